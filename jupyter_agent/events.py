@@ -1,0 +1,138 @@
+"""Everything that a turn emits. An event is an immutable value without time or sequence number.
+
+A start and its finish are joined by the tool call's id. Whoever needs a clock (the run log, a
+live view) adds it, so that tests compare events as values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from jupyter_agent.messages import Message, ToolCall, ToolResult, Usage
+
+TurnStop = Literal["end", "step_limit", "budget", "interrupted", "refused", "error"]
+ReplyStop = Literal["end", "tool_use", "max_tokens", "refused"]
+ReplySource = Literal["live", "recorded", "scripted"]
+
+
+@dataclass(frozen=True, slots=True)
+class VariableChange:
+    """`kind` is added, changed or deleted; `summary` is the type's name."""
+
+    name: str
+    kind: Literal["added", "changed", "deleted"]
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """`path` is relative to the workspace, with forward slashes."""
+
+    path: str
+    kind: Literal["created", "changed"]
+    lines_added: int = 0
+    lines_removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a turn changed."""
+
+    variables: tuple[VariableChange, ...] = ()
+    files: tuple[FileChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """`source` says where the replies come from: a model, or a cassette and how it was made."""
+
+    task: str
+    provider: str
+    model: str
+    source: ReplySource = "live"
+    type: Literal["turn_started"] = "turn_started"
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    """`number` counts from 1; `limit` is the turn's `max_steps`."""
+
+    number: int
+    limit: int
+    type: Literal["step_started"] = "step_started"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+    type: Literal["text_delta"] = "text_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    text: str
+    type: Literal["thinking_delta"] = "thinking_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFinished:
+    """A model's whole reply: the last thing that a provider's stream yields."""
+
+    message: Message
+    usage: Usage
+    stop_reason: ReplyStop
+    type: Literal["message_finished"] = "message_finished"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    call: ToolCall
+    type: Literal["tool_started"] = "tool_started"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    result: ToolResult
+    seconds: float
+    type: Literal["tool_finished"] = "tool_finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """A model call failed and is tried again; what it had streamed so far is void.
+
+    `attempt` counts the failures so far, `delay` is the wait in seconds.
+    """
+
+    reason: str
+    attempt: int
+    delay: float
+    type: Literal["retrying"] = "retrying"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """`error` is the one line that says why, where `stop_reason` is `error`."""
+
+    stop_reason: TurnStop
+    usage: Usage
+    receipt: Receipt = Receipt()
+    error: str = ""
+    type: Literal["turn_finished"] = "turn_finished"
+
+
+Event = (
+    TurnStarted
+    | StepStarted
+    | TextDelta
+    | ThinkingDelta
+    | MessageFinished
+    | ToolStarted
+    | ToolFinished
+    | Retrying
+    | TurnFinished
+)
+
+Sink = Callable[[Event], None]

@@ -1,0 +1,43 @@
+"""What the loop asks of a model, and how an adapter answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from jupyter_agent.events import MessageFinished, ReplySource, TextDelta, ThinkingDelta
+from jupyter_agent.messages import Message, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model call: the system prompt, the conversation so far, the tools on offer.
+
+    `task` is what the person typed for the current turn, without the context that the session
+    adds to it, and `turn_start` the index of its message in `messages`: cassettes go by them.
+    """
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+
+
+ReplyPart = TextDelta | ThinkingDelta | MessageFinished
+
+
+class Provider(Protocol):
+    """A model behind some API, or a recording of one.
+
+    `stream` yields deltas as they arrive and ends with exactly one `MessageFinished`. Every
+    failure is a `ProviderError`; a stream that breaks off is a failure, never a short reply.
+    """
+
+    name: str
+    model: str
+    source: ReplySource
+
+    def stream(self, request: Request) -> AsyncIterator[ReplyPart]: ...
+
+    async def close(self) -> None:
+        """Release connections. The provider is not used afterwards."""

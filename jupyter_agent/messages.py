@@ -1,0 +1,171 @@
+"""What is said between a person, a model and its tools: messages, their blocks, usage.
+
+Pure, frozen values. JSON is the business of `codec`, the wire formats that of `llm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+JsonObject = Mapping[str, Any]
+
+
+def clean(text: str) -> str:
+    """Replace lone surrogates, which no wire format can carry, by U+FFFD."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words. Lone surrogates are replaced on construction."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clean(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A model's reasoning.
+
+    `metadata` is opaque: what the provider named in its key `provider` needs to get back
+    unchanged (a signature, redacted data, reasoning details). Other providers ignore it.
+    """
+
+    text: str
+    metadata: JsonObject = field(default_factory=dict)
+    type: Literal["thinking"] = "thinking"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clean(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture: `data` is base64 text, `media_type` for instance `image/png`."""
+
+    media_type: str
+    data: str
+    type: Literal["image"] = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's request to run a tool.
+
+    `arguments` is the text that the model sent, byte for byte: it may not even be JSON.
+    `llm.wire.arguments_object` and the toolbox parse it. `metadata` is opaque, as in `Thinking`.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    metadata: JsonObject = field(default_factory=dict)
+    type: Literal["tool_call"] = "tool_call"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arguments", clean(self.arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One thing that a tool showed.
+
+    `data` maps MIME types to values, as in a notebook's outputs. Streams and diffs carry
+    `text/plain` alone.
+    """
+
+    kind: Literal["stdout", "stderr", "result", "display", "error", "diff"]
+    data: JsonObject
+    metadata: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The outcome of one tool call, for three audiences.
+
+    `content` is for the model, `display` for the person, `details` for the log.
+    """
+
+    call_id: str
+    content: tuple[Text | Image, ...]
+    is_error: bool = False
+    display: tuple[Output, ...] = ()
+    details: JsonObject = field(default_factory=dict)
+    type: Literal["tool_result"] = "tool_result"
+
+    @property
+    def text(self) -> str:
+        """The text that the model reads."""
+        return "\n".join(block.text for block in self.content if isinstance(block, Text))
+
+    def for_model(self) -> ToolResult:
+        """Without what only the person and the log need: the form kept in the history."""
+        return replace(self, display=(), details={})
+
+
+Block = Text | Thinking | Image | ToolCall | ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation. Tool results are blocks of a user message."""
+
+    role: Literal["system", "user", "assistant"]
+    blocks: tuple[Block, ...]
+
+    @property
+    def text(self) -> str:
+        """The message's words, without thinking and tool traffic."""
+        return "\n\n".join(b.text for b in self.blocks if isinstance(b, Text) and b.text)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(b for b in self.blocks if isinstance(b, ToolCall))
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        return tuple(b for b in self.blocks if isinstance(b, ToolResult))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more model calls.
+
+    `input_tokens` counts everything sent, the cached part included; `cache_read_tokens` and
+    `cache_write_tokens` say how much of it was read from and written to the provider's cache.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told of a tool: `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: JsonObject

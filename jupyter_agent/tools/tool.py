@@ -1,0 +1,94 @@
+"""A tool: a function that a model may call, with a schema made from its type hints."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from jupyter_agent.messages import Image, JsonObject, Output, Text, ToolSpec
+
+Effect = Literal["reads", "writes", "executes"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturn:
+    """What a tool hands back where a plain string does not say enough.
+
+    `content` is for the model, `display` for the person, `details` for the log.
+    """
+
+    content: str | tuple[Text | Image, ...]
+    display: tuple[Output, ...] = ()
+    details: JsonObject = field(default_factory=dict)
+    is_error: bool = False
+
+
+ToolFunction = Callable[..., str | ToolReturn | Awaitable[str | ToolReturn]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A named function with its schema.
+
+    `effect` says what it does at most: `reads`, `writes` files or memory, or `executes` code.
+    Reading tools of one step run side by side; the others alone, in order.
+    """
+
+    spec: ToolSpec
+    function: ToolFunction
+    arguments: type[BaseModel]
+    effect: Effect
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+def tool(effect: Effect) -> Callable[[ToolFunction], Tool]:
+    """Make a `Tool` of a function.
+
+    The name and the description are the function's own, the schema comes from its type hints
+    (`Annotated[str, Field(description=...)]` describes an argument). A plain `def` runs in a
+    worker thread, an `async def` on the kernel's event loop.
+    """
+
+    def make(function: ToolFunction) -> Tool:
+        name = getattr(function, "__name__", "")
+        arguments = _arguments_model(name, function)
+        schema = arguments.model_json_schema()
+        return Tool(
+            ToolSpec(name, inspect.cleandoc(function.__doc__ or ""), _without_titles(schema)),
+            function,
+            arguments,
+            effect,
+        )
+
+    return make
+
+
+def _arguments_model(name: str, function: ToolFunction) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], default)
+    return create_model(name, __config__=ConfigDict(extra="forbid", strict=True), **fields)
+
+
+def _without_titles(schema: Any) -> Any:
+    """Drop the titles that pydantic adds to each field: they only cost tokens."""
+    if isinstance(schema, list):
+        return [_without_titles(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _without_titles(field) for name, field in value.items()}
+        if key == "properties"
+        else _without_titles(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str))
+    }

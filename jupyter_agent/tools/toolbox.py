@@ -1,0 +1,115 @@
+"""The tools on offer in a session, and the one way to run a call. It never raises."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import inspect
+import json
+import traceback
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ValidationError
+
+from jupyter_agent.errors import ToolError
+from jupyter_agent.messages import Text, ToolCall, ToolResult, ToolSpec
+from jupyter_agent.tools.tool import Tool, ToolReturn
+
+
+class Toolbox:
+    """An ordered set of tools. The order is that of the schemas in every request."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise ValueError(f"two tools are named {tool.name}")
+            self._tools[tool.name] = tool
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
+
+    def runs_alone(self, call: ToolCall) -> bool:
+        """Whether the call may change something, so that nothing else may run beside it."""
+        tool = self._tools.get(call.name)
+        return tool is not None and tool.effect != "reads"
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Check the arguments, run the tool, and give its result, whatever happens.
+
+        Only a cancellation passes through.
+        """
+        try:
+            tool = self._find(call.name)
+            arguments = _parse(tool, call.arguments)
+            returned = await _call(tool, arguments)
+        except ToolError as error:
+            return ToolResult(call.id, (Text(str(error)),), is_error=True)
+        except Exception as error:
+            return ToolResult(
+                call.id,
+                (Text(f"The tool {call.name} failed: {type(error).__name__}: {error}"),),
+                is_error=True,
+                details={"traceback": traceback.format_exc()},
+            )
+        return _result(call, returned)
+
+    def _find(self, name: str) -> Tool:
+        if name in self._tools:
+            return self._tools[name]
+        near = difflib.get_close_matches(name, self._tools, 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ToolError(
+            f"There is no tool named {name!r}.{hint} The tools are: {', '.join(self._tools)}."
+        )
+
+
+def _parse(tool: Tool, text: str) -> BaseModel:
+    """The arguments as a checked object. Nothing is repaired or guessed."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError as error:
+        raise ToolError(
+            f"The arguments of {tool.name} are not valid JSON ({error}); "
+            "perhaps they were cut off. The tool was not run. Send the whole call again."
+        ) from None
+    if not isinstance(value, dict):
+        raise ToolError(
+            f"The arguments of {tool.name} must be a JSON object, not {_json_type(value)}. "
+            "The tool was not run."
+        )
+    try:
+        return tool.arguments.model_validate_json(text or "{}")
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}"
+            for item in error.errors()
+        )
+        raise ToolError(
+            f"The arguments of {tool.name} do not fit its schema: {problems}. "
+            f"It takes: {', '.join(tool.arguments.model_fields) or 'no arguments'}. "
+            "The tool was not run."
+        ) from None
+
+
+def _json_type(value: object) -> str:
+    names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+async def _call(tool: Tool, arguments: BaseModel) -> str | ToolReturn:
+    values = {name: getattr(arguments, name) for name in tool.arguments.model_fields}
+    if inspect.iscoroutinefunction(tool.function):
+        returned = await tool.function(**values)
+    else:
+        returned = await asyncio.to_thread(tool.function, **values)
+    if not isinstance(returned, (str, ToolReturn)):
+        raise TypeError(f"it returned {type(returned).__name__}, not text")
+    return returned
+
+
+def _result(call: ToolCall, returned: str | ToolReturn) -> ToolResult:
+    if isinstance(returned, str):
+        return ToolResult(call.id, (Text(returned),))
+    content = (
+        (Text(returned.content),) if isinstance(returned.content, str) else returned.content
+    )
+    return ToolResult(call.id, content, returned.is_error, returned.display, returned.details)
