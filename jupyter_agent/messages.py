@@ -33,6 +33,17 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """What the session adds to a person's task. Providers send it as text, cassettes ignore it."""
+
+    text: str
+    type: Literal["context"] = "context"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clean(self.text))
+
+
+@dataclass(frozen=True, slots=True)
 class Thinking:
     """A model's reasoning.
 
@@ -112,7 +123,7 @@ class ToolResult:
         return replace(self, display=(), details={})
 
 
-Block = Text | Thinking | Image | ToolCall | ToolResult
+Block = Text | Context | Thinking | Image | ToolCall | ToolResult
 
 
 @dataclass(frozen=True, slots=True)

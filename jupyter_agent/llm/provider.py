@@ -12,11 +12,7 @@ from jupyter_agent.messages import Message, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One model call: the system prompt, the conversation so far, the tools on offer.
-
-    `task` is what the person typed for the current turn, without the context that the session
-    adds to it, and `turn_start` the index of its message in `messages`: cassettes go by them.
-    """
+    """One model call: the system prompt, the conversation so far, the tools on offer."""
 
     system: str
     messages: tuple[Message, ...]
