@@ -1,0 +1,43 @@
+"""An agent that lives in the kernel of a Jupyter notebook.
+
+    %load_ext jupyter_agent
+
+    %%agent
+    Which species is heaviest, and by how much?
+
+Nothing heavy is imported before the first `%%agent` cell runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jupyter_agent.magics.ask import ask as ask
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "ask", "load_ipython_extension", "unload_ipython_extension"]
+
+_WHERE = {"ask": "jupyter_agent.magics.ask"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext jupyter_agent`: register `%%agent` and `%agent`."""
+    from jupyter_agent.magics.register import register
+
+    register(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext jupyter_agent`: take the magics away. Sessions are forgotten."""
+    from jupyter_agent.magics.register import unregister
+
+    unregister(shell)

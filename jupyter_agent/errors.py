@@ -1,12 +1,12 @@
 """Every exception that this package raises on purpose.
 
-    AgentError                  one clear line for the person at the notebook
-    ├── ConfigError             a setting, an argument or a prompt is wrong
-    ├── ProviderError           the model could not be asked, or answered badly
-    │   ├── ContextOverflow     the conversation is longer than the model takes
-    │   └── ReplayMismatch      the cassette holds no reply for this conversation
-    └── TurnInterrupted         a person stopped the turn
-    ToolError                   a message for the model; never leaves the toolbox
+AgentError                  one clear line for the person at the notebook
+├── ConfigError             a setting, an argument or a prompt is wrong
+├── ProviderError           the model could not be asked, or answered badly
+│   ├── ContextOverflow     the conversation is longer than the model takes
+│   └── ReplayMismatch      the cassette holds no reply for this conversation
+└── TurnInterrupted         a person stopped the turn
+ToolError                   a message for the model; never leaves the toolbox
 """
 
 from __future__ import annotations

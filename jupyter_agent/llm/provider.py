@@ -12,11 +12,17 @@ from jupyter_agent.messages import Message, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One model call: the system prompt, the conversation so far, the tools on offer."""
+    """One model call: the system prompt, the conversation so far, the tools on offer.
+
+    `tools_allowed` is false for the last call of a turn that reached its step limit. The tools
+    are still listed then: providers want them where the conversation used them, and prompt
+    caches live on an unchanged prefix.
+    """
 
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
+    tools_allowed: bool = True
 
 
 ReplyPart = TextDelta | ThinkingDelta | MessageFinished

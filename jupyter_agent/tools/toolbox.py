@@ -17,9 +17,13 @@ from jupyter_agent.tools.tool import Tool, ToolReturn
 
 
 class Toolbox:
-    """An ordered set of tools. The order is that of the schemas in every request."""
+    """An ordered set of tools. The order is that of the schemas in every request.
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    With `read_only` the tools that write or execute are still listed, but refuse.
+    """
+
+    def __init__(self, tools: Iterable[Tool], read_only: bool = False) -> None:
+        self._read_only = read_only
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.name in self._tools:
@@ -39,6 +43,7 @@ class Toolbox:
         """
         try:
             tool = self._find(call.name)
+            self._check_allowed(tool)
             arguments = _parse(tool, call.arguments)
             returned = await _call(tool, arguments)
         except ToolError as error:
@@ -51,6 +56,13 @@ class Toolbox:
                 details={"traceback": traceback.format_exc()},
             )
         return _result(call, returned)
+
+    def _check_allowed(self, tool: Tool) -> None:
+        if self._read_only and tool.effect != "reads":
+            raise ToolError(
+                f"{tool.name} is refused: the person allows reading only (approvals.mode is "
+                "read_only). Nothing was run or written."
+            )
 
     def _find(self, name: str) -> Tool:
         if name in self._tools:
@@ -109,7 +121,5 @@ async def _call(tool: Tool, arguments: BaseModel) -> str | ToolReturn:
 def _result(call: ToolCall, returned: str | ToolReturn) -> ToolResult:
     if isinstance(returned, str):
         return ToolResult(call.id, (Text(returned),))
-    content = (
-        (Text(returned.content),) if isinstance(returned.content, str) else returned.content
-    )
+    content = (Text(returned.content),) if isinstance(returned.content, str) else returned.content
     return ToolResult(call.id, content, returned.is_error, returned.display, returned.details)

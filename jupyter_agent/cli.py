@@ -1,0 +1,142 @@
+"""`jupyter agent COMMAND`, also `jupyter-agent COMMAND`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jupyter_agent import __version__
+from jupyter_agent.errors import AgentError
+
+DEMO = "01_quickstart.ipynb"
+LIVE = (
+    "To run it live, with a model that answers by itself:\n"
+    "  export ANTHROPIC_API_KEY=…   (or OPENAI_API_KEY, or for a local server OPENAI_BASE_URL)\n"
+    "  jupyter lab {notebook}"
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="jupyter-agent")
+def main() -> None:
+    """An agent that lives in the kernel of a Jupyter notebook."""
+
+
+@main.command()
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("build"),
+    show_default=True,
+    help="Where the notebook is executed and kept.",
+)
+def demo(folder: Path) -> None:
+    """Execute the quickstart notebook from its cassette: a real kernel, no key, no network."""
+    started = time.monotonic()
+    try:
+        notebook = _copy_example(folder)
+        source = _say_what_happens(notebook)
+        _execute(notebook)
+    except AgentError as error:
+        raise click.ClickException(str(error)) from None
+    click.secho(f"\nDone in {time.monotonic() - started:.0f} s. The executed notebook: {notebook}")
+    click.echo(f"The replies were replayed ({source}); everything else was real.")
+    click.echo(LIVE.format(notebook=notebook))
+
+
+def _examples() -> Path:
+    """The folder of the examples: inside of an installed package, or beside it in a checkout."""
+    package = Path(str(files("jupyter_agent")))
+    for folder in (package / "examples", package.parent / "example_notebooks"):
+        if (folder / DEMO).exists():
+            return folder
+    raise AgentError("The example notebooks are not part of this installation.")
+
+
+def _copy_example(folder: Path) -> Path:
+    examples = _examples()
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(examples / "data", folder / "data", dirs_exist_ok=True)
+    for name in (DEMO, Path(DEMO).with_suffix(".cassette.jsonl").name):
+        shutil.copyfile(examples / name, folder / name)
+    return folder / DEMO
+
+
+def _say_what_happens(notebook: Path) -> str:
+    from jupyter_agent.llm.cassette import load
+
+    cassette = load(notebook.with_suffix(".cassette.jsonl"))
+    source = {
+        "recorded": f"recorded from {cassette.model}",
+        "scripted": "scripted by hand, not recorded from a model",
+    }[cassette.source]
+    click.secho(f"Executing {notebook} in a real kernel.", bold=True)
+    click.echo(f"The model's {cassette.replies} replies are replayed: {source}.")
+    click.echo("The agent loop, the tools, the kernel and the data are real.")
+    return source
+
+
+def _execute(path: Path) -> None:
+    """Run the notebook cell by cell, saying what happens, and save it."""
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+
+    notebook = nbformat.read(path, as_version=4)
+    count = sum(cell.cell_type == "code" for cell in notebook.cells)
+    number = 0
+
+    def announce(cell: Any, cell_index: int) -> None:
+        nonlocal number
+        if cell.cell_type == "code":
+            number += 1
+            click.secho(f"\n[{number}/{count}] In:", fg="blue", bold=True)
+            click.echo(_indented(cell.source))
+
+    def report(cell: Any, cell_index: int, execute_reply: Any) -> None:
+        for output in cell.outputs:
+            click.secho("    Out:", fg="green")
+            click.echo(_indented(_text(output)))
+
+    client = NotebookClient(
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+        on_cell_start=announce,
+        on_cell_executed=report,
+        record_timing=False,
+    )
+    click.echo("Starting the kernel …")
+    try:
+        # The demonstration must neither ask a model nor cost anything, whatever is configured.
+        client.execute(env={**os.environ, "JUPYTER_AGENT_MODE": "replay"})
+    except CellExecutionError as error:
+        raise AgentError(f"A cell failed: {error.ename}: {error.evalue}") from None
+    finally:
+        nbformat.write(notebook, path)
+
+
+def _text(output: Any) -> str:
+    if output.output_type == "stream":
+        return str(output.text)
+    if output.output_type == "error":
+        return f"{output.ename}: {output.evalue}"
+    data = output.data
+    return str(data.get("text/plain") or f"[{', '.join(data)}]")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.rstrip("\n").split("\n"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

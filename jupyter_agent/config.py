@@ -1,0 +1,570 @@
+"""Layered, validated configuration.
+
+    package defaults < user file < workspace file < environment < %agent config < %%agent
+
+A layer holds the values that one place sets, by dotted key, and is checked when it is made, so
+that an error can name the place. `resolve` puts layers together, later ones winning:
+
+    resolve([user_layer(), workspace_layer(folder), environment_layer(os.environ), session, turn])
+
+The workspace file lies inside the folder that `workspace_dir` names, so that key is read from
+the other layers first. Relative paths are kept as written: their reader knows the folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import yaml
+from jupyter_core.paths import jupyter_config_dir
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+
+from jupyter_agent.errors import ConfigError
+
+USER_FILE = "jupyter_agent.yaml"
+WORKSPACE_FILE = "config.yaml"
+ENVIRONMENT_PREFIX = "JUPYTER_AGENT_"
+
+_STRICT = ConfigDict(
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True
+)
+# Accepted, so that a file written for a later version works, but without effect in this one.
+_RESERVED: dict[str, Any] = {"reserved": True}
+
+
+class RetrySettings(BaseModel):
+    """How a failed model call is repeated."""
+
+    model_config = _STRICT
+
+    enabled: bool = Field(True, description="Repeat a model call that failed for a passing reason.")
+    max_retries: int = Field(3, ge=0, description="Repetitions of one model call, at most.")
+    initial_delay: float = Field(1.0, ge=0, description="Seconds before the first repetition.")
+    max_delay: float = Field(60.0, ge=0, description="Seconds before any repetition, at most.")
+    exponential_base: float = Field(2.0, ge=1, description="Each delay is the last one times this.")
+
+
+class McpSettings(BaseModel):
+    """How long servers of the Model Context Protocol may take."""
+
+    model_config = _STRICT
+
+    connect_timeout: float = Field(
+        10.0, gt=0, description="Seconds to connect to an MCP server.", json_schema_extra=_RESERVED
+    )
+    execute_timeout: float = Field(
+        60.0,
+        gt=0,
+        description="Seconds that one call of an MCP tool may take.",
+        json_schema_extra=_RESERVED,
+    )
+    sse_read_timeout: float = Field(
+        120.0,
+        gt=0,
+        description="Seconds of silence from an MCP event stream.",
+        json_schema_extra=_RESERVED,
+    )
+
+
+class ToolsSettings(BaseModel):
+    """Which tools the model is offered."""
+
+    model_config = _STRICT
+
+    enable_file_tools: bool = Field(
+        True, description="Offer the tools that read and write files in the workspace."
+    )
+    enable_code: bool = Field(
+        True, description="Offer the tool that executes code in the notebook's kernel."
+    )
+    skills_dir: str = Field(
+        "skills",
+        description="Folder of skills, relative to the state folder.",
+        json_schema_extra=_RESERVED,
+    )
+
+
+class ApprovalsSettings(BaseModel):
+    """What the agent may do without being asked."""
+
+    model_config = _STRICT
+
+    mode: Literal["auto", "read_only"] = Field(
+        "auto", description="auto runs every tool; read_only refuses what writes or executes."
+    )
+
+
+class ContextSettings(BaseModel):
+    """What the model is told about the kernel."""
+
+    model_config = _STRICT
+
+    detail: Literal["none", "names"] = Field(
+        "names", description="What is sent about variables unasked: nothing, or names and types."
+    )
+
+
+class LogSettings(BaseModel):
+    """The run log."""
+
+    model_config = _STRICT
+
+    enabled: bool = Field(True, description="Write one log file for each turn.")
+
+
+class Settings(BaseModel):
+    """Every setting with its default. `resolve` makes one from layers."""
+
+    model_config = _STRICT
+
+    provider: Literal["anthropic", "openai", "scripted"] | None = Field(
+        None, description="Which kind of model server is asked."
+    )
+    model: str | None = Field(None, description="The model's id, as its server knows it.")
+    api_base: str | None = Field(
+        None, description="Address of the model server, where it is not the provider's own."
+    )
+    api_key: SecretStr | None = Field(
+        None, description="Key for the model server; never shown and never written anywhere."
+    )
+    script: str | None = Field(
+        None, description="YAML file of scripted replies, for the provider scripted."
+    )
+    mode: Literal["auto", "live", "record", "replay"] = Field(
+        "auto", description="Whether the model is asked or recorded replies are replayed."
+    )
+    max_steps: int = Field(50, ge=1, le=1000, description="Model calls in one turn, at most.")
+    max_tokens: int | None = Field(None, ge=1, description="Tokens in one reply, at most.")
+    timeout: float = Field(600.0, gt=0, description="Seconds of silence from the model server.")
+    token_limit: int = Field(
+        80000,
+        ge=1000,
+        description="Tokens of history that cause compaction.",
+        json_schema_extra=_RESERVED,
+    )
+    workspace_dir: str | None = Field(
+        None, description="The workspace, where it is not the notebook's folder."
+    )
+    system_prompt_path: str | None = Field(
+        None, description="File that replaces the system prompt of the package."
+    )
+    display: Literal["auto", "static"] = Field(
+        "auto", description="auto shows a turn live where a front end answers; static never does."
+    )
+    retry: RetrySettings = RetrySettings()
+    mcp: McpSettings = McpSettings()
+    tools: ToolsSettings = ToolsSettings()
+    approvals: ApprovalsSettings = ApprovalsSettings()
+    context: ContextSettings = ContextSettings()
+    log: LogSettings = LogSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The checked values that one place sets, by dotted key. Made by the functions below."""
+
+    source: str
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The settings in force, and where each comes from."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+
+    def source_of(self, key: str) -> str:
+        """The source of the layer that set `key`, or "default"."""
+        _known(key, "%agent config")
+        return self.sources.get(key, "default")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """What a reference page says about one key."""
+
+    key: str
+    type: str
+    default: object
+    description: str
+    reserved: bool
+
+
+class _Slot(NamedTuple):
+    """Where a key lives: one field of `Settings` or of one of its groups."""
+
+    owner: type[BaseModel]
+    name: str
+    field: FieldInfo
+
+
+def _slots(owner: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, _Slot]]:
+    for name, field in owner.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _slots(field.annotation, f"{prefix}{name}.")
+        else:
+            yield prefix + name, _Slot(owner, name, field)
+
+
+_KEYS: Mapping[str, _Slot] = dict(_slots(Settings))
+_GROUPS = {key.partition(".")[0] for key in _KEYS if "." in key}
+# In files too: YAML takes only `null` for nothing, but people write `None` as they do in Python.
+_NONE = ("none", "null")
+_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_VARIABLES = {ENVIRONMENT_PREFIX + key.upper().replace(".", "__"): key for key in _KEYS}
+
+
+# ---------------------------------------------------------------- layers
+
+
+def user_layer() -> Layer | None:
+    """The user file in Jupyter's configuration folder; None where there is none."""
+    return _file_layer(Path(jupyter_config_dir()) / USER_FILE)
+
+
+def workspace_layer(state_folder: Path) -> Layer | None:
+    """The file in a workspace's state folder (`.jupyter_agent`); None where there is none."""
+    path = state_folder / WORKSPACE_FILE
+    found = _file_layer(path)
+    if found is not None and "workspace_dir" in found.values:
+        raise _error(
+            str(path),
+            "workspace_dir cannot be set here, because this file lies inside that folder. "
+            f"Set it in {USER_FILE} or in {ENVIRONMENT_PREFIX}WORKSPACE_DIR.",
+        )
+    return found
+
+
+def environment_layer(environ: Mapping[str, str]) -> Layer:
+    """The variables that start with JUPYTER_AGENT_; any that is no setting is an error."""
+    values = {}
+    for variable in sorted(environ):
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
+        if variable not in _VARIABLES:
+            name = _spelled(variable)
+            hint = _nearest(variable.upper(), {known: known for known in _VARIABLES})
+            raise _error("environment", f"there is no setting {name}. {hint}")
+        key = _VARIABLES[variable]
+        values[key] = _checked(key, environ[variable], variable, text=True)
+    return Layer("environment", MappingProxyType(values))
+
+
+def layer(source: str, values: Mapping[str, object], *, text: bool = False) -> Layer:
+    """Check `values` and make them a layer.
+
+    Args:
+        source: The place as errors name it: a path, "%agent config", "%%agent".
+        values: By dotted key, or nested as in a file.
+        text: Read a string by the type of its key ("10", "true", "none"), as for typed words.
+            A value that is no string is taken as it is.
+    """
+    found: dict[str, object] = {}
+    for key, value in _flat(values):
+        if key in found:
+            raise _error(source, f"{key} is set twice, dotted and nested. Keep one of them.")
+        found[key] = _checked(key, value, source, text=text)
+    return Layer(source, MappingProxyType(found))
+
+
+def resolve(layers: Iterable[Layer | None]) -> Resolved:
+    """Put layers over the defaults, later ones winning. A missing layer may be None."""
+    settings: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for each in layers:
+        if each is None:
+            continue
+        for key, value in each.values.items():
+            group, _, name = key.rpartition(".")
+            target = settings.setdefault(group, {}) if group else settings
+            target[name] = value
+            sources[key] = each.source
+    return Resolved(Settings(**settings), MappingProxyType(sources))
+
+
+# ---------------------------------------------------------------- describing
+
+
+def keys() -> tuple[str, ...]:
+    """Every dotted key, in the order of `Settings`."""
+    return tuple(_KEYS)
+
+
+def describe(key: str) -> KeyInfo:
+    """What a person needs to know to set `key`."""
+    field = _known(key, "%agent config").field
+    extra = field.json_schema_extra
+    return KeyInfo(
+        key=key,
+        type=_allowed(field),
+        default=field.default,
+        description=field.description or "",
+        reserved=isinstance(extra, dict) and extra.get("reserved") is True,
+    )
+
+
+def shown(settings: Settings, key: str) -> str:
+    """The value of `key` on one line; of the key for the model server only whether it is set."""
+    _known(key, "%agent config")
+    value: object = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    if isinstance(value, SecretStr):
+        return "set, not shown"
+    return _one_line(_literal(value))
+
+
+def _literal(value: object) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# ---------------------------------------------------------------- files
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, with duplicate keys as errors and a line in every error."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # Here and not in construct_mapping: merge keys (<<) are still apart.
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if (key.tag, key.value) in seen:
+                problem = f"the key {_spelled(key.value)} is there twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen.add((key.tag, key.value))
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, TypeError, OverflowError):
+            # PyYAML lets these out for values such as 2001-99-99 or `!!int x`.
+            problem = "a value that is not what it looks like; put it in quotes"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+
+
+def _file_layer(path: Path) -> Layer | None:
+    text = _read(path)
+    if text is None:
+        return None
+    content = _parsed(path, text)
+    if content is None:
+        return Layer(str(path), MappingProxyType({}))
+    if not isinstance(content, dict):
+        given = _given(content) if isinstance(content, list) else "a single value"
+        raise _error(
+            str(path), f"the file must hold lines such as `max_steps: 50`, not {given}. Correct it."
+        )
+    return layer(str(path), content)
+
+
+def _read(path: Path) -> str | None:
+    problem = ""
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise _error(str(path), "this is a folder, not a file. Move it away.")
+        data = path.read_bytes()
+    except FileNotFoundError:
+        # A link that leads nowhere was meant to set something.
+        if not path.is_symlink():
+            return None
+        problem = "the file that this link names is missing"
+    except OSError as error:
+        problem = f"the file cannot be read ({error.strerror or type(error).__name__})"
+    if problem:
+        raise _error(str(path), f"{problem}. Correct that, or move the file away.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+    raise _error(f"{path}, line {line}", "this is not UTF-8 text. Save the file as UTF-8.")
+
+
+def _parsed(path: Path, text: str) -> object:
+    try:
+        # S506: the loader is a SafeLoader.
+        return yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        where, problem = _yaml_problem(path, text, error)
+    except RecursionError:
+        where, problem = str(path), "the file is nested too deeply. Write plain `key: value` lines."
+    raise _error(where, problem)
+
+
+def _yaml_problem(path: Path, text: str, error: yaml.YAMLError) -> tuple[str, str]:
+    """Where and what, without the quoted content: it could be a key for a model server."""
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return f"{path}, line {line}", "a character that YAML does not allow. Delete it."
+    mark = getattr(error, "problem_mark", None)
+    where = f"{path}, line {mark.line + 1}" if mark else str(path)
+    problem = str(getattr(error, "problem", None) or "unreadable")
+    if "constructor for the tag" in problem:
+        return where, "tags (with !) are not allowed. Write a plain value."
+    problem = re.sub(r"""(['"])[^'"<]{5,}\1""", "…", problem)
+    return where, f"not valid YAML ({problem}). Check colons, indentation and quotes there."
+
+
+def _flat(values: Mapping[Any, object]) -> Iterator[tuple[str, object]]:
+    """Pairs of dotted key and value; an empty section (`retry:`) sets nothing."""
+    for key, value in values.items():
+        if key not in _GROUPS:
+            yield _key_text(key), value
+        elif isinstance(value, Mapping):
+            yield from ((f"{key}.{_key_text(name)}", inner) for name, inner in value.items())
+        elif value is not None:
+            yield key, value  # Refused by name when it is checked.
+
+
+def _key_text(key: object) -> str:
+    return key if isinstance(key, str) else _given(key)
+
+
+# ---------------------------------------------------------------- checking
+
+
+def _known(key: str, where: str) -> _Slot:
+    if key in _KEYS:
+        return _KEYS[key]
+    if key in _GROUPS:
+        names = ", ".join(known for known in _KEYS if known.startswith(f"{key}."))
+        raise _error(where, f"{key} is a section, not a setting. Set one of {names}.")
+    # People leave out the section; a full key still wins over such a short one.
+    short = {known.rpartition(".")[2]: known for known in reversed(keys())}
+    hint = _nearest(key.lower().replace("-", "_"), short | {known: known for known in _KEYS})
+    raise _error(where, f"there is no setting {_spelled(key)}. {hint}")
+
+
+def _nearest(word: str, names: Mapping[str, str]) -> str:
+    near = difflib.get_close_matches(_spelled(word).rstrip("…"), names, n=3)
+    if not near:
+        return "`%agent config` lists them all."
+    # Swapped letters are the commonest slip: `modle` is model, though difflib prefers mode.
+    best = max(near, key=lambda name: sorted(name) == sorted(word))
+    return f"Did you mean {names[best]}?"
+
+
+def _checked(key: str, value: object, where: str, *, text: bool) -> object:
+    """The value as `Settings` takes it, or an error that says what is allowed."""
+    owner, name, field = _known(key, where)
+    kind, optional = _kind(field)
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if isinstance(value, str):
+        value = value.strip()
+    read = value
+    if optional and isinstance(value, str) and (value.lower() in _NONE or (text and not value)):
+        read = None
+    elif text and isinstance(value, str):
+        read = _read_text(value, kind)
+    if _usable(read):
+        try:
+            return getattr(owner(**{name: read}), name)
+        except ValidationError:
+            pass  # Raised below, so that no exception that holds the value is its context.
+    raise _wrong(key, field, value, where, quotable=kind in (str, SecretStr) and not text)
+
+
+def _usable(value: object) -> bool:
+    """Whether it is text that is visible on one line, or a number that can be printed."""
+    if isinstance(value, str):
+        return value != "" and value.isprintable()
+    return not isinstance(value, int) or value.bit_length() < 64
+
+
+def _read_text(text: str, kind: object) -> object:
+    """Typed words by type. What cannot be read stays text, which the check then refuses."""
+    word = text.lower()
+    if kind is bool:
+        return _BOOLEANS.get(word, text)
+    if kind is int and re.fullmatch(r"[+-]?[0-9]{1,30}", text):
+        return int(text)
+    if kind is float and re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", word):
+        return float(text)
+    return text
+
+
+def _kind(field: FieldInfo) -> tuple[object, bool]:
+    """The type of a field without `None`, and whether `None` is allowed."""
+    annotation: object = field.annotation
+    if get_origin(annotation) not in (Union, UnionType):
+        return annotation, False
+    (kind,) = (each for each in get_args(annotation) if each is not type(None))
+    return kind, True
+
+
+def _allowed(field: FieldInfo) -> str:
+    kind, optional = _kind(field)
+    if get_origin(kind) is Literal:
+        words = [*get_args(kind), *(["none"] if optional else [])]
+        return f"{', '.join(words[:-1])} or {words[-1]}"
+    nouns: dict[object, str] = {bool: "true or false", int: "a whole number", float: "a number"}
+    text = nouns.get(kind, "one line of text") + _bounds(field)
+    return f"{text}, or none" if optional else text
+
+
+def _bounds(field: FieldInfo) -> str:
+    found = {
+        name: getattr(each, name)
+        for each in field.metadata
+        for name in ("ge", "le", "gt")
+        if hasattr(each, name)
+    }
+    if "le" in found:
+        return f" from {found['ge']} to {found['le']}"
+    if "ge" in found:
+        return f" of {found['ge']} or more"
+    return f" above {found['gt']}" if "gt" in found else ""
+
+
+# ---------------------------------------------------------------- errors
+
+
+def _wrong(key: str, field: FieldInfo, value: object, where: str, *, quotable: bool) -> ConfigError:
+    scalar = value is not None and not isinstance(value, str | list | dict)
+    hint = " Put it in quotes." if quotable and scalar else ""
+    secret = _kind(field)[0] is SecretStr
+    given = "what was given (it is not shown)" if secret else _given(value)
+    return _error(where, f"{key} must be {_allowed(field)}, not {given}.{hint}")
+
+
+def _given(value: object) -> str:
+    """A wrong value for a message, kept short."""
+    kinds: dict[type, str] = {list: "a list", dict: "a mapping", type(None): "null"}
+    if type(value) in kinds:
+        return kinds[type(value)]
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not _usable(value) and not isinstance(value, str):
+        return "a number of that size"
+    text = repr(value) if isinstance(value, str | int | float | bytes) else str(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _spelled(name: str) -> str:
+    """A name up to its first odd character: in `api_key=...` the rest is a secret."""
+    plain = re.match(r"[\w.-]{0,60}", name)
+    head = plain.group() if plain else ""
+    return head if head == name else f"{head}…"
+
+
+def _one_line(text: str) -> str:
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def _error(where: str, problem: str) -> ConfigError:
+    return ConfigError(_one_line(f"{where}: {problem}"))

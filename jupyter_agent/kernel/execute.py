@@ -1,0 +1,208 @@
+"""Run code in the live kernel from inside a running cell, as an ordinary cell would."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from IPython.core import interactiveshell
+
+from jupyter_agent.kernel.capture import Capture, capturing, json_ready
+from jupyter_agent.kernel.interrupts import Interrupts
+from jupyter_agent.kernel.tracebacks import format_error
+from jupyter_agent.messages import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What one execution showed and how it ended.
+
+    `error` is the text of the exception, with its useful frames; `error_name` the class's name.
+    """
+
+    outputs: tuple[Output, ...]
+    state: Literal["done", "failed", "interrupted", "timed_out"]
+    error: str = ""
+    error_name: str = ""
+
+
+class Executor:
+    """Runs code in one shell's namespace.
+
+    Neither the execution counter nor `In`, `Out` and `_` change. The shell's own execution events
+    fire, as they do for every cell; `busy` is true meanwhile, so that hooks can tell.
+    """
+
+    def __init__(self, shell: Any, interrupts: Interrupts) -> None:
+        self._shell = shell
+        self._interrupts = interrupts
+        self._count = 0
+        self.busy = False
+
+    async def run(self, code: str, timeout: float | None = None) -> Execution:
+        """Execute `code`: Python, magics, `!commands` and top-level await.
+
+        Args:
+            code: The text of a cell.
+            timeout: Seconds after which the code itself is interrupted; None waits for ever.
+
+        Where a person interrupted, what the code had shown is returned as it is, and the turn's
+        task is cancelled at its next await.
+        """
+        hook = _DisplayHook(self._shell, code)
+        with capturing(self._shell, hook) as capture, self._contained(capture) as shown:
+            with self._interrupts.limited(timeout):
+                error = await self._run_cell(code)
+            timed_out = self._interrupts.timed_out and timeout is not None
+            self._finish_cell()
+        outputs = tuple(o for o in capture.outputs() if shown.get(id(o)) is not error or not error)
+        execution = self._execution(outputs, error, timed_out, timeout)
+        if self._interrupts.requested:
+            self._interrupts.cancel_turn()
+        return execution
+
+    async def _run_cell(self, code: str) -> BaseException | None:
+        shell = self._shell
+        try:
+            transformed = shell.transform_cell(code)
+        except Exception as error:
+            return error
+        run = shell.run_cell_async(code, store_history=False, transformed_cell=transformed)
+        self._interrupts.blocking = not shell.should_run_async(code, transformed_cell=transformed)
+        try:
+            result = await self._awaited(run)
+        except KeyboardInterrupt as error:
+            return error
+        finally:
+            self._interrupts.blocking = False
+        failure: BaseException | None = result.error_before_exec or result.error_in_exec
+        return failure
+
+    async def _awaited(self, run: Any) -> Any:
+        """Await code that may be cancelled, by a person or by its time-out."""
+        with self._named():
+            result = await run
+        if isinstance(result.error_in_exec, asyncio.CancelledError):
+            # IPython turned the cancellation into a result; the task must not stay marked.
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+        return result
+
+    def _finish_cell(self) -> None:
+        """What IPython does after an ordinary cell; open figures are shown here."""
+        with contextlib.suppress(KeyboardInterrupt):
+            self._shell.events.trigger("post_execute")
+            self._shell.events.trigger("post_run_cell", self._shell.last_execution_result)
+
+    def _execution(
+        self,
+        outputs: tuple[Output, ...],
+        error: BaseException | None,
+        timed_out: bool,
+        timeout: float | None,
+    ) -> Execution:
+        if timed_out:
+            message = f"The code was interrupted after its time-out of {timeout:g} s."
+            return Execution(outputs, "timed_out", message, "TimeoutError")
+        if self._interrupts.requested:
+            return Execution(outputs, "interrupted", "Interrupted by the person.", "Interrupted")
+        if error is None:
+            return Execution(outputs, "done")
+        text = format_error(error, self._cell_name)
+        return Execution(outputs, "failed", text, type(error).__name__)
+
+    def _cell_name(self, filename: str) -> str | None:
+        """What to call a file of the compiler's: the agent's code or a cell of the user's."""
+        if filename.startswith("<agent-"):
+            return filename[1:-1].replace("-", " code ")
+        number = getattr(self._shell.compile, "_filename_map", {}).get(filename)
+        return None if number is None else f"Cell In[{number}]"
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Compile under a file name of the agent's own.
+
+        Tracebacks and `inspect.getsource` find the source under it. IPython would otherwise give
+        the number of the cell that the person is running.
+        """
+        self._count += 1
+        name, compiler = f"<agent-{self._count}>", self._shell.compile
+        with _swapped(compiler, "get_code_name", lambda *_: name):
+            yield
+        getattr(compiler, "_filename_map", {}).pop(name, None)
+
+    @contextmanager
+    def _contained(self, capture: Capture) -> Iterator[dict[int, BaseException]]:
+        """Keep the shell from publishing errors and from ending the kernel.
+
+        Gives the errors that were shown on the way (a failing `__repr__`, say) by the `id` of
+        their output.
+        """
+        shown: dict[int, BaseException] = {}
+
+        def show(etype: type[BaseException], error: BaseException, lines: object) -> None:
+            output = Output("error", {"text/plain": format_error(error, self._cell_name)})
+            shown[id(output)] = error
+            capture.show(output)
+
+        self.busy = True
+        try:
+            with (
+                _swapped(self._shell, "_showtraceback", show),
+                _swapped(self._shell, "ask_exit", _refuse_exit),
+                _swapped(interactiveshell, "warn", _warn_unless_exit),
+            ):
+                yield shown
+        finally:
+            self.busy = False
+
+
+@contextmanager
+def _swapped(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Shadow a method by an attribute of its owner, and take it away again."""
+    shadowed = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        delattr(owner, name)
+        if shadowed is not None:
+            setattr(owner, name, shadowed)
+
+
+def _warn_unless_exit(message: object, *args: Any, **kwargs: Any) -> None:
+    """IPython's advice on how to leave is no use to the agent."""
+    if not str(message).startswith("To exit"):
+        warnings.warn(message, *args, **kwargs)  # type: ignore[call-overload]
+
+
+def _refuse_exit() -> None:
+    raise SystemExit("The agent's code cannot end the kernel.")
+
+
+class _DisplayHook:
+    """Shows the value of the last expression without touching `Out` or `_`."""
+
+    def __init__(self, shell: Any, code: str) -> None:
+        self._shell = shell
+        self._silent = _ends_with_semicolon(shell, code)
+
+    def __call__(self, capture: Capture, value: object) -> None:
+        if value is None or self._silent:
+            return
+        data, metadata = self._shell.display_formatter.format(value)
+        if data:
+            capture.show(Output("result", json_ready(data), metadata))
+
+
+def _ends_with_semicolon(shell: Any, code: str) -> bool:
+    try:
+        return bool(shell.displayhook.semicolon_at_end_of_expression(code))
+    except Exception:
+        return False  # text that Python's tokenizer rejects

@@ -1,0 +1,111 @@
+"""Interrupts that reach what is running: the agent's code or the turn around it.
+
+In an awaited cell ipykernel's own SIGINT handler only cancels a future from the event loop, so
+code that holds the loop (`while True: pass`) could never be stopped. For the length of a turn
+this module puts its own handler in place: where the agent's code holds the main thread it raises
+`KeyboardInterrupt` there, otherwise it cancels the turn's task.
+"""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+_RUN_CODE = InteractiveShell.run_code.__code__
+_LOOP_DISPATCH = asyncio.events.Handle._run.__code__
+
+
+class Interrupts:
+    """What may interrupt one turn: SIGINT, and the time-out of one execution.
+
+    `requested` turns true when a person interrupted, and stays true.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.blocking = False
+        """Whether code without top-level await holds the event loop; the executor says so."""
+        self._task: asyncio.Task[Any] | None = None
+        self._timer: threading.Timer | None = None
+        self._expired = False
+        self._signal_is_ours = False
+
+    @contextmanager
+    def installed(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        """Let SIGINT stop `task`. Does nothing off the main thread: Python allows it no handler."""
+        self._task = task
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        previous = signal.signal(signal.SIGINT, self._on_sigint)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    @contextmanager
+    def limited(self, seconds: float | None) -> Iterator[None]:
+        """Interrupt the code that runs inside after `seconds`; None sets no limit."""
+        if seconds is None:
+            yield
+            return
+        self._expired = False
+        self._timer = threading.Timer(seconds, self._expire)
+        self._timer.daemon = True
+        self._timer.start()
+        try:
+            yield
+        finally:
+            self._timer.cancel()
+            self._timer = None
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the last limited execution ran out of time."""
+        return self._expired
+
+    def cancel_turn(self) -> None:
+        """End the turn at its next await: the last thing to do after interrupted code."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _expire(self) -> None:
+        self._signal_is_ours = True
+        main = threading.main_thread().ident
+        if hasattr(signal, "pthread_kill") and main is not None:
+            signal.pthread_kill(main, signal.SIGINT)
+        else:
+            _thread.interrupt_main()
+
+    def _on_sigint(self, signum: int, frame: FrameType | None) -> None:
+        if not self._signal_is_ours:
+            self.requested = True
+        elif self._timer is None:
+            self._signal_is_ours = False
+            return  # the code finished while the time-out's signal was under way
+        else:
+            self._signal_is_ours, self._expired = False, True
+        if self.blocking or _in_agent_code(frame):
+            raise KeyboardInterrupt
+        if self._task is not None:
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+
+def _in_agent_code(frame: FrameType | None) -> bool:
+    """Whether code of a cell is on the stack above the event loop's dispatch.
+
+    The turn runs in a task of its own, so that the user's own cell is never on this stack.
+    """
+    while frame is not None and frame.f_code is not _LOOP_DISPATCH:
+        if frame.f_code is _RUN_CODE:
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,110 @@
+"""An exception as a model and a person want to read it: their own frames, no machinery."""
+
+from __future__ import annotations
+
+import linecache
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+import IPython
+from IPython.core.error import UsageError
+
+MAX_FRAMES = 12
+MAX_CHAIN = 5
+_LIBRARIES = (
+    str(Path(IPython.__file__).parent),
+    str(Path(__file__).parents[1]),
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
+
+NameOf = Callable[[str], str | None]
+
+
+def format_error(error: BaseException, name_of: NameOf) -> str:
+    """The error's line, below the frames that lead to it and the errors that caused it.
+
+    `name_of(filename)` gives the name to show for a cell's file, or None where it is no cell.
+    """
+    parts: list[str] = []
+    for link, current in _chain(error):
+        frames = "" if isinstance(current, (SyntaxError, UsageError)) else _frames(current, name_of)
+        parts.append(link + frames + _error_line(current, name_of))
+    return "\n\n".join(parts)
+
+
+def _chain(error: BaseException) -> Iterator[tuple[str, BaseException]]:
+    """The errors from the first cause to the last, each with the words that link it."""
+    chain: list[tuple[str, BaseException]] = []
+    seen: set[int] = set()
+    current: BaseException | None = error
+    link = ""
+    while current is not None and id(current) not in seen and len(chain) < MAX_CHAIN:
+        seen.add(id(current))
+        chain.append((link, current))
+        if current.__cause__ is not None:
+            link, current = "caused the error below\n", current.__cause__
+        elif current.__context__ is not None and not current.__suppress_context__:
+            link, current = "while it was handled, the error below came up\n", current.__context__
+        else:
+            current = None
+    ordered = list(reversed(chain))
+    # A link stands above the error that it introduces, so it moves down by one.
+    links = ["", *(f"This {link}" for link, _ in ordered[:-1])]
+    return iter([(link, current) for link, (_, current) in zip(links, ordered, strict=True)])
+
+
+def _frames(error: BaseException, name_of: NameOf) -> str:
+    """The frames of cells and of the person's own files.
+
+    Those of libraries are left out: they are long, and differ from one version to the next.
+    """
+    shown = [
+        _frame(filename, line, function, name_of)
+        for filename, line, function in _locations(error.__traceback__)
+        if not filename.startswith(("<frozen", *_LIBRARIES))
+    ]
+    if len(shown) > MAX_FRAMES:
+        left_out = len(shown) - MAX_FRAMES
+        shown = [*shown[:4], f"  [... {left_out} more frames ...]\n", *shown[4 - MAX_FRAMES :]]
+    return "".join(shown)
+
+
+def _locations(trace: TracebackType | None) -> Iterator[tuple[str, int, str]]:
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        yield code.co_filename, trace.tb_lineno or 0, code.co_name
+        trace = trace.tb_next
+
+
+def _frame(filename: str, line: int, function: str, name_of: NameOf) -> str:
+    where = name_of(filename) or Path(filename).name
+    inside = "" if function == "<module>" else f", in {function}"
+    source = linecache.getline(filename, line).strip()
+    return f"{where}, line {line}{inside}\n" + (f"    {source}\n" if source else "")
+
+
+def _error_line(error: BaseException, name_of: NameOf) -> str:
+    if isinstance(error, SyntaxError):
+        return _syntax_error(error, name_of)
+    if isinstance(error, UsageError):
+        return f"UsageError: {error}"  # of a magic: IPython shows it without frames too
+    try:
+        lines = traceback.format_exception_only(type(error), error)
+        return "".join(lines).strip()
+    except Exception:
+        # The message is made by the exception's own code, which may fail in turn.
+        return f"{type(error).__name__}: (its message cannot be shown)"
+
+
+def _syntax_error(error: SyntaxError, name_of: NameOf) -> str:
+    where = name_of(error.filename or "") or "the code"
+    source = (error.text or "").rstrip("\n")
+    pointer = ""
+    if source and error.offset:
+        indent = len(source) - len(source.lstrip())
+        pointer = "\n    " + " " * max(0, error.offset - 1 - indent) + "^"
+    shown = f"\n    {source.strip()}{pointer}" if source else ""
+    return f"{where}, line {error.lineno}{shown}\n{type(error).__name__}: {error.msg}"

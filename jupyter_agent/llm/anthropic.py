@@ -1,0 +1,414 @@
+"""The Messages API of Anthropic, and of servers that speak it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anthropic
+
+from jupyter_agent.errors import AgentError, ConfigError, ProviderError
+from jupyter_agent.events import (
+    MessageFinished,
+    ReplySource,
+    ReplyStop,
+    TextDelta,
+    ThinkingDelta,
+)
+from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by
+from jupyter_agent.llm.provider import ReplyPart, Request
+from jupyter_agent.llm.wire import (
+    NO_OUTPUT,
+    api_base_for,
+    arguments_object,
+    call_ids,
+    conversation,
+    count,
+    drain,
+    is_picture,
+    mapping,
+    picture_notice,
+    safe_id,
+    safe_name,
+    stop_for,
+    string,
+    unique_ids,
+)
+from jupyter_agent.messages import (
+    Block,
+    Context,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    clean,
+)
+
+_NAME = "anthropic"
+_CACHED = {"type": "ephemeral"}
+_STOPS: dict[str, ReplyStop] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "tool_use": "tool_use",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "refusal": "refused",
+    # A server-side tool paused the reply. We offer none; where one comes all the same, the
+    # reply is unfinished, and calling it the answer would be wrong.
+    "pause_turn": "max_tokens",
+}
+_STATUS_OF_EVENT = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+
+class Anthropic:
+    """A model behind Anthropic's Messages API.
+
+    Args:
+        model: The model's id, such as `claude-sonnet-4-5`.
+        api_key: The key. Default: what the SDK finds, first of all `ANTHROPIC_API_KEY`.
+        api_base: The server's address. Default: `ANTHROPIC_BASE_URL`, else Anthropic's own.
+        max_tokens: The longest reply to allow.
+        timeout: Seconds without a sign of life after which a call fails.
+
+    Raises:
+        ConfigError: There is no key, or the address is none.
+    """
+
+    name = _NAME
+    source: ReplySource = "live"
+
+    def __init__(
+        self,
+        model: str,
+        api_key: str | None = None,
+        api_base: str | None = None,
+        max_tokens: int = 16_000,
+        timeout: float = 600.0,
+    ) -> None:
+        self.model = model
+        self._key = (api_key or "").strip() or None
+        self._base = api_base_for(_NAME, api_base or os.environ.get("ANTHROPIC_BASE_URL"))
+        self._max_tokens = max_tokens
+        self._timeout = timeout
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client = self._new_client()
+        self._endpoint = Endpoint(
+            "Anthropic",
+            model,
+            self._client.base_url.netloc.decode(),
+            "ANTHROPIC_API_KEY",
+            tuple(key for key in (self._client.api_key, self._client.auth_token) if key),
+        )
+
+    async def stream(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
+        """Ask the model; yields deltas, then one `MessageFinished`.
+
+        Raises:
+            ProviderError: The call failed, or its stream broke off.
+        """
+        reply = _Reply(call_ids(request.messages))
+        try:
+            async with await self._open(request) as events:
+                async for event in events:
+                    for part in reply.add(mapping(event)):
+                        yield part
+                    if reply.complete:
+                        await drain(events)
+                        break
+            finished = reply.finished()
+        except AgentError:
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+        if finished is None:
+            raise self._endpoint.cut_short()
+        yield finished
+
+    async def close(self) -> None:
+        """Release the connections."""
+        if self._loop in (None, asyncio.get_running_loop()):
+            await self._client.close()
+
+    def _new_client(self) -> anthropic.AsyncAnthropic:
+        try:
+            client = anthropic.AsyncAnthropic(
+                api_key=self._key,
+                base_url=self._base,
+                timeout=anthropic.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
+                max_retries=0,
+            )
+        except Exception as error:
+            raise ConfigError(f"Anthropic cannot be set up: {_first_line(error)}") from error
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise ConfigError(
+                "There is no key for Anthropic: set the environment variable ANTHROPIC_API_KEY."
+            )
+        return client
+
+    async def _open(self, request: Request) -> anthropic.AsyncStream[object]:
+        # Connections belong to the event loop that made them: another loop needs other ones.
+        loop = asyncio.get_running_loop()
+        if self._loop not in (None, loop):
+            self._client = self._new_client()
+        self._loop = loop
+        # `object` gives the events as the JSON that was sent: nothing is guessed or dropped.
+        return await self._client.post(
+            "/v1/messages",
+            cast_to=object,
+            body=self._body(request),
+            stream=True,
+            stream_cls=anthropic.AsyncStream[object],
+        )
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        messages = conversation(request.messages, _NAME)
+        body: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": self._max_tokens,
+            "messages": [_message(message) for message in messages],
+            "stream": True,
+        }
+        if request.system.strip():
+            system = {"type": "text", "text": clean(request.system), "cache_control": _CACHED}
+            body["system"] = [system]
+        body |= _tools(request, messages)
+        # Marks the last block for the cache without touching the messages' own bytes. Other
+        # servers do not know it.
+        if self._client.base_url.host == "api.anthropic.com":
+            body["cache_control"] = _CACHED
+        return body
+
+    def _failure(self, error: Exception) -> ProviderError:
+        """Every error of the SDK, the connection and the stream, in our words."""
+        if isinstance(error, anthropic.APIStatusError):
+            return self._answered(error)
+        if isinstance(error, anthropic.APITimeoutError):
+            return self._endpoint.broke(TimeoutError())
+        if isinstance(error, anthropic.APIConnectionError):
+            return self._endpoint.broke(error.__cause__ or error)
+        return self._endpoint.broke(error)
+
+    def _answered(self, error: anthropic.APIStatusError) -> ProviderError:
+        code = code_of(error.body)
+        # An error event comes in a stream that had started well, with status 200.
+        status = error.status_code if error.status_code >= 400 else _STATUS_OF_EVENT.get(code)
+        return self._endpoint.answered(
+            status,
+            said_by(error.body),
+            code=code,
+            retry_after=retry_after(error.response.headers),
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+@dataclass
+class _OpenBlock:
+    """A content block while it is being streamed."""
+
+    start: dict[str, Any]
+    pieces: list[str] = field(default_factory=list)
+    signature: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def finished(self) -> Block | None:
+        """The block as a value; None for what is empty or unknown."""
+        match self.start.get("type"):
+            case "text" if self.text:
+                return Text(self.text)
+            case "thinking" if self.text or self.signature:
+                signed = {"signature": self.signature} if self.signature else {}
+                return Thinking(self.text, {"provider": _NAME, **signed})
+            case "redacted_thinking":
+                return Thinking("", {"provider": _NAME, "redacted": self.start.get("data")})
+            case "tool_use":
+                return self._tool_call()
+        return None
+
+    def _tool_call(self) -> ToolCall:
+        whole = mapping(self.start.get("input"))
+        arguments = self.text or (json.dumps(whole, ensure_ascii=False) if whole else "")
+        return ToolCall(string(self.start.get("id")), string(self.start.get("name")), arguments)
+
+
+class _Reply:
+    """A reply while it is being streamed. `taken` are the call ids that the history holds."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.complete = False
+        self._taken = taken
+        self._blocks: dict[int, _OpenBlock] = {}
+        self._usage: dict[str, int] = {}
+        self._stop: str | None = None
+
+    def add(self, event: Mapping[str, Any]) -> Iterator[ReplyPart]:
+        """Take in one event; yields the deltas that are in it."""
+        match event.get("type"):
+            case "message_start":
+                self._count(mapping(event.get("message")).get("usage"))
+            case "content_block_start":
+                yield from self._start(event)
+            case "content_block_delta":
+                yield from self._delta(event)
+            case "message_delta":
+                self._stop = string(mapping(event.get("delta")).get("stop_reason")) or self._stop
+                self._count(event.get("usage"))
+            case "message_stop":
+                self.complete = True
+
+    def finished(self) -> MessageFinished | None:
+        """The whole reply; None where the stream ended without a stop reason."""
+        if not self.complete or self._stop is None:
+            return None
+        made = (block.finished() for _, block in sorted(self._blocks.items()))
+        blocks = unique_ids((block for block in made if block is not None), self._taken)
+        stop = stop_for(_STOPS.get(self._stop, "end"), blocks)
+        return MessageFinished(Message("assistant", blocks), self._total(), stop)
+
+    def _start(self, event: Mapping[str, Any]) -> Iterator[ReplyPart]:
+        start = mapping(event.get("content_block"))
+        block = _OpenBlock(start, signature=string(start.get("signature")))
+        self._blocks[count(event.get("index"))] = block
+        yield from self._say(block, string(start.get("text")), TextDelta)
+        yield from self._say(block, string(start.get("thinking")), ThinkingDelta)
+
+    def _delta(self, event: Mapping[str, Any]) -> Iterator[ReplyPart]:
+        block = self._blocks.get(count(event.get("index")))
+        if block is None:
+            return
+        delta = mapping(event.get("delta"))
+        match delta.get("type"):
+            case "text_delta":
+                yield from self._say(block, string(delta.get("text")), TextDelta)
+            case "thinking_delta":
+                yield from self._say(block, string(delta.get("thinking")), ThinkingDelta)
+            case "input_json_delta":
+                block.pieces.append(string(delta.get("partial_json")))
+            case "signature_delta":
+                block.signature = string(delta.get("signature"))
+
+    @staticmethod
+    def _say(
+        block: _OpenBlock, text: str, delta: type[TextDelta] | type[ThinkingDelta]
+    ) -> Iterator[ReplyPart]:
+        if text:
+            block.pieces.append(text)
+            yield delta(clean(text))
+
+    def _count(self, usage: object) -> None:
+        # The counts are totals so far. Some servers send zeros at one end of the stream.
+        for key, value in mapping(usage).items():
+            self._usage[key] = max(count(value), self._usage.get(key, 0))
+
+    def _total(self) -> Usage:
+        read = self._usage.get("cache_read_input_tokens", 0)
+        written = self._usage.get("cache_creation_input_tokens", 0)
+        fresh = self._usage.get("input_tokens", 0)
+        return Usage(fresh + read + written, self._usage.get("output_tokens", 0), read, written)
+
+
+def _tools(request: Request, messages: list[Message]) -> dict[str, Any]:
+    """The tools on offer, and whether they may be used.
+
+    The API refuses a history with tool calls where no tools are declared, so a request without
+    tools names those of the history and forbids their use.
+    """
+    forbidden = {"tool_choice": {"type": "none"}}
+    if request.tools:
+        tools = {"tools": [_tool(tool) for tool in request.tools]}
+        return tools if request.tools_allowed else tools | forbidden
+    named = dict.fromkeys(safe_name(call.name) for m in messages for call in m.tool_calls)
+    if not named:
+        return {}
+    return {
+        "tools": [{"name": name, "input_schema": {"type": "object"}} for name in named],
+        **forbidden,
+    }
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    described = {"description": clean(tool.description)} if tool.description.strip() else {}
+    return {"name": tool.name, **described, "input_schema": dict(tool.parameters)}
+
+
+def _message(message: Message) -> dict[str, Any]:
+    return {"role": message.role, "content": [_block(block) for block in message.blocks]}
+
+
+def _block(block: Block) -> dict[str, Any]:
+    match block:
+        case Text() | Context():
+            return _text(block.text)
+        case Image():
+            return _image(block)
+        case Thinking():
+            return _thinking(block)
+        case ToolCall():
+            return {
+                "type": "tool_use",
+                "id": safe_id(block.id),
+                "name": safe_name(block.name),
+                "input": arguments_object(block),
+            }
+        case ToolResult():
+            return _tool_result(block)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _thinking(block: Thinking) -> dict[str, Any]:
+    if "redacted" in block.metadata:
+        return {"type": "redacted_thinking", "data": block.metadata["redacted"]}
+    return {
+        "type": "thinking",
+        "thinking": block.text,
+        "signature": block.metadata["signature"],
+    }
+
+
+def _image(image: Image) -> dict[str, Any]:
+    if not is_picture(image):
+        return _text(picture_notice(image))
+    source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+    return {"type": "image", "source": source}
+
+
+def _tool_result(result: ToolResult) -> dict[str, Any]:
+    content = [
+        _block(block)
+        for block in result.content
+        if not isinstance(block, Text) or block.text.strip()
+    ]
+    failed = {"is_error": True} if result.is_error else {}
+    return {
+        "type": "tool_result",
+        "tool_use_id": safe_id(result.call_id),
+        "content": content or [_text(NO_OUTPUT)],
+        **failed,
+    }

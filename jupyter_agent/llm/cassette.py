@@ -1,0 +1,183 @@
+"""The cassette file: recorded model replies of a notebook, one JSON line each.
+
+    {"cassette": 1, "package": …, "provider": …, "model": …, "source": "recorded" | "scripted"}
+    {"conversation": …, "turn": …, "step": 1, "asked": [["task", …]], "reply": …, "usage": …, …}
+
+`conversation` is the digest of the whole conversation before the reply, `turn` that of the
+current turn alone, `asked` what was new since the step before: a miss is explained from it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock
+
+from jupyter_agent import __version__
+from jupyter_agent.codec import event_from_json, event_to_json
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.events import MessageFinished
+from jupyter_agent.llm.conversation import Item
+from jupyter_agent.redact import redact_json, secret_values
+from jupyter_agent.workspace import atomic_write
+
+FORMAT = 1
+Source = Literal["recorded", "scripted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One recorded model call."""
+
+    conversation: str
+    turn: str
+    step: int
+    asked: tuple[Item, ...]
+    reply: MessageFinished
+
+
+@dataclass(frozen=True, slots=True)
+class Cassette:
+    """All recorded calls of a notebook, grouped by turn in the order of the notebook."""
+
+    provider: str
+    model: str
+    source: Source
+    turns: tuple[tuple[Entry, ...], ...] = field(default=())
+
+    @property
+    def replies(self) -> int:
+        return sum(len(turn) for turn in self.turns)
+
+    def with_turn(self, turn: tuple[Entry, ...], written: frozenset[str]) -> Cassette:
+        """The cassette with a turn recorded again, or added.
+
+        A turn of the same conversation is replaced. Otherwise one with the same task is, unless
+        it is among `written`, the conversations that this session has recorded: a notebook may
+        give the same task twice.
+        """
+        index = self._place(turn[0], written)
+        if index is None:
+            return replace(self, turns=(*self.turns, turn))
+        return replace(self, turns=(*self.turns[:index], turn, *self.turns[index + 1 :]))
+
+    def _place(self, first: Entry, written: frozenset[str]) -> int | None:
+        for index, turn in enumerate(self.turns):
+            if turn[0].conversation == first.conversation:
+                return index
+        for index, turn in enumerate(self.turns):
+            if turn[0].turn == first.turn and turn[0].conversation not in written:
+                return index
+        return None
+
+
+def load(path: Path) -> Cassette:
+    """Read a cassette. Raises `ConfigError` with the file and the line that is wrong."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise ConfigError(
+            f"There is no cassette {path.name}. Record one with mode: record."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The cassette {path.name} cannot be read: {error}.") from None
+    header = _header(path, lines)
+    entries = [
+        _entry(path, number, line) for number, line in enumerate(lines[1:], 2) if line.strip()
+    ]
+    return replace(header, turns=tuple(_by_turn(path, entries)))
+
+
+def save(cassette: Cassette, path: Path) -> None:
+    """Write a cassette atomically, without secrets."""
+    secrets = secret_values()
+    header = {
+        "cassette": FORMAT,
+        "package": __version__,
+        "provider": cassette.provider,
+        "model": cassette.model,
+        "source": cassette.source,
+    }
+    rows = [header, *(_entry_json(entry) for turn in cassette.turns for entry in turn)]
+    text = "".join(json.dumps(redact_json(row, secrets), ensure_ascii=False) + "\n" for row in rows)
+    atomic_write(path, text.encode("utf-8"))
+
+
+def record(path: Path, blank: Cassette, turn: tuple[Entry, ...], written: frozenset[str]) -> None:
+    """Put one turn into the cassette at `path`, which is made if it does not exist.
+
+    `blank` says who replied. A cassette that holds scripted replies keeps saying so until the
+    last of them is recorded again.
+    """
+    key = sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    with FileLock(Path(tempfile.gettempdir()) / f"jupyter_agent-{key}.lock"):
+        present = load(path) if path.exists() else blank
+        updated = present.with_turn(turn, written)
+        source = blank.source if len(updated.turns) == 1 else present.source
+        save(replace(updated, provider=blank.provider, model=blank.model, source=source), path)
+
+
+def _header(path: Path, lines: list[str]) -> Cassette:
+    try:
+        data = json.loads(lines[0])
+        version = data["cassette"]
+        header = Cassette(str(data["provider"]), str(data["model"]), data["source"])
+        if header.source not in ("recorded", "scripted") or not isinstance(version, int):
+            raise ValueError
+    except (IndexError, KeyError, TypeError, ValueError):
+        raise ConfigError(
+            f"{path.name} is no cassette: its first line is not a cassette header. Record it anew."
+        ) from None
+    if version > FORMAT:
+        raise ConfigError(
+            f"{path.name} has cassette format {version}; this version of the package reads up to "
+            f"{FORMAT}. Update jupyter-agent-magics."
+        )
+    return header
+
+
+def _entry(path: Path, number: int, line: str) -> Entry:
+    try:
+        data = json.loads(line)
+        reply = event_from_json({"type": "message_finished", **data["finished"]})
+        if not isinstance(reply, MessageFinished):
+            raise ValueError
+        asked = tuple(Item(str(kind), str(text)) for kind, text in data["asked"])
+        return Entry(data["conversation"], data["turn"], int(data["step"]), asked, reply)
+    except (KeyError, TypeError, ValueError):
+        raise ConfigError(
+            f"{path.name}, line {number}: not a recorded reply (damaged, or a merge conflict). "
+            "Restore the file or record the notebook anew."
+        ) from None
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    finished = event_to_json(entry.reply)
+    del finished["type"]
+    return {
+        "conversation": entry.conversation,
+        "turn": entry.turn,
+        "step": entry.step,
+        "asked": [[item.kind, item.text] for item in entry.asked],
+        "finished": finished,
+    }
+
+
+def _by_turn(path: Path, entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
+    turns: list[list[Entry]] = []
+    for entry in entries:
+        if entry.step == 1:
+            turns.append([])
+        if not turns or entry.step != len(turns[-1]) + 1:
+            raise ConfigError(
+                f"{path.name}: the steps of a turn are not whole (a line is missing). "
+                "Restore the file or record the notebook anew."
+            )
+        turns[-1].append(entry)
+    return [tuple(turn) for turn in turns]

@@ -1,0 +1,92 @@
+"""What of a conversation makes it the same conversation: the ground that cassettes stand on.
+
+The task as typed, the tool calls and the tool results count, after what differs from run to run
+is taken out of them. The system prompt, the tools' schemas, the session's context and the words
+between tool calls do not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jupyter_agent.llm.wire import arguments_object
+from jupyter_agent.messages import Image, Message, Text, ToolCall, ToolResult
+from jupyter_agent.redact import redact, secret_values
+
+_VOLATILE = (
+    (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x…"),
+    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "<uuid>"),
+    (
+        re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"),
+        "<time>",
+    ),
+    (re.compile(r"\b\d\d:\d\d:\d\d(?:\.\d+)?\b"), "<time>"),
+    (
+        re.compile(
+            r"\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|seconds|s)\b(?: ± [\d.]+ ?(?:ns|µs|us|ms|s))?"
+        ),
+        "<duration>",
+    ),
+    (re.compile(r"(?:/private)?(?:/tmp|/var/folders)/[^\s'\":,)\]]+"), "<tmp>"),
+    (re.compile(r"(?:/home/|/Users/)[^\s/'\":,)\]]+"), "<home>"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that counts: `kind` is `task`, `call` or `result`."""
+
+    kind: str
+    text: str
+
+
+def normalized(text: str) -> str:
+    """Text without what differs from run to run, and without secrets."""
+    text = redact(text, secret_values())
+    for pattern, stand_in in _VOLATILE:
+        text = pattern.sub(stand_in, text)
+    return "\n".join(line.rstrip() for line in text.strip().split("\n"))
+
+
+def items(message: Message) -> list[Item]:
+    """What counts of one message."""
+    found: list[Item] = []
+    for block in message.blocks:
+        if isinstance(block, ToolCall):
+            arguments = json.dumps(arguments_object(block), sort_keys=True, ensure_ascii=False)
+            found.append(Item("call", normalized(f"{block.name} {arguments}")))
+        elif isinstance(block, ToolResult):
+            found.append(Item("result", _result_text(block)))
+        elif isinstance(block, Text) and message.role == "user":
+            found.append(Item("task", normalized(block.text)))
+    return found
+
+
+def _result_text(result: ToolResult) -> str:
+    """Pictures differ from one library version to the next, so only their kind counts."""
+    words = [
+        f"[{block.media_type}]" if isinstance(block, Image) else block.text
+        for block in result.content
+    ]
+    return normalized(("error: " if result.is_error else "") + "\n".join(words))
+
+
+def task_index(messages: Sequence[Message]) -> int:
+    """Where the current turn starts: the last message in which a person typed something."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.role == "user" and any(isinstance(b, Text) for b in message.blocks):
+            return index
+    raise ValueError("the conversation has no task")
+
+
+def extend(digest: str, more: Sequence[Item]) -> str:
+    """The digest of a conversation that went on by `more`. It starts with the empty text."""
+    for item in more:
+        line = f"{digest}\n{item.kind}\n{item.text}"
+        digest = hashlib.sha256(line.encode("utf-8")).hexdigest()
+    return digest

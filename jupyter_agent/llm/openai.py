@@ -1,0 +1,518 @@
+"""The chat completions API of OpenAI, and of the many servers that speak it more or less."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import openai
+
+from jupyter_agent.errors import AgentError, ConfigError, ProviderError
+from jupyter_agent.events import (
+    MessageFinished,
+    ReplySource,
+    ReplyStop,
+    TextDelta,
+    ThinkingDelta,
+)
+from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by
+from jupyter_agent.llm.provider import ReplyPart, Request
+from jupyter_agent.llm.wire import (
+    MINIMAX_HOSTS,
+    NO_OUTPUT,
+    api_base_for,
+    arguments_text,
+    call_ids,
+    conversation,
+    count,
+    drain,
+    host_of,
+    is_json_object,
+    is_picture,
+    mapping,
+    picture_notice,
+    safe_name,
+    stop_for,
+    string,
+    unique_ids,
+)
+from jupyter_agent.messages import (
+    Block,
+    Context,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    clean,
+)
+
+_NAME = "openai"
+_OWN_HOST = "api.openai.com"
+_NO_KEY_NEEDED = "not-needed"
+_KNOWN_IN_A_CALL = ("index", "id", "type", "function")
+_STOPS: dict[str, ReplyStop] = {
+    "stop": "end",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "length": "max_tokens",
+    "model_length": "max_tokens",
+    "content_filter": "refused",
+}
+# Reasons by which OpenRouter and vLLM say that the reply broke off.
+_BROKEN_STOPS = ("error", "abort")
+_STATUS_OF_EVENT = {
+    "invalid_request_error": 400,
+    "invalid_api_key": 401,
+    "insufficient_quota": 429,
+    "model_not_found": 404,
+    "rate_limit_exceeded": 429,
+    "server_error": 500,
+}
+
+
+class OpenAI:
+    """A model behind a chat completions API: OpenAI's, Gemini's, MiniMax's, a local server's.
+
+    Args:
+        model: The model's id.
+        api_key: The key. Default: `OPENAI_API_KEY`; a server other than OpenAI's needs none.
+        api_base: The server's address. Default: `OPENAI_BASE_URL`, else OpenAI's own.
+        max_tokens: The longest reply to allow; None leaves it to the server.
+        timeout: Seconds without a sign of life after which a call fails.
+
+    Raises:
+        ConfigError: There is no key and OpenAI's own server wants one, or the address is none.
+    """
+
+    name = _NAME
+    source: ReplySource = "live"
+
+    def __init__(
+        self,
+        model: str,
+        api_key: str | None = None,
+        api_base: str | None = None,
+        max_tokens: int | None = None,
+        timeout: float = 600.0,
+    ) -> None:
+        self.model = model
+        self._base = api_base_for(_NAME, api_base or os.environ.get("OPENAI_BASE_URL"))
+        self._key = _key(api_key, self._base)
+        self._max_tokens = max_tokens
+        self._timeout = timeout
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client = self._new_client()
+        self._host = self._client.base_url.host
+        place = self._client.base_url.netloc.decode()
+        label = "OpenAI" if self._host == _OWN_HOST else f"The server {place}"
+        secrets = () if self._key == _NO_KEY_NEEDED else (self._key,)
+        self._endpoint = Endpoint(label, model, place, "OPENAI_API_KEY", secrets)
+
+    async def stream(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
+        """Ask the model; yields deltas, then one `MessageFinished`.
+
+        Raises:
+            ProviderError: The call failed, or its stream broke off.
+        """
+        reply = _Reply(call_ids(request.messages))
+        try:
+            async with await self._open(request) as chunks:
+                async for chunk in chunks:
+                    for part in reply.add(mapping(chunk)):
+                        yield part
+                    if reply.complete:
+                        await drain(chunks)
+                        break
+            finished = reply.finished()
+        except AgentError:
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+        if finished is None:
+            raise self._endpoint.cut_short()
+        yield finished
+
+    async def close(self) -> None:
+        """Release the connections."""
+        if self._loop in (None, asyncio.get_running_loop()):
+            await self._client.close()
+
+    def _new_client(self) -> openai.AsyncOpenAI:
+        try:
+            return openai.AsyncOpenAI(
+                api_key=self._key,
+                base_url=self._base,
+                timeout=openai.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
+                max_retries=0,
+            )
+        except Exception as error:
+            said = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise ConfigError(f"OpenAI cannot be set up: {said}") from error
+
+    async def _open(self, request: Request) -> openai.AsyncStream[object]:
+        # Connections belong to the event loop that made them: another loop needs other ones.
+        loop = asyncio.get_running_loop()
+        if self._loop not in (None, loop):
+            self._client = self._new_client()
+        self._loop = loop
+        # `object` gives the chunks as the JSON that was sent: servers that speak this format
+        # add fields, and leave out others that the SDK's own types rely on.
+        return await self._client.post(
+            "/chat/completions",
+            cast_to=object,
+            body=self._body(request),
+            stream=True,
+            stream_cls=openai.AsyncStream[object],
+        )
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        system = (
+            [{"role": "system", "content": clean(request.system)}] if request.system.strip() else []
+        )
+        spoken = [
+            part for message in conversation(request.messages, _NAME) for part in _messages(message)
+        ]
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [*system, *spoken],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            body["tools"] = [_tool(tool) for tool in request.tools]
+            if not request.tools_allowed:
+                body["tool_choice"] = "none"
+        return body | self._options()
+
+    def _options(self) -> dict[str, Any]:
+        """What differs from server to server."""
+        options: dict[str, Any] = {}
+        if self._max_tokens is not None:
+            own = self._host == _OWN_HOST
+            options["max_completion_tokens" if own else "max_tokens"] = self._max_tokens
+        if self._host in MINIMAX_HOSTS:
+            # Otherwise the reasoning comes as tags amid the answer.
+            options["reasoning_split"] = True
+        return options
+
+    def _failure(self, error: Exception) -> ProviderError:
+        """Every error of the SDK, the connection and the stream, in our words."""
+        if isinstance(error, openai.APIStatusError):
+            return self._endpoint.answered(
+                error.status_code,
+                said_by(error.body),
+                code=code_of(error.body),
+                retry_after=retry_after(error.response.headers),
+            )
+        if isinstance(error, openai.APITimeoutError):
+            return self._endpoint.broke(TimeoutError())
+        if isinstance(error, openai.APIConnectionError):
+            return self._endpoint.broke(error.__cause__ or error)
+        if isinstance(error, openai.APIError):
+            return self._event(error)
+        return self._endpoint.broke(error)
+
+    def _event(self, error: openai.APIError) -> ProviderError:
+        """An error event in a stream that had started well."""
+        code = code_of(error.body)
+        number = mapping(error.body).get("code")
+        status = number if isinstance(number, int) and 400 <= number < 600 else None
+        if status is None:
+            kind = string(mapping(error.body).get("type"))
+            status = _STATUS_OF_EVENT.get(code) or _STATUS_OF_EVENT.get(kind)
+        return self._endpoint.answered(status, said_by(error.body), code=code)
+
+
+def _key(api_key: str | None, base: str | None) -> str:
+    key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
+    if key:
+        return key
+    if base and host_of(base) != _OWN_HOST:
+        return _NO_KEY_NEEDED
+    raise ConfigError("There is no key for OpenAI: set the environment variable OPENAI_API_KEY.")
+
+
+@dataclass
+class _OpenCall:
+    """A tool call while it is being streamed. `index` is None where the server sends none."""
+
+    index: int | None
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.pieces)
+
+    def is_meant_by(self, delta: Mapping[str, Any], last: bool) -> bool:
+        """Whether `delta` goes on with this call, whichever of its marks the server sends.
+
+        Args:
+            delta: The piece that came.
+            last: Whether this is the newest call so far.
+        """
+        index, call_id, name, arguments = _marks(delta)
+        if index is not None and index != self.index:
+            return False
+        if call_id and self.id and call_id != self.id:
+            # Gemini gives each call index 0: a new name under a new id is a new call.
+            return index is not None and not name
+        if index is None and not last and not call_id:
+            return False
+        if name and self.name and name != self.name:
+            return False
+        return not (name and arguments and is_json_object(self.arguments))
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        _, call_id, name, arguments = _marks(delta)
+        self.id = self.id or call_id
+        self.name = self.name or name
+        self.pieces.append(arguments)
+        self.extra |= {
+            key: value
+            for key, value in delta.items()
+            if key not in _KNOWN_IN_A_CALL and value is not None
+        }
+
+    def finished(self) -> ToolCall:
+        metadata = {"provider": _NAME, "extra": self.extra} if self.extra else {}
+        return ToolCall(self.id, self.name, self.arguments, metadata)
+
+
+def _marks(delta: Mapping[str, Any]) -> tuple[int | None, str, str, str]:
+    """Index, id, name and piece of the arguments."""
+    function = mapping(delta.get("function"))
+    arguments = function.get("arguments")
+    if isinstance(arguments, dict):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    index = delta.get("index")
+    return (
+        index if isinstance(index, int) else None,
+        string(delta.get("id")),
+        string(function.get("name")),
+        string(arguments),
+    )
+
+
+class _Reply:
+    """A reply while it is being streamed. `taken` are the call ids that the history holds."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.complete = False
+        self._taken = taken
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._details: list[dict[str, Any]] = []
+        self._calls: list[_OpenCall] = []
+        self._usage = Usage()
+        self._stop = ""
+        self._refused = False
+
+    def add(self, chunk: Mapping[str, Any]) -> Iterator[ReplyPart]:
+        """Take in one chunk; yields the deltas that are in it."""
+        choice = mapping(next(iter(_list(chunk.get("choices"))), None))
+        if usage := mapping(chunk.get("usage") or choice.get("usage")):
+            self._usage = _usage(usage)
+        delta = mapping(choice.get("delta"))
+        yield from self._think(delta)
+        yield from self._say(string(delta.get("content")))
+        if refusal := string(delta.get("refusal")):
+            self._refused = True
+            yield from self._say(refusal)
+        self._call(delta)
+        self._stop = string(choice.get("finish_reason")) or self._stop
+        # The chunk that has the usage and nothing else is the last one.
+        self.complete = bool(self._stop and usage and not choice)
+
+    def finished(self) -> MessageFinished | None:
+        """The whole reply; None where the stream ended without a finish reason."""
+        if not self._stop or self._stop in _BROKEN_STOPS:
+            return None
+        blocks = unique_ids(self._blocks(), self._taken)
+        stop = stop_for(_STOPS.get(self._stop, "end"), blocks)
+        message = Message("assistant", blocks)
+        return MessageFinished(message, self._usage, "refused" if self._refused else stop)
+
+    def _blocks(self) -> Iterator[Block]:
+        thinking, text = "".join(self._thinking), "".join(self._text)
+        if thinking or self._details:
+            metadata = {"reasoning_details": self._details} if self._details else {}
+            yield Thinking(thinking, {"provider": _NAME, **metadata})
+        if text:
+            yield Text(text)
+        for call in self._calls:
+            yield call.finished()
+
+    def _say(self, text: str) -> Iterator[ReplyPart]:
+        if text:
+            self._text.append(text)
+            yield TextDelta(clean(text))
+
+    def _think(self, delta: Mapping[str, Any]) -> Iterator[ReplyPart]:
+        details = _list(delta.get("reasoning_details"))
+        added = "".join(self._detail(mapping(detail)) for detail in details)
+        plain = string(delta.get("reasoning_content")) or string(delta.get("reasoning"))
+        if text := plain or added:
+            self._thinking.append(text)
+            yield ThinkingDelta(clean(text))
+
+    def _detail(self, piece: dict[str, Any]) -> str:
+        """Take in a piece of `reasoning_details`; gives the words that are new in it."""
+        known = next((d for d in self._details if _same_detail(d, piece)), None)
+        if known is None:
+            self._details.append(dict(piece))
+            return string(piece.get("text")) or string(piece.get("summary"))
+        return _extend(known, piece)
+
+    def _call(self, delta: Mapping[str, Any]) -> None:
+        for piece in _list(delta.get("tool_calls")):
+            self._piece_of_call(mapping(piece))
+        if function := mapping(delta.get("function_call")):
+            self._piece_of_call({"function": function})
+
+    def _piece_of_call(self, piece: Mapping[str, Any]) -> None:
+        newest_first = reversed(list(enumerate(self._calls, 1)))
+        for number, call in newest_first:
+            if call.is_meant_by(piece, last=number == len(self._calls)):
+                call.add(piece)
+                return
+        call = _OpenCall(_marks(piece)[0])
+        call.add(piece)
+        self._calls.append(call)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _same_detail(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one.get(key) == other.get(key) for key in ("index", "type", "id"))
+
+
+def _extend(known: dict[str, Any], piece: Mapping[str, Any]) -> str:
+    """Add a piece of one detail to what is known of it; gives the words that are new."""
+    added = ""
+    for key, value in piece.items():
+        before = known.get(key)
+        if key not in ("text", "summary", "data") or not isinstance(before, str):
+            known[key] = before if value is None else value
+            continue
+        # MiniMax sends all the words so far each time, others send the new ones.
+        new = string(value)
+        new = new[len(before) :] if len(new) > len(before) and new.startswith(before) else new
+        known[key] = before + new
+        added = new if key != "data" else added
+    return added
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    details = mapping(usage.get("prompt_tokens_details"))
+    return Usage(
+        count(usage.get("prompt_tokens")),
+        count(usage.get("completion_tokens")),
+        # DeepSeek and Moonshot have fields of their own for the cached part.
+        count(details.get("cached_tokens"))
+        or count(usage.get("prompt_cache_hit_tokens"))
+        or count(usage.get("cached_tokens")),
+        count(details.get("cache_write_tokens")),
+    )
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    described = {"description": clean(tool.description)} if tool.description.strip() else {}
+    function = {"name": tool.name, **described, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _messages(message: Message) -> list[dict[str, Any]]:
+    """One message of ours is several on this wire: each tool result is one."""
+    if message.role == "assistant":
+        return [_assistant(message)]
+    results = message.tool_results
+    said = [block for block in message.blocks if not isinstance(block, ToolResult)]
+    shown = [part for result in results for part in _pictures_of(result)]
+    content = _content(said, shown)
+    answered = [_tool_message(result) for result in results]
+    return [*answered, {"role": "user", "content": content}] if content else answered
+
+
+def _assistant(message: Message) -> dict[str, Any]:
+    # `content` is null where there are only calls: an empty text is refused by some servers.
+    said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    details = [
+        detail
+        for block in message.blocks
+        if isinstance(block, Thinking)
+        for detail in block.metadata.get("reasoning_details", ())
+    ]
+    if details:
+        said["reasoning_details"] = details
+    if message.tool_calls:
+        said["tool_calls"] = [_call(call) for call in message.tool_calls]
+    return said
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    extra = call.metadata.get("extra", {}) if call.metadata.get("provider") == _NAME else {}
+    function = {"name": safe_name(call.name), "arguments": arguments_text(call)}
+    return {**extra, "id": call.id, "type": "function", "function": function}
+
+
+def _tool_message(result: ToolResult) -> dict[str, Any]:
+    images = sum(isinstance(block, Image) and is_picture(block) for block in result.content)
+    lines = [_line(block) for block in result.content]
+    if images:
+        lines.append("(1 image follows)" if images == 1 else f"({images} images follow)")
+    text = "\n".join(line for line in lines if line.strip())
+    return {"role": "tool", "tool_call_id": result.call_id, "content": text or NO_OUTPUT}
+
+
+def _line(block: Text | Image) -> str:
+    if isinstance(block, Text):
+        return block.text
+    return "" if is_picture(block) else picture_notice(block)
+
+
+def _pictures_of(result: ToolResult) -> list[dict[str, Any]]:
+    pictures = [_part(block) for block in result.content if _is_shown(block)]
+    named = _text_part(f"(images in the result of the tool call {result.call_id})")
+    return [named, *pictures] if pictures else []
+
+
+def _is_shown(block: Block) -> bool:
+    return isinstance(block, Image) and is_picture(block)
+
+
+def _content(said: Iterable[Block], shown: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """A user message's content: text where it is only that, since local servers take no lists."""
+    parts = [*shown, *(_part(block) for block in said)]
+    if any(part["type"] != "text" for part in parts):
+        return parts
+    return "\n\n".join(part["text"] for part in parts)
+
+
+def _part(block: Block) -> dict[str, Any]:
+    match block:
+        case Text() | Context():
+            return _text_part(block.text)
+        case Image() if is_picture(block):
+            url = f"data:{block.media_type};base64,{block.data}"
+            return {"type": "image_url", "image_url": {"url": url}}
+        case Image():
+            return _text_part(picture_notice(block))
+        case _:
+            raise TypeError(f"a user message cannot hold a {block.type} block")
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}

@@ -1,0 +1,136 @@
+"""The one retry policy. The SDKs' own is switched off, so that there is a single budget."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from tenacity import (
+    AsyncRetrying,
+    DoSleep,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential_jitter,
+)
+
+from jupyter_agent.errors import ProviderError
+from jupyter_agent.events import Retrying
+from jupyter_agent.llm.provider import Provider, ReplyPart, Request
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a failed model call is tried again, and after how long.
+
+    Args:
+        enabled: Whether to try again at all.
+        max_retries: Tries after the first one.
+        initial_delay: Seconds before the first retry.
+        max_delay: The longest wait in seconds. A server's `Retry-After` beyond it is ignored.
+        exponential_base: The factor from one wait to the next.
+    """
+
+    enabled: bool = True
+    max_retries: int = 3
+    initial_delay: float = 1.0
+    max_delay: float = 60.0
+    exponential_base: float = 2.0
+
+    @property
+    def attempts(self) -> int:
+        return 1 + max(0, self.max_retries) if self.enabled else 1
+
+
+async def stream_with_retry(
+    provider: Provider, request: Request, policy: RetryPolicy
+) -> AsyncGenerator[ReplyPart | Retrying, None]:
+    """What `provider` streams; after a failure that may pass, `Retrying`, a wait, a new start.
+
+    What was yielded before a `Retrying` is void.
+
+    Raises:
+        ProviderError: The failure cannot pass, or the tries are used up.
+    """
+    retrying = _retrying(policy)
+    state = RetryCallState(retrying, fn=None, args=(), kwargs={})
+    retrying.begin()
+    while True:
+        # Driven by hand: a wait has to be told before it begins, and a callback cannot yield.
+        step = await retrying.iter(state)
+        if isinstance(step, DoSleep):
+            yield Retrying(_reason(state), state.attempt_number, float(step))
+            state.prepare_for_next_attempt()
+            await asyncio.sleep(step)
+            continue
+        try:
+            async with _closing(provider.stream(request)) as parts:
+                async for part in parts:
+                    yield part
+            return
+        except ProviderError:
+            _, error, trace = sys.exc_info()
+            assert error is not None
+            state.set_exception((type(error), error, trace))
+
+
+def _retrying(policy: RetryPolicy) -> AsyncRetrying:
+    return AsyncRetrying(
+        stop=stop_after_attempt(policy.attempts),
+        wait=_Wait(policy),
+        retry=retry_if_exception(lambda error: getattr(error, "retryable", False)),
+        retry_error_callback=_give_up,
+    )
+
+
+class _Wait(wait_exponential_jitter):
+    """The server's `Retry-After`, else a growing wait with half an initial delay of chance."""
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        super().__init__(
+            multiplier=policy.initial_delay,
+            max=policy.max_delay,
+            exp_base=policy.exponential_base,
+            jitter=policy.initial_delay / 2,
+        )
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        asked = _error(retry_state).retry_after
+        if asked is not None and 0 <= asked <= self.max:
+            return asked
+        return float(super().__call__(retry_state))
+
+
+def _give_up(state: RetryCallState) -> None:
+    error = _error(state)
+    if state.attempt_number == 1:
+        raise error
+    raise ProviderError(
+        f"{error} Gave up after {state.attempt_number} attempts.",
+        status=error.status,
+        retry_after=error.retry_after,
+    ) from error
+
+
+def _error(state: RetryCallState) -> ProviderError:
+    error = state.outcome.exception() if state.outcome else None
+    assert isinstance(error, ProviderError)
+    return error
+
+
+def _reason(state: RetryCallState) -> str:
+    return str(_error(state))
+
+
+@asynccontextmanager
+async def _closing(parts: AsyncIterator[ReplyPart]) -> AsyncIterator[AsyncIterator[ReplyPart]]:
+    """Close a provider's stream at once, not when the garbage is collected."""
+    try:
+        yield parts
+    finally:
+        close = getattr(parts, "aclose", None)
+        if close is not None:
+            await close()

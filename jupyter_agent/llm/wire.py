@@ -1,0 +1,234 @@
+"""What both wire formats need: a conversation in sendable order, arguments, ids, addresses.
+
+Everything here is a pure function of its arguments: the same history gives the same bytes in
+each request, which is what the providers' prompt caches live on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from jupyter_agent.events import ReplyStop
+from jupyter_agent.messages import (
+    Block,
+    Context,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    clean,
+)
+
+NO_OUTPUT = "(no output)"
+MINIMAX_HOSTS = ("api.minimax.io", "api.minimaxi.com")
+
+_MINIMAX_SUFFIX = {"anthropic": "/anthropic", "openai": "/v1"}
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """`value` where it is a JSON object, else an empty one: servers send the oddest things."""
+    return value if isinstance(value, dict) else {}
+
+
+def string(value: object) -> str:
+    """`value` where it is a string, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def count(value: object) -> int:
+    """`value` where it is a positive whole number, else 0."""
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def api_base_for(provider: str, api_base: str | None) -> str | None:
+    """The base address to use for `provider` (`anthropic` or `openai`); None stays None.
+
+    MiniMax serves both formats on one host and tells them apart by a suffix, which is added
+    here, or put right. Other addresses only lose a trailing slash.
+    """
+    if not api_base:
+        return None
+    base = api_base.strip().rstrip("/")
+    if host_of(base) not in MINIMAX_HOSTS or provider not in _MINIMAX_SUFFIX:
+        return base
+    for suffix in _MINIMAX_SUFFIX.values():
+        base = base.removesuffix(suffix)
+    return base.rstrip("/") + _MINIMAX_SUFFIX[provider]
+
+
+def host_of(address: str) -> str:
+    """The host's name in lower case, or an empty text."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    """The JSON object in `text`, or None where there is none that may be sent.
+
+    NaN, infinities and lone surrogates pass Python's reader, but no wire: the former make the
+    text invalid, the latter are replaced.
+    """
+    try:
+        value = json.loads(text)
+        if isinstance(value, dict):
+            sendable = clean(json.dumps(value, ensure_ascii=False, allow_nan=False))
+            return mapping(json.loads(sendable))
+    except (ValueError, RecursionError):
+        pass
+    return None
+
+
+def arguments_object(call: ToolCall) -> dict[str, Any]:
+    """The arguments of `call` as a JSON object that may be sent back to the model.
+
+    Empty text is `{}`. Text that is no JSON object becomes `{"invalid_arguments": text}`, so
+    that the model sees what it wrote and the conversation stays valid.
+    """
+    if not call.arguments.strip():
+        return {}
+    value = _parsed(call.arguments)
+    return {"invalid_arguments": call.arguments} if value is None else value
+
+
+def arguments_text(call: ToolCall) -> str:
+    """As `arguments_object`, as text: the model's own where that is a sendable JSON object."""
+    value = arguments_object(call)
+    try:
+        if json.loads(call.arguments) == value:
+            return call.arguments
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps(value, ensure_ascii=False)
+
+
+def is_json_object(text: str) -> bool:
+    """Whether `text` is one whole JSON object."""
+    return _parsed(text) is not None
+
+
+def safe_name(name: str) -> str:
+    """A tool's name as both APIs accept it. A model may have made up a name that they refuse."""
+    return _NOT_IN_A_NAME.sub("_", name)[:64] or "unnamed"
+
+
+def safe_id(call_id: str) -> str:
+    """A call's id in letters that each API accepts. Equal ids stay equal, different ones differ."""
+    safe = _NOT_IN_A_NAME.sub("_", call_id)
+    if safe == call_id and safe:
+        return safe
+    return f"{safe}_{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def call_ids(messages: Iterable[Message]) -> set[str]:
+    """The ids of all tool calls in the conversation."""
+    return {call.id for message in messages for call in message.tool_calls}
+
+
+def unique_ids(blocks: Iterable[Block], taken: set[str]) -> tuple[Block, ...]:
+    """The same blocks; each tool call has an id that is not empty, not in `taken`, and its own.
+
+    Some servers start again at `call_0` in each reply, and Anthropic's refuses the second one.
+    """
+    used = set(taken)
+    return tuple(_with_own_id(b, used) if isinstance(b, ToolCall) else b for b in blocks)
+
+
+def _with_own_id(call: ToolCall, used: set[str]) -> ToolCall:
+    own = call.id or f"call_{uuid.uuid4().hex[:24]}"
+    number = 1
+    while own in used:
+        number += 1
+        own = f"{call.id}_{number}"
+    used.add(own)
+    return call if own == call.id else replace(call, id=own)
+
+
+def stop_for(stop: ReplyStop, blocks: Iterable[Block]) -> ReplyStop:
+    """`stop`, put right where the server contradicts what it has sent."""
+    calls = any(isinstance(block, ToolCall) for block in blocks)
+    if stop == "end" and calls:
+        return "tool_use"
+    if stop == "tool_use" and not calls:
+        return "end"
+    return stop
+
+
+def conversation(messages: Iterable[Message], provider: str) -> list[Message]:
+    """The messages as an API takes them: user and assistant in turns, and none of them empty.
+
+    Blank text goes, and so does the thinking of other providers. Tool results come first in a
+    user message, tool calls last in an assistant message; otherwise the order stays.
+    """
+    sendable = [_sendable(message, provider) for message in messages]
+    return [
+        Message(role, _in_order(block for message in group for block in message.blocks))
+        for role, group in groupby((m for m in sendable if m.blocks), key=_role)
+    ]
+
+
+def _role(message: Message) -> Literal["user", "assistant"]:
+    """A system message amid the conversation is sent as the user's: not every API has one."""
+    return "assistant" if message.role == "assistant" else "user"
+
+
+def _sendable(message: Message, provider: str) -> Message:
+    blocks = [block for block in message.blocks if _goes_out(block, provider)]
+    # An API refuses a message that ends in thinking: what the thought led to was never said.
+    while blocks and isinstance(blocks[-1], Thinking):
+        blocks.pop()
+    return replace(message, blocks=tuple(blocks))
+
+
+def _goes_out(block: Block, provider: str) -> bool:
+    match block:
+        case Text() | Context():
+            return bool(block.text.strip())
+        case Thinking():
+            return block.metadata.get("provider") == provider and len(block.metadata) > 1
+        case _:
+            return True
+
+
+def _in_order(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    return tuple(sorted(blocks, key=_rank))
+
+
+def _rank(block: Block) -> int:
+    return 0 if isinstance(block, ToolResult) else 2 if isinstance(block, ToolCall) else 1
+
+
+def is_picture(image: Image) -> bool:
+    """Whether models take such an image. They refuse the whole request for an SVG or no data."""
+    return image.media_type in _PICTURES and bool(image.data)
+
+
+def picture_notice(image: Image) -> str:
+    """What a model reads in the place of an image that it cannot take."""
+    return f"(an image of type {image.media_type}, which the model cannot read)"
+
+
+async def drain(stream: AsyncIterator[object]) -> None:
+    """Read what is left of an answered stream, so that its connection can be used again.
+
+    The reply is complete by now: a server that dawdles or breaks off here does no harm.
+    """
+    with suppress(Exception):
+        async with asyncio.timeout(1.0):
+            async for _ in stream:
+                pass

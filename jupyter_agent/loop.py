@@ -1,0 +1,214 @@
+"""The agent loop: ask the model, run the tools that it calls, ask again, until it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from jupyter_agent.errors import ProviderError
+from jupyter_agent.events import (
+    MessageFinished,
+    Sink,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnStop,
+)
+from jupyter_agent.llm.provider import Provider, Request
+from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
+from jupyter_agent.messages import (
+    Context,
+    Message,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from jupyter_agent.tools.toolbox import Toolbox
+
+LAST_CALL = (
+    "The step limit of this turn is reached. No tool can be called any more. Give your best answer "
+    "from what you found so far, and say plainly what is unfinished."
+)
+INTERRUPTED = "Interrupted by the person before it finished. It may have run in part."
+INTERRUPTED_NOTE = "(The person interrupted the turn here.)"
+NOT_RUN_REFUSED = "Not run: the reply ended in a refusal."
+NOT_RUN_CUT_OFF = (
+    "Not run: the reply was cut off at its token limit, and this call with it. "
+    "Send the call again, whole; split the work if it is long."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What does not change within a session: who answers, with which tools, under which rules."""
+
+    provider: Provider
+    toolbox: Toolbox
+    system: str
+    max_steps: int = 50
+    retry: RetryPolicy = RetryPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a turn ended. `error` is what to raise where `stop_reason` is `error`."""
+
+    stop_reason: TurnStop
+    usage: Usage
+    error: ProviderError | None = None
+
+
+async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> Outcome:
+    """Run one turn: `history` ends with the person's task, and grows by what happens.
+
+    However the turn ends, `history` is valid for the next one: each tool call has its result,
+    finished steps stay, a partial reply is gone. A cancellation of the task that runs this ends
+    the turn as `interrupted`; it is not passed on.
+    """
+    turn = _Turn(agent, history, emit)
+    try:
+        return Outcome(await turn.run(), turn.usage)
+    except asyncio.CancelledError:
+        _stay_cancelled_no_longer()
+        history.append(Message("user", (Context(INTERRUPTED_NOTE),)))
+        return Outcome("interrupted", turn.usage)
+    except ProviderError as error:
+        return Outcome("error", turn.usage, error)
+
+
+class _Turn:
+    """The state of one turn: the history that it adds to and the usage so far."""
+
+    def __init__(self, agent: Agent, history: list[Message], emit: Sink) -> None:
+        self.usage = Usage()
+        self._agent = agent
+        self._history = history
+        self._emit = emit
+        self._used_ids = {call.id for message in history for call in message.tool_calls}
+
+    async def run(self) -> TurnStop:
+        """Ask and act until the model has nothing more to do."""
+        limit = self._agent.max_steps
+        for number in range(1, limit + 1):
+            self._emit(StepStarted(number, limit))
+            reply = await self._ask()
+            stop = await self._act(reply)
+            if stop is not None:
+                return stop
+        await self._last_call()
+        return "step_limit"
+
+    async def _ask(self, tools_allowed: bool = True) -> MessageFinished:
+        """One model call. Its deltas are emitted, its finished message comes back."""
+        # A provider that answers at once (a replay) never suspends; an interrupt arrives here.
+        await asyncio.sleep(0)
+        agent = self._agent
+        request = Request(
+            agent.system, tuple(self._history), agent.toolbox.specs, tools_allowed=tools_allowed
+        )
+        async with aclosing(stream_with_retry(agent.provider, request, agent.retry)) as stream:
+            async for part in stream:
+                if isinstance(part, MessageFinished):
+                    reply = replace(part, message=self._with_unique_ids(part.message))
+                    self.usage += reply.usage
+                    self._emit(reply)
+                    return reply
+                self._emit(part)
+        raise ProviderError("The model's stream ended without a message.", retryable=True)
+
+    async def _act(self, reply: MessageFinished) -> TurnStop | None:
+        """Do what a reply asks for. None means that the model wants to go on."""
+        if reply.message.blocks:
+            self._history.append(reply.message)
+        calls = reply.message.tool_calls
+        if reply.stop_reason == "refused":
+            self._add_results(calls, {}, NOT_RUN_REFUSED)
+            return "refused"
+        if not calls:
+            return "end"
+        await self._run_calls(calls, cut_off=reply.stop_reason == "max_tokens")
+        return None
+
+    async def _run_calls(self, calls: tuple[ToolCall, ...], cut_off: bool) -> None:
+        """Run calls in their order, reading ones side by side, and add one result for each.
+
+        `cut_off` says that the reply ended at its token limit: its last call is not run, even
+        where what arrived of its arguments happens to be valid.
+        """
+        results: dict[str, ToolResult] = {}
+        whole = calls[:-1] if cut_off else calls
+        try:
+            for alone, group in groupby(whole, self._agent.toolbox.runs_alone):
+                if alone:
+                    for call in group:
+                        await self._run_call(call, results)
+                else:
+                    await asyncio.gather(*(self._run_call(call, results) for call in group))
+            if cut_off:
+                self._settle(calls[-1:], results, NOT_RUN_CUT_OFF)
+        finally:
+            self._add_results(calls, results, INTERRUPTED)
+
+    async def _run_call(self, call: ToolCall, results: dict[str, ToolResult]) -> None:
+        await asyncio.sleep(0)
+        self._emit(ToolStarted(call))
+        started = time.monotonic()
+        result = await self._agent.toolbox.run(call)
+        results[call.id] = result
+        self._emit(ToolFinished(result, time.monotonic() - started))
+
+    def _settle(
+        self, calls: Sequence[ToolCall], results: dict[str, ToolResult], reason: str
+    ) -> None:
+        """Give an error result to each call that has none."""
+        for call in calls:
+            if call.id not in results:
+                results[call.id] = ToolResult(
+                    call.id, (Text(reason),), is_error=True, details={"state": "not_run"}
+                )
+                self._emit(ToolFinished(results[call.id], 0.0))
+
+    def _add_results(
+        self, calls: Sequence[ToolCall], results: dict[str, ToolResult], reason: str
+    ) -> None:
+        """Put one result for each call into the history; `reason` fills the gaps."""
+        self._settle(calls, results, reason)
+        if calls:
+            answers = tuple(results[call.id].for_model() for call in calls)
+            self._history.append(Message("user", answers))
+
+    async def _last_call(self) -> None:
+        """At the step limit: one call without tools, for the best answer so far."""
+        self._history.append(Message("user", (Context(LAST_CALL),)))
+        reply = await self._ask(tools_allowed=False)
+        words = tuple(b for b in reply.message.blocks if not isinstance(b, ToolCall))
+        if words:
+            self._history.append(Message("assistant", words))
+
+    def _with_unique_ids(self, message: Message) -> Message:
+        """New ids for calls whose id was used before: some servers count anew in each reply."""
+        blocks = tuple(
+            replace(block, id=self._free_id(block.id)) if isinstance(block, ToolCall) else block
+            for block in message.blocks
+        )
+        return replace(message, blocks=blocks)
+
+    def _free_id(self, call_id: str) -> str:
+        number, free = 1, call_id
+        while free in self._used_ids:
+            number += 1
+            free = f"{call_id}_{number}"
+        self._used_ids.add(free)
+        return free
+
+
+def _stay_cancelled_no_longer() -> None:
+    """The cancellation is dealt with; `asyncio.timeout` and task groups must not see it again."""
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass

@@ -1,0 +1,75 @@
+"""`%%agent`: read the line, run the turn, keep the answer."""
+
+from __future__ import annotations
+
+import difflib
+from argparse import Namespace
+from keyword import iskeyword
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import parse_argstring
+
+from jupyter_agent import config
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.magics.ask import run_and_show, sessions_of
+
+WHERE = "%%agent"
+_SETTINGS = {
+    "provider": "provider",
+    "model": "model",
+    "max_steps": "max_steps",
+    "approve": "approvals.mode",
+    "context": "context.detail",
+}
+
+
+async def run_agent_cell(shell: Any, magic: Any, line: str, cell: str) -> None:
+    """Run one `%%agent` cell.
+
+    Args:
+        shell: The IPython shell.
+        magic: The magic function, which carries the parser of its arguments.
+        line: The rest of the first line.
+        cell: The task.
+    """
+    arguments = parse_line(magic, line)
+    given = {
+        key: getattr(arguments, name)
+        for name, key in _SETTINGS.items()
+        if getattr(arguments, name) is not None
+    }
+    turn = config.layer(WHERE, given, text=True)
+    answer = await run_and_show(
+        sessions_of(shell), cell, turn, arguments.session or "default", arguments.fresh
+    )
+    if arguments.into:
+        shell.user_ns[arguments.into] = answer
+
+
+def parse_line(magic: Any, line: str) -> Namespace:
+    """The arguments of the magic's line. Raises `ConfigError` with one line."""
+    magic.parser.allow_abbrev = False
+    try:
+        arguments: Namespace = parse_argstring(magic, line)
+    except (UsageError, ValueError) as error:
+        raise ConfigError(f"{WHERE}: {_explained(magic, str(error))}") from None
+    if arguments.task:
+        raise ConfigError(
+            f"{WHERE}: unexpected {' '.join(arguments.task)!r}. The first line takes options only; "
+            "the task goes on the lines below it."
+        )
+    if arguments.into and (not arguments.into.isidentifier() or iskeyword(arguments.into)):
+        raise ConfigError(f"{WHERE}: --into needs a variable's name, not {arguments.into!r}.")
+    return arguments
+
+
+def _explained(magic: Any, message: str) -> str:
+    """The parser's words, with the nearest option for one that does not exist."""
+    options = [o for action in magic.parser._actions for o in action.option_strings]
+    unknown = next((w for w in message.split() if w.startswith("-") and w not in options), "")
+    if "unrecognized" not in message:
+        return f"{message}."
+    near = difflib.get_close_matches(unknown, options, 1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else f" The options are: {', '.join(options)}."
+    return f"there is no option {unknown or message}.{hint}"

@@ -1,0 +1,99 @@
+"""Run a turn and show it: what `%%agent` and `ask()` share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+from IPython.display import clear_output, display
+
+from jupyter_agent import config
+from jupyter_agent.answer import Answer
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.events import Event
+from jupyter_agent.magics.status import Status
+from jupyter_agent.notebook import Notebook
+from jupyter_agent.session import Session
+from jupyter_agent.widgets.saved import saved_outputs
+from jupyter_agent.widgets.transcript import TurnView, reduce
+
+
+class Sessions:
+    """The sessions of one kernel, by name. The first use of the extension makes them."""
+
+    def __init__(self, shell: Any) -> None:
+        self.notebook = Notebook(shell)
+        self.last: TurnView | None = None
+        self._sessions: dict[str, Session] = {}
+
+    def __getitem__(self, name: str) -> Session:
+        if name not in self._sessions:
+            self._sessions[name] = Session(self.notebook, name)
+        return self._sessions[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._sessions)
+
+
+def sessions_of(shell: Any) -> Sessions:
+    """The kernel's sessions."""
+    sessions = getattr(shell, "agent_sessions", None)
+    if sessions is None:
+        sessions = shell.agent_sessions = Sessions(shell)
+    assert isinstance(sessions, Sessions)
+    return sessions
+
+
+async def ask(
+    task: str, *, session: str = "default", fresh: bool = False, **settings: object
+) -> Answer:
+    """Give the agent a task from code: `answer = await ask("…")`, in a cell.
+
+    Args:
+        task: What to do, in plain words.
+        session: The name of the conversation to go on with.
+        fresh: Whether to forget that conversation first.
+        **settings: Settings for this turn, with `__` for a dot: `max_steps=5`.
+
+    Raises:
+        AgentError: With one line that says what was wrong.
+    """
+    shell = get_ipython()
+    if shell is None:
+        raise ConfigError("ask() works inside IPython or Jupyter only: there is no kernel here.")
+    values = {key.replace("__", "."): value for key, value in settings.items()}
+    turn = config.layer("ask()", values)
+    return await run_and_show(sessions_of(shell), task, turn, session, fresh)
+
+
+async def run_and_show(
+    sessions: Sessions, task: str, turn: config.Layer, session_name: str, fresh: bool
+) -> Answer:
+    """One turn, from the task to what stays in the notebook. Errors are shown by who catches."""
+    session = sessions[session_name]
+    if fresh and not sessions.notebook.busy:
+        session.reset()
+    view = TurnView()
+
+    def watch(event: Event) -> None:
+        nonlocal view
+        view = reduce(view, event)
+
+    status = Status(sessions.notebook.settings(turn).settings.display)
+    try:
+        return await session.ask(task, turn, [watch, status])
+    finally:
+        if status.shown:
+            clear_output(wait=True)
+        if view.stop_reason is not None:
+            sessions.last = view
+        _publish(view)
+
+
+def _publish(view: TurnView) -> None:
+    """The saved form, once, at the end. A turn that failed before it began leaves none."""
+    if not any(step.text or step.calls or step.notices for step in view.steps):
+        return
+    for output in saved_outputs(view):
+        display(dict(output.data), metadata=dict(output.metadata), raw=True)

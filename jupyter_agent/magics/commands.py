@@ -1,0 +1,159 @@
+"""`%agent COMMAND`: see and steer the agent."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_agent import __version__, config
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.magics.ask import Sessions, sessions_of
+from jupyter_agent.widgets.saved import plain_transcript
+
+Command = Callable[[Sessions, list[str]], str]
+
+
+def run_command(shell: Any, line: str) -> None:
+    """Run one command and print what it says. Raises `ConfigError` with one line."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise ConfigError(f"%agent: {error}.") from None
+    name, arguments = (words[0], words[1:]) if words else ("help", [])
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, 1)
+        hint = f"Did you mean {near[0]}?" if near else f"The commands are: {', '.join(COMMANDS)}."
+        raise ConfigError(f"%agent: there is no command {name!r}. {hint}")
+    text = COMMANDS[name](sessions_of(shell), arguments)
+    if text:
+        print(text)  # noqa: T201 (a command's output is what the cell prints)
+
+
+def _help(sessions: Sessions, words: list[str]) -> str:
+    """what the commands are"""
+    lines = [f"  %agent {name:<10} {command.__doc__}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        ["%%agent on the first line of a cell gives the agent the task below it.", *lines]
+    )
+
+
+def _status(sessions: Sessions, words: list[str]) -> str:
+    """the model, the mode, the workspace, the sessions"""
+    _takes(words, 0, "status")
+    notebook, settings = sessions.notebook, sessions.notebook.settings().settings
+    cassette = notebook.cassette
+    names = [f"{name} ({sessions[name].turns} turns)" for name in sessions.names]
+    return "\n".join(
+        [
+            f"jupyter_agent {__version__}",
+            f"mode       {settings.mode}",
+            f"provider   {settings.provider or '(by the environment)'}",
+            f"model      {settings.model or '(the default)'}",
+            f"workspace  {notebook.workspace.root}",
+            f"cassette   {cassette.name if cassette else '(none)'}",
+            f"sessions   {', '.join(names) or '(none yet)'}",
+        ]
+    )
+
+
+def _config(sessions: Sessions, words: list[str]) -> str:
+    """the settings; with KEY one of them; with KEY VALUE set it"""
+    if len(words) > 2:
+        raise ConfigError("%agent config takes KEY, or KEY VALUE. Put quotes around spaces.")
+    if len(words) == 2:
+        sessions.notebook.set(*words)
+        return ""
+    resolved = sessions.notebook.settings()
+    keys = [config.describe(words[0]).key] if words else config.keys()
+    rows = []
+    for key in keys:
+        note = " (no effect in this version)" if config.describe(key).reserved else ""
+        value = config.shown(resolved.settings, key)
+        rows.append(f"{key:<24} {value:<20} {resolved.source_of(key)}{note}")
+    return "\n".join(rows)
+
+
+def _cassette(sessions: Sessions, words: list[str]) -> str:
+    """the cassette in use; with FILE use that one"""
+    from jupyter_agent.llm.cassette import load
+
+    _takes(words, 1, "cassette [FILE]")
+    if words:
+        # Nothing is said, since a cassette that is about to be recorded would say something else.
+        sessions.notebook.use_cassette(words[0])
+        return ""
+    path = sessions.notebook.cassette
+    if path is None:
+        return "No cassette. Name one: %agent cassette FILE"
+    if not path.exists():
+        return f"Cassette {path.name}: not recorded yet."
+    tape = load(path)
+    return (
+        f"Cassette {path.name}: {len(tape.turns)} turns, {tape.replies} {tape.source} replies"
+        + (f" of {tape.model}." if tape.source == "recorded" else ".")
+    )
+
+
+def _show(sessions: Sessions, words: list[str]) -> str:
+    """the transcript of the last turn"""
+    _takes(words, 1, "show [last]")
+    return plain_transcript(sessions.last) if sessions.last else "No turn has run yet."
+
+
+def _tools(sessions: Sessions, words: list[str]) -> str:
+    """the tools that the model may call"""
+    _takes(words, 0, "tools")
+    tools = sessions["default"].tools
+    return "\n".join(
+        f"{tool.name:<16} {tool.effect:<9} {tool.spec.description.splitlines()[0]}"
+        for tool in tools
+    )
+
+
+def _usage(sessions: Sessions, words: list[str]) -> str:
+    """tokens so far, by session"""
+    _takes(words, 0, "usage")
+    rows = [
+        f"{name:<12} {session.turns} turns, {session.usage.input_tokens:,} tokens in "
+        f"({session.usage.cache_read_tokens:,} from the cache), "
+        f"{session.usage.output_tokens:,} out"
+        for name, session in ((name, sessions[name]) for name in sessions.names)
+    ]
+    return "\n".join(rows) or "No turn has run yet."
+
+
+def _reset(sessions: Sessions, words: list[str]) -> str:
+    """forget the conversation; variables and files stay"""
+    _takes(words, 1, "reset [SESSION]")
+    name = words[0] if words else "default"
+    if words and name not in sessions.names:
+        raise ConfigError(f"%agent reset: there is no session {name!r}.")
+    sessions[name].reset()
+    return ""
+
+
+def _log(sessions: Sessions, words: list[str]) -> str:
+    """where the run log of the last turn is"""
+    _takes(words, 0, "log")
+    path = sessions["default"].log_path
+    return str(path) if path else "No turn has been logged yet."
+
+
+def _takes(words: list[str], most: int, usage: str) -> None:
+    if len(words) > most:
+        raise ConfigError(f"%agent: unexpected {words[most]!r}. Usage: %agent {usage}")
+
+
+COMMANDS: dict[str, Command] = {
+    "help": _help,
+    "status": _status,
+    "config": _config,
+    "cassette": _cassette,
+    "show": _show,
+    "tools": _tools,
+    "usage": _usage,
+    "reset": _reset,
+    "log": _log,
+}

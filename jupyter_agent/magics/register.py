@@ -1,0 +1,112 @@
+"""The magics as IPython sees them: light to load, everything else is imported at first use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine
+from types import FrameType
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from jupyter_agent.errors import AgentError, ConfigError
+
+CELL_CALL = "get_ipython().run_cell_magic('agent'"
+_MAGIC_FRAMES = frozenset(
+    {InteractiveShell.run_cell_magic.__code__, InteractiveShell.run_line_magic.__code__}
+)
+_CO_COROUTINE = 0x80
+
+
+class AgentMagics:
+    """`%%agent` and `%agent` of one shell.
+
+    `run_cell_magic` is synchronous, so a magic that awaits needs its cell to await it. A
+    transformation of the input puts that `await` in front; IPython then runs the cell on the
+    kernel's own event loop.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+
+    @magic_arguments()
+    @argument("--provider", metavar="P", help="anthropic, openai or scripted")
+    @argument("--model", metavar="M", help="the model's id")
+    @argument("--max-steps", metavar="N", help="how many model calls at the most")
+    @argument("--approve", metavar="MODE", help="auto, or read_only: nothing is run or written")
+    @argument("--context", metavar="LEVEL", help="what is told of the variables: none or names")
+    @argument("--session", metavar="NAME", help="the conversation to go on with")
+    @argument("--fresh", action="store_true", help="forget the conversation first")
+    @argument("--into", metavar="NAME", help="a variable that gets the answer")
+    @argument("task", nargs="*", help="(the task goes below this line)")
+    def agent_cell(self, line: str, cell: str) -> Coroutine[Any, Any, None]:
+        """Give the agent a task in plain words. It works in this kernel."""
+        if not _is_awaited(sys._getframe(1)):
+            raise ConfigError(self._why_not_awaited())
+        from jupyter_agent.magics.agent import run_agent_cell
+
+        return run_agent_cell(self.shell, self.agent_cell, line, cell)
+
+    def agent_line(self, line: str) -> None:
+        """See and steer the agent: %agent help."""
+        from jupyter_agent.magics.commands import run_command
+
+        run_command(self.shell, line)
+
+    def await_agent(self, lines: list[str]) -> list[str]:
+        """The input transformation: `await` before a cell that is one call of `%%agent`."""
+        if not lines or not lines[0].startswith(CELL_CALL):
+            return lines
+        # IPython refuses an empty body with advice that does not fit; ours says what to do.
+        first = lines[0].rstrip().removesuffix(", '')")
+        call = lines[0] if first == lines[0].rstrip() else f"{first}, '\\n')\n"
+        awaited = self.shell.autoawait and not _in_magic()
+        return [("await " if awaited else "") + call, *lines[1:]]
+
+    def _why_not_awaited(self) -> str:
+        if not self.shell.autoawait:
+            return "%%agent needs top-level await. Switch it on with: %autoawait asyncio"
+        return (
+            "%%agent cannot run inside another magic such as %%time or %%capture. "
+            "Put %%agent on the first line of its own cell."
+        )
+
+
+def _in_magic() -> bool:
+    """Whether another magic is transforming the input: a nested cell cannot be awaited."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code in _MAGIC_FRAMES:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_awaited(frame: FrameType | None) -> bool:
+    """Whether the code that called the magic can await what it returns."""
+    while frame is not None and frame.f_code in _MAGIC_FRAMES:
+        frame = frame.f_back
+    return frame is not None and bool(frame.f_code.co_flags & _CO_COROUTINE)
+
+
+def register(shell: Any) -> None:
+    """Register the magics and the input transformation; loading twice changes nothing."""
+    if getattr(shell, "agent_magics", None) is not None:
+        return
+    magics = AgentMagics(shell)
+    shell.agent_magics = magics
+    shell.register_magic_function(magics.agent_cell, "cell", "agent")
+    shell.register_magic_function(magics.agent_line, "line", "agent")
+    shell.input_transformers_post.append(magics.await_agent)
+
+
+def unregister(shell: Any) -> None:
+    """Take back what `register` did."""
+    magics = getattr(shell, "agent_magics", None)
+    if magics is None:
+        raise AgentError("jupyter_agent is not loaded.")
+    shell.input_transformers_post.remove(magics.await_agent)
+    for kind in ("cell", "line"):
+        shell.magics_manager.magics[kind].pop("agent", None)
+    shell.agent_magics = None

@@ -1,0 +1,118 @@
+"""What all sessions of one kernel share: the shell, the workspace, the settings, the cassette."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent import config
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.kernel.execute import Executor
+from jupyter_agent.kernel.interrupts import Interrupts
+from jupyter_agent.llm.choose import choose
+from jupyter_agent.llm.provider import Provider
+from jupyter_agent.workspace import Workspace, notebook_path
+
+SETTINGS_COMMAND = "%agent config"
+
+
+class Notebook:
+    """One kernel with its settings and the provider that answers in it.
+
+    Args:
+        shell: The kernel's IPython shell.
+
+    Raises:
+        ConfigError: A configuration file or a variable of the environment is wrong.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.interrupts = Interrupts()
+        self.executor = Executor(shell, self.interrupts)
+        self.busy = False
+        self.path = notebook_path(shell.user_ns, os.environ)
+        self._folder = self.path.parent if self.path else Path.cwd()
+        self._by_command = config.layer(SETTINGS_COMMAND, {})
+        self._cassette: Path | None = None
+        self._provider: tuple[object, Provider] | None = None
+
+    @property
+    def workspace(self) -> Workspace:
+        """The folder that the file tools see: the notebook's, unless `workspace_dir` is set."""
+        return self._workspace(self._resolve_without_workspace().settings)
+
+    def settings(self, turn: config.Layer | None = None) -> config.Resolved:
+        """All layers resolved. Files and the environment are read anew each time."""
+        workspace = self._workspace(self._resolve_without_workspace(turn).settings)
+        return config.resolve(
+            [
+                config.user_layer(),
+                config.workspace_layer(workspace.state_folder),
+                config.environment_layer(os.environ),
+                self._by_command,
+                turn,
+            ]
+        )
+
+    def set(self, key: str, value: str) -> None:
+        """`%agent config KEY VALUE`. Raises `ConfigError` and changes nothing on a bad value."""
+        values = {**self._by_command.values, key: value}
+        self._by_command = config.layer(SETTINGS_COMMAND, values, text=True)
+
+    @property
+    def cassette(self) -> Path | None:
+        """The cassette that was named, else the one that goes with the notebook's name."""
+        if self._cassette is None and self.path is not None:
+            return self.path.with_name(f"{self.path.stem}.cassette.jsonl")
+        return self._cassette
+
+    def use_cassette(self, name: str) -> Path:
+        """Name the cassette. A relative path starts at the notebook's folder."""
+        path = self._folder / Path(name).expanduser()
+        if path.is_dir():
+            raise ConfigError(f"{name} is a folder, not a cassette file.")
+        self._cassette = path
+        return path
+
+    async def provider(self, settings: config.Settings) -> Provider:
+        """The provider for a turn; the same one as long as what it depends on is the same."""
+        cassette = self.cassette
+        stamp = cassette.stat().st_mtime_ns if cassette and cassette.exists() else None
+        if settings.mode == "record":
+            stamp = None  # the recorder writes the file itself
+        depends_on = (settings, cassette, stamp)
+        if self._provider is None or self._provider[0] != depends_on:
+            chosen = choose(settings, cassette, os.environ)
+            await self.close()
+            self._provider = depends_on, chosen
+        return self._provider[1]
+
+    async def close(self) -> None:
+        """Release the provider's connections."""
+        if self._provider is not None:
+            provider, self._provider = self._provider[1], None
+            await provider.close()
+
+    def _resolve_without_workspace(self, turn: config.Layer | None = None) -> config.Resolved:
+        """The settings that may name the workspace; the workspace's own file comes after."""
+        return config.resolve(
+            [
+                config.user_layer(),
+                config.environment_layer(os.environ),
+                self._by_command,
+                turn,
+            ]
+        )
+
+    def _workspace(self, settings: config.Settings) -> Workspace:
+        if settings.workspace_dir is None:
+            return Workspace(self._folder)
+        folder = self._folder / Path(settings.workspace_dir).expanduser()
+        if not folder.is_dir():
+            raise ConfigError(
+                f"workspace_dir: there is no folder {settings.workspace_dir}. "
+                "Make it, or name another."
+            )
+        return Workspace(folder)

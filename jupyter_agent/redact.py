@@ -1,0 +1,62 @@
+"""Secrets out of everything that is stored: cassettes, logs, saved outputs.
+
+Known shapes of keys, and the values of environment variables whose names say that they are
+secret. A guard rail: a secret of a shape that nobody knows, in a variable of an innocent name,
+passes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+MARK = "[redacted]"
+_SHAPES = re.compile(
+    r"sk-(?:ant-|proj-)?[A-Za-z0-9_\-]{16,}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
+    r"|xox[abprs]-[A-Za-z0-9\-]{10,}"
+    r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_\-]{35}"
+    r"|hf_[A-Za-z0-9]{30,}|glpat-[A-Za-z0-9_\-]{20,}"
+    r"|eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----"
+)
+_BEARER = re.compile(
+    r"(?i)\b(authorization\W{1,4}(?:bearer|basic)\s+|bearer\s+)[A-Za-z0-9._~+/=\-]{12,}"
+)
+_SECRET_NAME = re.compile(
+    r"(?i)(?:^|_)(?:key|token|secret|password|passwd|pwd|credentials?)(?:$|_)"
+)
+_MIN_SECRET = 8
+
+
+def secret_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The values of environment variables that look like secrets, longest first."""
+    environ = os.environ if environ is None else environ
+    found = {
+        value
+        for name, value in environ.items()
+        if _SECRET_NAME.search(name) and len(value) >= _MIN_SECRET
+    }
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text with every known secret replaced by `[redacted]`."""
+    for secret in secrets:
+        if secret in text:
+            text = text.replace(secret, MARK)
+    text = _SHAPES.sub(MARK, text)
+    return _BEARER.sub(lambda match: match[1] + MARK, text)
+
+
+def redact_json(value: Any, secrets: tuple[str, ...] = ()) -> Any:
+    """The same for every string in a JSON-like value."""
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, Mapping):
+        return {key: redact_json(item, secrets) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [redact_json(item, secrets) for item in value]
+    return value

@@ -1,0 +1,18 @@
+"""The tools for files: reading, writing, editing, listing and searching in one workspace."""
+
+from __future__ import annotations
+
+from jupyter_agent.tools.editing import editing_tools
+from jupyter_agent.tools.reading import reading_tools
+from jupyter_agent.tools.search import search_tools
+from jupyter_agent.tools.tool import Tool
+from jupyter_agent.workspace import Workspace
+
+
+def file_tools(workspace: Workspace) -> list[Tool]:
+    """`read_file`, `write_file`, `edit_file`, `list_files` and `search_files`.
+
+    Each takes paths inside of the workspace only, and shows them relative to its root. What it
+    refuses is a `ToolError`, and then nothing was changed.
+    """
+    return [*reading_tools(workspace), *editing_tools(workspace), *search_tools(workspace)]

@@ -1,0 +1,168 @@
+"""What a turn looks like: one pure reducer from events to a view.
+
+Every form that people see (the saved output, the terminal's text, later a live widget) is made
+from the same `TurnView`, so that they cannot disagree.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from jupyter_agent.events import (
+    Event,
+    MessageFinished,
+    Receipt,
+    Retrying,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    TurnStop,
+)
+from jupyter_agent.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.plaintext import one_line
+
+CallState = Literal["waiting", "running", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One tool call. `result` comes with the states done and failed."""
+
+    call: ToolCall
+    state: CallState = "waiting"
+    result: ToolResult | None = None
+
+    @property
+    def gist(self) -> str:
+        """The call's arguments in one line: the code's first line, a path, a pattern."""
+        try:
+            arguments = json.loads(self.call.arguments)
+            return one_line(str(next(iter(arguments.values()))))
+        except (ValueError, AttributeError, StopIteration):
+            return one_line(self.call.arguments)
+
+    @property
+    def failure(self) -> str:
+        """The name of the error, in one word or line, where the call failed."""
+        if self.state != "failed" or self.result is None:
+            return ""
+        name = self.result.details.get("error_name")
+        return str(name) if name else one_line(self.result.text, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One model call and its tool calls. `cut_off` says that the reply hit its token limit."""
+
+    number: int
+    thinking: str = ""
+    text: str = ""
+    calls: tuple[CallView, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """A turn so far. `stop_reason` is None while it runs."""
+
+    task: str = ""
+    model: str = ""
+    steps: tuple[StepView, ...] = ()
+    max_steps: int = 0
+    usage: Usage = Usage()
+    stop_reason: TurnStop | None = None
+    receipt: Receipt = Receipt()
+    error: str = ""
+
+    @property
+    def answer(self) -> str:
+        """The words of the last step, where it called no tools."""
+        if not self.steps or self.steps[-1].calls:
+            return ""
+        return self.steps[-1].text
+
+    @property
+    def calls(self) -> tuple[CallView, ...]:
+        return tuple(call for step in self.steps for call in step.calls)
+
+
+def reduce(view: TurnView, event: Event) -> TurnView:
+    """The view after one more event."""
+    match event:
+        case TurnStarted(task=task, model=model):
+            return TurnView(task=task, model=model)
+        case StepStarted(number=number, limit=limit):
+            return replace(view, steps=(*view.steps, StepView(number)), max_steps=limit)
+        case TurnFinished():
+            return replace(
+                view,
+                usage=event.usage,
+                stop_reason=event.stop_reason,
+                receipt=event.receipt,
+                error=event.error,
+            )
+        case MessageFinished(usage=usage):
+            return replace(_in_last_step(view, event), usage=view.usage + usage)
+        case _:
+            return _in_last_step(view, event)
+
+
+def _in_last_step(view: TurnView, event: Event) -> TurnView:
+    if not view.steps:
+        return view
+    return replace(view, steps=(*view.steps[:-1], _reduce_step(view.steps[-1], event)))
+
+
+def _reduce_step(step: StepView, event: Event) -> StepView:
+    match event:
+        case TextDelta(text=text):
+            return replace(step, text=step.text + text)
+        case ThinkingDelta(text=text):
+            return replace(step, thinking=step.thinking + text)
+        case Retrying(reason=reason, attempt=attempt):
+            notice = f"Try {attempt} failed and was repeated: {reason}"
+            return replace(step, text="", thinking="", notices=(*step.notices, notice))
+        case MessageFinished(message=message, stop_reason=stop):
+            return _with_message(step, message, stop)
+        case ToolStarted(call=call):
+            return _with_call(step, call.id, "running")
+        case ToolFinished(result=result):
+            state: CallState = "failed" if result.is_error else "done"
+            return _with_call(step, result.call_id, state, result)
+    return step
+
+
+def _with_message(step: StepView, message: Message, stop: str) -> StepView:
+    """The finished message takes the place of its deltas.
+
+    A step may get a second message: the last call of a turn at its step limit.
+    """
+    notices = {
+        "max_tokens": ("The reply was cut off at its token limit.",),
+        "refused": ("The model refused to go on.",),
+    }.get(stop, ())
+    thinking = "\n\n".join(b.text for b in message.blocks if isinstance(b, Thinking) and b.text)
+    text = "\n\n".join(b.text for b in message.blocks if isinstance(b, Text) and b.text)
+    return replace(
+        step,
+        thinking=thinking,
+        text=text,
+        calls=tuple(CallView(call) for call in message.tool_calls),
+        notices=(*step.notices, *notices),
+    )
+
+
+def _with_call(
+    step: StepView, call_id: str, state: CallState, result: ToolResult | None = None
+) -> StepView:
+    calls = tuple(
+        replace(view, state=state, result=result) if view.call.id == call_id else view
+        for view in step.calls
+    )
+    return replace(step, calls=calls)

@@ -1,0 +1,254 @@
+"""The folder that an agent may touch: path confinement, the state folder, atomic writes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from jupyter_agent.errors import ConfigError, ToolError
+from jupyter_agent.messages import clean
+
+STATE_FOLDER = ".jupyter_agent"
+_PRIVATE_FILES = ("config.yaml", "mcp.json")
+_LONGEST_PATH = 4096
+_LONGEST_NAME = 255
+_GITIGNORE = """\
+# Written by jupyter_agent, once; yours to edit.
+.gitignore
+logs/
+sessions/
+checkpoints/
+"""
+_WINDOWS_DEVICES = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"} | {
+    device + digit for device in ("COM", "LPT") for digit in "0123456789¹²³"
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder, and what in it a model may read and write.
+
+    Args:
+        root: The folder. It is kept with symlinks resolved.
+    """
+
+    root: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", Path(os.path.realpath(self.root)))
+
+    def resolve(self, path: str) -> Path:
+        """The absolute path, without symlinks, of a path relative to the root or inside of it.
+
+        Nothing needs to exist there.
+
+        Raises:
+            ToolError: The path is empty or too long, or leads outside. The message is the same
+                for everything outside, whether or not it exists.
+        """
+        _check_spelling(path)
+        if os.name == "nt" and refused_on_windows(path, self.root):
+            raise _outside(path)
+        try:
+            target = Path(os.path.realpath(self.root / path))
+            names = target.relative_to(self.root).parts
+            too_long = len(os.fsencode(target)) >= _LONGEST_PATH or any(
+                len(os.fsencode(name)) > _LONGEST_NAME for name in names
+            )
+        except (OSError, ValueError, RecursionError):
+            raise _outside(path) from None
+        if self._ends_in_symlink(target):
+            raise _outside(path)
+        if too_long:
+            raise ToolError(f"{_shown(path)} is too long or has a name that is. Use a shorter one.")
+        return target
+
+    def relative(self, path: Path) -> str:
+        """The path from the root, with forward slashes, for showing; `.` is the root.
+
+        Raises:
+            ToolError: The path is not inside of the root.
+        """
+        try:
+            return clean(path.relative_to(self.root).as_posix())
+        except ValueError:
+            raise _outside(str(path)) from None
+
+    def writable(self, path: str) -> Path:
+        """Like `resolve`, for a path that is about to be written.
+
+        Raises:
+            ToolError: As `resolve`; or the path is in a state folder or in `.git`.
+        """
+        target = self.resolve(path)
+        if self.protects(target):
+            raise ToolError(
+                f"{_shown(path)} belongs to {STATE_FOLDER} or .git, where tools must not write. "
+                "Use another folder."
+            )
+        return target
+
+    def readable(self, path: str) -> Path:
+        """Like `resolve`, for a path that is about to be read.
+
+        Raises:
+            ToolError: As `resolve`; or it is a state file that may hold keys.
+        """
+        target = self.resolve(path)
+        by_name = (
+            target.parent.name.casefold() == STATE_FOLDER
+            and target.name.casefold() in _PRIVATE_FILES
+        )
+        if by_name or any(_same(target, self.state_folder / name) for name in _PRIVATE_FILES):
+            raise ToolError(f"{_shown(path)} may hold keys and must not be read.")
+        return target
+
+    def protects(self, path: Path) -> bool:
+        """Whether a resolved path is, or is in, a state folder or a `.git`.
+
+        At any depth: a notebook in a subfolder has a state folder of its own. In any case, since
+        many file systems do not tell cases apart.
+        """
+        names = (name.casefold() for name in path.relative_to(self.root).parts)
+        if any(name in (STATE_FOLDER, ".git") for name in names):
+            return True
+        places = [place for place in (path, *path.parents) if place.is_relative_to(self.root)]
+        guarded = (self.state_folder, self.root / ".git")
+        return any(_same(place, folder) for place in places for folder in guarded)
+
+    @property
+    def state_folder(self) -> Path:
+        """Where configuration, logs, sessions and checkpoints are kept. It may not exist yet."""
+        return self.root / STATE_FOLDER
+
+    def ensure_state_folder(self) -> Path:
+        """The state folder, made on demand with a `.gitignore` that hides what is not for git.
+
+        A `.gitignore` that is there already is left as it is.
+
+        Raises:
+            ConfigError: The folder cannot be made, or is a symlink that leads outside.
+        """
+        folder = self.state_folder
+        if not Path(os.path.realpath(folder)).is_relative_to(self.root):
+            raise ConfigError(f"{folder} leads out of the workspace. Replace it by a folder.")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.path.lexists(folder / ".gitignore"):
+                atomic_write(folder / ".gitignore", _GITIGNORE.encode())
+        except OSError as error:
+            raise ConfigError(f"The folder {folder} cannot be made: {error.strerror}.") from error
+        return folder
+
+    def _ends_in_symlink(self, target: Path) -> bool:
+        """Whether `realpath` gave up on a cycle: it then leaves links and what follows them."""
+        below = [place for place in (target, *target.parents) if place.is_relative_to(self.root)]
+        return any(os.path.islink(place) for place in below)  # noqa: PTH114 (never raises)
+
+
+def refused_on_windows(path: str, root: Path | PureWindowsPath) -> bool:
+    """Whether Windows would take a path for a device, a data stream or another drive.
+
+    Checked before the path is resolved, because resolving `//server/share` asks the server.
+    """
+    pure = PureWindowsPath(path)
+    if pure.drive:
+        same_drive = pure.drive.casefold() == PureWindowsPath(root).drive.casefold()
+        if not same_drive or not pure.root:
+            return True
+    names = pure.parts[1:] if pure.anchor else pure.parts
+    return any(
+        ":" in name
+        or (name != ".." and name != name.rstrip(" ."))
+        or name.split(".")[0].rstrip().upper() in _WINDOWS_DEVICES
+        for name in names
+    )
+
+
+def notebook_path(namespace: Mapping[str, Any], environ: Mapping[str, str]) -> Path | None:
+    """The notebook that a kernel belongs to, where the front end tells, else None.
+
+    Args:
+        namespace: The kernel's variables, among which VS Code puts `__vsc_ipynb_file__`.
+        environ: The environment, where Jupyter Server puts `JPY_SESSION_NAME`.
+    """
+    for name in (namespace.get("__vsc_ipynb_file__"), environ.get("JPY_SESSION_NAME")):
+        if isinstance(name, str) and name.endswith(".ipynb") and "\0" not in name:
+            path = Path(name)
+            beside = Path.cwd() / path.name
+            # Some servers give a path from their own root, while the kernel runs beside it.
+            return beside if not path.exists() and beside.exists() else Path.cwd() / path
+    return None
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Put data in a file's place, all of it or nothing.
+
+    The bytes go to a new file in the same folder, which is renamed when they are on the disk. An
+    existing file's permission bits are kept, and its owner where the system allows. A symlink at
+    `path` is replaced, never followed.
+
+    Raises:
+        OSError: Nothing was written; a file that was there is unchanged.
+    """
+    temporary = path.with_name(f".jupyter_agent-{secrets.token_hex(8)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        # Mode 0o666 leaves it to the umask what a new file may, which mkstemp does not.
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _copy_permissions(path, temporary)
+        os.replace(temporary, path)  # noqa: PTH105 (Path.replace says less of what it does)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _copy_permissions(source: Path, target: Path) -> None:
+    try:
+        old = source.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(old.st_mode):
+        return
+    if hasattr(os, "chown"):
+        with contextlib.suppress(OSError):
+            os.chown(target, old.st_uid, old.st_gid)
+    target.chmod(stat.S_IMODE(old.st_mode))
+
+
+def _check_spelling(path: str) -> None:
+    if not path.strip():
+        raise ToolError("The path is empty. Give one relative to the workspace's root.")
+    if "\0" in path:
+        raise ToolError("The path holds a NUL character. Give one without it.")
+    if len(path) > _LONGEST_PATH:
+        raise ToolError("The path is too long. Use a shorter one.")
+
+
+def _outside(path: str) -> ToolError:
+    return ToolError(
+        f"{_shown(path)} is outside of the workspace. "
+        "Use a path inside of it, relative to its root."
+    )
+
+
+def _shown(path: str) -> str:
+    return repr(path if len(path) <= 120 else f"{path[:80]}…{path[-30:]}")
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are one existing file: file systems know more names for it than we do."""
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):
+        return False
