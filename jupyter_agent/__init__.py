@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jupyter_agent.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from jupyter_agent.magics.ask import ask as ask
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "ask", "load_ipython_extension", "unload_ipython_extension"]
 
 _WHERE = {"ask": "jupyter_agent.magics.ask"}

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from jupyter_agent import __version__
 from jupyter_agent.errors import AgentError
+from jupyter_agent.version import __version__
 
 DEMO = "01_quickstart.ipynb"
 LIVE = (

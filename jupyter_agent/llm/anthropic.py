@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,6 +169,8 @@ class Anthropic:
         # Connections belong to the event loop that made them: another loop needs other ones.
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
+            with suppress(Exception):
+                await self._client.close()
             self._client = self._new_client()
         self._loop = loop
         # `object` gives the events as the JSON that was sent: nothing is guessed or dropped.

@@ -19,12 +19,12 @@ from typing import Any, Literal
 
 from filelock import FileLock
 
-from jupyter_agent import __version__
 from jupyter_agent.codec import event_from_json, event_to_json
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.events import MessageFinished
 from jupyter_agent.llm.conversation import Item
 from jupyter_agent.redact import redact_json, secret_values
+from jupyter_agent.version import __version__
 from jupyter_agent.workspace import atomic_write
 
 FORMAT = 1

@@ -51,7 +51,8 @@ class Endpoint:
 
     def line(self, text: str) -> str:
         """`text` in one line of at most 300 characters, and without keys."""
-        for secret in self.secrets:
+        # A placeholder such as `x` is no secret, and replacing it would garble the text.
+        for secret in (secret for secret in self.secrets if len(secret) >= 8):
             text = text.replace(secret, "[key]")
         text = " ".join(clean(_KEY.sub("[key]", text)).split())
         return text if len(text) <= _LINE else text[: _LINE - 1] + "…"
@@ -119,7 +120,12 @@ class Endpoint:
                 f"Check api_base and {self.key_variable}."
             )
         if isinstance(error, UnicodeEncodeError):
-            return f"The request to {self.label} holds text that UTF-8 cannot carry."
+            # Headers are ASCII, and the only text of the user's in them is the key.
+            what = "the key" if error.encoding == "ascii" else "the request"
+            return (
+                f"{self.label} was not called: {what} holds characters that cannot be sent. "
+                f"Check {self.key_variable} or the text."
+            )
         return f"The call of {self.label} failed: {type(error).__name__}: {_short(str(error))}"
 
     def cut_short(self) -> ProviderError:

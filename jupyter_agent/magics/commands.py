@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from jupyter_agent import __version__, config
+from jupyter_agent import config
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.magics.ask import Sessions, sessions_of
+from jupyter_agent.version import __version__
 from jupyter_agent.widgets.saved import plain_transcript
 
 Command = Callable[[Sessions, list[str]], str]

@@ -87,7 +87,7 @@ def _problem(notebook: Any) -> str:
         return "it is not a JSON object with nbformat 4"
     if type(notebook.get("nbformat_minor")) is not int:
         return "nbformat_minor is not a number"
-    errors = iter_validate(notebook)  # type: ignore[no-untyped-call]
+    errors = iter_validate(notebook)
     found = next(iter(errors), None)
     if found is not None:
         return str(found).split("\n", 1)[0][:300]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from jupyter_agent.errors import ToolError
@@ -35,16 +36,16 @@ class Replacement:
 
     def apply(self, text: str) -> str:
         """The text with each occurrence replaced, with line endings as around it."""
-        return self._pattern.sub(lambda found: self._fitting(text, found.start()), text)
+        if "\n" not in self.new or "\r\n" not in text:
+            return self._pattern.sub(lambda _: self.new, text)
+        ends = [found.start() for found in re.finditer("\n", text)]
+        windows = self.new.replace("\n", "\r\n")
 
-    def _fitting(self, text: str, position: int) -> str:
-        if "\n" not in self.new:
-            return self.new
-        end = text.find("\n", position)
-        if end < 0:
-            end = text.rfind("\n", 0, position)
-        windows = end > 0 and text[end - 1] == "\r"
-        return self.new.replace("\n", "\r\n") if windows else self.new
+        def fitting(found: re.Match[str]) -> str:
+            end = ends[min(bisect_left(ends, found.start()), len(ends) - 1)]
+            return windows if text[end - 1 : end] == "\r" else self.new
+
+        return self._pattern.sub(fitting, text)
 
 
 def hint(old: str, parts: list[str]) -> str:

@@ -21,7 +21,6 @@ from typing import Annotated, Any
 from pathspec import GitIgnoreSpec
 from pydantic import Field
 
-import jupyter_agent
 from jupyter_agent.errors import ToolError
 from jupyter_agent.tools.textfile import open_regular, system_refusals
 from jupyter_agent.tools.tool import Tool, tool
@@ -148,7 +147,7 @@ def _check_expression(pattern: str) -> None:
 
 
 def _run_matching(request: dict[str, Any], seconds: float) -> dict[str, Any]:
-    package = str(Path(jupyter_agent.__file__).parent.parent)
+    package = str(Path(__file__).parents[2])
     # -I and the path at the end: nothing that lies in the workspace may pose as a module.
     start = (
         f"import sys; sys.path.append({package!r}); "

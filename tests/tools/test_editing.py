@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import nbformat
@@ -304,6 +305,16 @@ async def test_replace_all(call: CallTool, root: Path) -> None:
     arguments = {"old_str": "x", "new_str": "1\n2", "replace_all": True}
     assert not (await call("edit_file", path="a.txt", **arguments)).is_error
     assert (root / "a.txt").read_bytes() == b"1\r\n2\r\ny\n1\r\n2\r\n"
+
+
+async def test_many_replacements_are_quick(call: CallTool, root: Path) -> None:
+    """Very many replacements far from any line end take no minutes."""
+    (root / "a.txt").write_bytes(b"a\r\n" + b"x" * 200_000 + b"\nb")
+    begun = time.monotonic()
+    arguments = {"old_str": "x", "new_str": "1\n2", "replace_all": True}
+    result = await call("edit_file", path="a.txt", **arguments)
+    assert result.details["lines_added"] == 200_001
+    assert time.monotonic() - begun < 20
 
 
 async def test_text_that_the_encoding_cannot_carry(call: CallTool, root: Path) -> None:

@@ -1,0 +1,65 @@
+# Two commands do all the set-up: `make demo` and `make test`. `make help` lists the rest.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first interpreter that is new enough; override it with `make PYTHON=/path/to/python demo`.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+LAB_FLAGS ?= $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
+# Nothing of what is run here may ask a model, whatever keys are set.
+REPLAY := JUPYTER_AGENT_MODE=replay
+
+.PHONY: help demo lab test notebooks check format examples bench-quick clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is needed. Install it, or name one: make PYTHON=/path/to/python demo"; exit 1; }
+	@echo "Making $(VENV) with $$($(PYTHON) --version) ..."
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python's venv module is missing (on Debian: apt-get install python3-venv)."; exit 1; }
+
+$(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
+	@echo "Installing what the demonstration needs into $(VENV) ..."
+	$(PIP) install --progress-bar on -c constraints.txt -e '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	@echo "Installing what the tests and the examples need into $(VENV) ..."
+	$(PIP) install --progress-bar on -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo ## execute the quickstart notebook, replayed, into build/
+	@$(BIN)/jupyter-agent demo --to build
+
+lab: $(VENV)/.dev ## open JupyterLab with the examples
+	$(BIN)/jupyter lab $(LAB_FLAGS) --notebook-dir=example_notebooks
+
+test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval
+	$(BIN)/python -m pytest
+	@$(MAKE) --no-print-directory notebooks
+
+notebooks: $(VENV)/.dev ## validate the example notebooks from their cassettes
+	$(REPLAY) $(BIN)/python -m pytest --nbval -p no:cacheprovider example_notebooks
+
+check: $(VENV)/.dev ## formatting, lint, types, and who may import whom
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## put the code into its format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+examples: $(VENV)/.dev ## make the examples' cassettes and outputs anew from their scripts
+	$(BIN)/python scripts/make_examples.py
+
+bench-quick: $(VENV)/.dev ## print the cost of loading the extension
+	$(BIN)/python benchmarks/load_extension.py
+
+clean: ## remove what was built, .venv included
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,308 @@
+"""A real Jupyter kernel to run cells in, and the agent in it with scripted replies.
+
+    with LiveKernel(tmp_path) as kernel:
+        kernel.load()
+        assert kernel.run("1 + 1").result == "2"
+        turn = kernel.agent("print('hello')")  # one %%agent cell, one execute_code call
+        assert turn.results[0].text == "hello"
+
+Helper cells run without history, so that `In`, `Out` and the counter hold what a test ran.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import queue
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+Json = dict[str, Any]
+_CLEANED = ("JUPYTER_AGENT_", "ANTHROPIC_", "OPENAI_", "JPY_")
+_OUTPUTS = ("stream", "display_data", "execute_result", "error")
+START_TIMEOUT = 60.0
+
+
+def clean_environment(folder: Path) -> dict[str, str]:
+    """The environment without keys and settings of ours, its configuration folders in `folder`."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(_CLEANED)}
+    config, ipython = folder / "empty_config", folder / "ipython"
+    for place in (config, ipython):
+        place.mkdir(exist_ok=True)
+    return {**kept, "JUPYTER_CONFIG_DIR": str(config), "IPYTHONDIR": str(ipython)}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one cell did.
+
+    Attributes:
+        status: `ok`, `error` or `aborted`.
+        outputs: What a notebook would store, with `clear_output` and updates carried out.
+        reply: The content of the kernel's reply: `payload`, `evalue` and so on.
+    """
+
+    status: str
+    outputs: tuple[Json, ...]
+    reply: Json
+
+    @property
+    def stdout(self) -> str:
+        return "".join(o["text"] for o in self.outputs if o.get("name") == "stdout")
+
+    @property
+    def stderr(self) -> str:
+        return "".join(o["text"] for o in self.outputs if o.get("name") == "stderr")
+
+    @property
+    def result(self) -> str:
+        """The text of the value of the last expression."""
+        found = [o["data"]["text/plain"] for o in self.outputs if o["type"] == "execute_result"]
+        return found[-1] if found else ""
+
+    @property
+    def displays(self) -> list[Json]:
+        """The MIME bundles of what was displayed."""
+        return [o["data"] for o in self.outputs if o["type"] == "display_data"]
+
+    @property
+    def transcript(self) -> str:
+        """The plain text of the first display: of a turn's saved form it is the transcript."""
+        return str(self.displays[0]["text/plain"]) if self.displays else ""
+
+    @property
+    def error(self) -> str:
+        """What a person sees of the error, line by line."""
+        shown = [o["traceback"] for o in self.outputs if o["type"] == "error"]
+        return "\n".join("\n".join(lines) for lines in shown)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One tool result as the run log holds it."""
+
+    text: str
+    is_error: bool
+    state: str
+    error_name: str
+    display: tuple[Json, ...]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [output["kind"] for output in self.display]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One %%agent cell and what its run log says."""
+
+    cell: Cell
+    events: tuple[Json, ...]
+
+    @property
+    def results(self) -> list[Result]:
+        return [_result(e["result"]) for e in self.events if e["type"] == "tool_finished"]
+
+    @property
+    def result(self) -> Result:
+        """The only tool result."""
+        (only,) = self.results
+        return only
+
+    @property
+    def stop_reason(self) -> str:
+        return str(self.events[-1]["stop_reason"])
+
+
+def _result(data: Json) -> Result:
+    text = "\n".join(block["text"] for block in data["content"] if block["type"] == "text")
+    details = data["details"]
+    return Result(
+        text,
+        data["is_error"],
+        details.get("state", ""),
+        details.get("error_name", ""),
+        tuple(data["display"]),
+    )
+
+
+class Running:
+    """A cell that was sent to the kernel and has not been waited for."""
+
+    def __init__(self, client: BlockingKernelClient, message_id: str) -> None:
+        self.shown: list[Json] = []
+        self._client = client
+        self._id = message_id
+        self._idle = False
+        self._clear_next = False
+
+    def finish(self, timeout: float = 60) -> Cell:
+        """Wait until the kernel is idle again. Raises TimeoutError where it stays busy."""
+        self._read(timeout, until=lambda: self._idle)
+        while True:
+            reply = self._client.get_shell_msg(timeout=timeout)
+            if reply["parent_header"].get("msg_id") == self._id:
+                content = reply["content"]
+                return Cell(content["status"], tuple(self.shown), content)
+
+    def wait_for(self, text: str, timeout: float = 30) -> None:
+        """Wait until `text` is somewhere in what the cell shows."""
+        self._read(timeout, until=lambda: text in json.dumps(self.shown, ensure_ascii=False))
+
+    def _read(self, timeout: float, until: Callable[[], bool]) -> None:
+        end = time.monotonic() + timeout
+        while not until():
+            with suppress(queue.Empty):
+                left = max(0.0, end - time.monotonic())
+                self._take(self._client.get_iopub_msg(timeout=min(left, 1)))
+            if time.monotonic() > end:
+                raise TimeoutError(f"not seen after {timeout:g} s; shown so far: {self.shown}")
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        if message["parent_header"].get("msg_id") != self._id:
+            return
+        kind, content = message["header"]["msg_type"], message["content"]
+        if kind == "status":
+            self._idle = content["execution_state"] == "idle"
+        elif kind == "clear_output":
+            self._clear_next = True
+            self._clear_if_due(not content["wait"])
+        elif kind == "update_display_data":
+            self._update(content)
+        elif kind in _OUTPUTS:
+            self._clear_if_due(True)
+            self.shown.append({"type": kind, **content})
+
+    def _clear_if_due(self, now: bool) -> None:
+        if self._clear_next and now:
+            self.shown.clear()
+            self._clear_next = False
+
+    def _update(self, content: Json) -> None:
+        display_id = content["transient"]["display_id"]
+        for index, output in enumerate(self.shown):
+            if output.get("transient", {}).get("display_id") == display_id:
+                self.shown[index] = {"type": "display_data", **content}
+
+
+class LiveKernel:
+    """A kernel of its own process, to be used as a context manager.
+
+    Args:
+        folder: Its working folder.
+        environ: Variables besides those of `clean_environment`.
+    """
+
+    def __init__(self, folder: Path, environ: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self._environ = {**clean_environment(folder), **(environ or {})}
+        self._manager = KernelManager(kernel_name="python3")
+        self._client: BlockingKernelClient
+        self._scripts = 0
+
+    def __enter__(self) -> LiveKernel:
+        self._manager.start_kernel(cwd=str(self.folder), env=self._environ)
+        self._client = self._manager.blocking_client()
+        self._client.start_channels()
+        self._client.wait_for_ready(timeout=START_TIMEOUT)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
+        self._manager.cleanup_resources()
+
+    def load(self, *commands: str) -> None:
+        """Load the extension, then run `%agent` commands such as `config max_steps 3`."""
+        self.helper("%load_ext jupyter_agent", *(f"%agent {command}" for command in commands))
+
+    @property
+    def alive(self) -> bool:
+        return self._manager.is_alive()
+
+    def start(self, code: str, *, history: bool = True) -> Running:
+        """Send a cell and do not wait for it."""
+        return Running(self._client, self._client.execute(code, store_history=history))
+
+    def run(self, code: str, timeout: float = 60) -> Cell:
+        """Run a cell as a person does."""
+        return self.start(code).finish(timeout)
+
+    def helper(self, *lines: str) -> Cell:
+        """Run a cell that leaves no history, and fail where it fails."""
+        cell = self.start("\n".join(lines), history=False).finish()
+        assert cell.status == "ok", cell.error
+        return cell
+
+    def value(self, expression: str) -> Any:
+        """The value of an expression that is a Python literal, without running a cell."""
+        message_id = self._client.execute("", silent=True, user_expressions={"it": expression})
+        found = Running(self._client, message_id).finish().reply["user_expressions"]["it"]
+        assert found["status"] == "ok", found
+        return ast.literal_eval(found["data"]["text/plain"])
+
+    def interrupt(self) -> None:
+        """What the Stop button does."""
+        self._manager.interrupt_kernel()
+
+    def script(self, task: str, *replies: Json) -> None:
+        """Let the scripted model answer `task` with `replies`."""
+        self._scripts += 1
+        path = self.folder / f"script_{self._scripts}.yaml"
+        turn = {"task": task, "replies": list(replies)}
+        path.write_text(yaml.safe_dump([turn], allow_unicode=True), encoding="utf-8")
+        self.helper("%agent config provider scripted", f"%agent config script {path.name}")
+
+    def agent(self, *codes: str | Json, timeout: float = 60) -> Turn:
+        """Run an %%agent cell in which the model calls `execute_code` with each of `codes`.
+
+        A code may be a dict of all the arguments. The last reply is the answer "Done.".
+        """
+        running, logs = self.start_agent(*codes)
+        return self.turn(running.finish(timeout), logs)
+
+    def start_agent(self, *codes: str | Json) -> tuple[Running, set[Path]]:
+        """Send the cell of `agent`; gives it with the logs that were there before."""
+        task = f"Task {self._scripts + 1}"
+        self.script(task, *map(execute_code, codes), {"text": "Done."})
+        logs = self.logs()
+        return self.start(f"%%agent --fresh\n{task}"), logs
+
+    def logs(self) -> set[Path]:
+        """The run logs so far."""
+        return set((self.folder / ".jupyter_agent" / "logs").glob("*.jsonl"))
+
+    def turn(self, cell: Cell, logs_before: set[Path]) -> Turn:
+        """What the one new run log says."""
+        (new,) = self.logs() - logs_before
+        lines = new.read_text(encoding="utf-8").splitlines()
+        return Turn(cell, tuple(json.loads(line) for line in lines))
+
+    def await_file(self, name: str, timeout: float = 30) -> None:
+        """Wait until code in the kernel has made a file: it says how far it is."""
+        end = time.monotonic() + timeout
+        while not (self.folder / name).exists():
+            if time.monotonic() > end:
+                raise TimeoutError(f"no {name} after {timeout:g} s")
+            time.sleep(0.01)
+
+
+def execute_code(code: str | Json) -> Json:
+    """A scripted reply with one call of `execute_code`."""
+    arguments = {"code": code} if isinstance(code, str) else code
+    return {"calls": [{"name": "execute_code", "arguments": arguments}]}
