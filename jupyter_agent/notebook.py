@@ -68,6 +68,11 @@ class Notebook:
             return self.path.with_name(f"{self.path.stem}.cassette.jsonl")
         return self._cassette
 
+    def own_files(self) -> frozenset[Path]:
+        """Files that come with recording and are no part of the person's work."""
+        cassette = self.cassette
+        return frozenset() if cassette is None else frozenset({cassette.resolve()})
+
     def use_cassette(self, name: str) -> Path:
         """Name the cassette. A relative path starts at the notebook's folder."""
         path = self._folder / Path(name).expanduser()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from jupyter_agent.codec import event_to_json
-from jupyter_agent.events import Event, TextDelta, ThinkingDelta
+from jupyter_agent.events import Event, TextDelta, ThinkingDelta, ToolStarted
 from jupyter_agent.redact import redact_json, secret_values
 
 
@@ -35,7 +35,11 @@ class RunLog:
     def __call__(self, event: Event) -> None:
         if isinstance(event, (TextDelta, ThinkingDelta)):
             return
-        self.write(event.type, event_to_json(event))
+        # The call itself is in the message that asked for it.
+        if isinstance(event, ToolStarted):
+            self.write(event.type, {"call_id": event.call.id})
+        else:
+            self.write(event.type, event_to_json(event))
 
     def write(self, kind: str, data: dict[str, Any]) -> None:
         """Append one line; `data` may be anything that JSON holds."""

@@ -152,7 +152,12 @@ class Session:
         return Agent(provider, toolbox, self._system, settings.max_steps, retry)
 
     def _make_tools(self, settings: config.Settings) -> list[Tool]:
-        files = file_tools(self.notebook.workspace) if settings.tools.enable_file_tools else []
+        notebook = self.notebook
+        files = (
+            file_tools(notebook.workspace, notebook.own_files)
+            if settings.tools.enable_file_tools
+            else []
+        )
         code = code_tools(self.notebook.executor) if settings.tools.enable_code else []
         return [*code, *files]
 

@@ -231,9 +231,21 @@ class LiveKernel:
         """Load the extension, then run `%agent` commands such as `config max_steps 3`."""
         self.helper("%load_ext jupyter_agent", *(f"%agent {command}" for command in commands))
 
-    @property
-    def alive(self) -> bool:
-        return self._manager.is_alive()
+    def answers(self, timeout: float = 5) -> bool:
+        """Whether the kernel lives and is not stuck in a cell."""
+        if not self._manager.is_alive():
+            return False
+        try:
+            self.start("", history=False).finish(timeout)
+        except (TimeoutError, queue.Empty):
+            return False
+        return True
+
+    def restart(self) -> None:
+        """A new process with the extension loaded."""
+        self._manager.restart_kernel(now=True)
+        self._client.wait_for_ready(timeout=START_TIMEOUT)
+        self.load()
 
     def start(self, code: str, *, history: bool = True) -> Running:
         """Send a cell and do not wait for it."""
@@ -266,7 +278,7 @@ class LiveKernel:
         path = self.folder / f"script_{self._scripts}.yaml"
         turn = {"task": task, "replies": list(replies)}
         path.write_text(yaml.safe_dump([turn], allow_unicode=True), encoding="utf-8")
-        self.helper("%agent config provider scripted", f"%agent config script {path.name}")
+        self.helper("%agent config provider scripted", f'%agent config script "{path}"')
 
     def agent(self, *codes: str | Json, timeout: float = 60) -> Turn:
         """Run an %%agent cell in which the model calls `execute_code` with each of `codes`.

@@ -26,7 +26,6 @@ from jupyter_agent.llm.wire import (
     NO_OUTPUT,
     api_base_for,
     arguments_object,
-    call_ids,
     conversation,
     count,
     drain,
@@ -126,7 +125,7 @@ class Anthropic:
         Raises:
             ProviderError: The call failed, or its stream broke off.
         """
-        reply = _Reply(call_ids(request.messages))
+        reply = _Reply()
         try:
             async with await self._open(request) as events:
                 async for event in events:
@@ -259,11 +258,10 @@ class _OpenBlock:
 
 
 class _Reply:
-    """A reply while it is being streamed. `taken` are the call ids that the history holds."""
+    """A reply while it is being streamed."""
 
-    def __init__(self, taken: set[str]) -> None:
+    def __init__(self) -> None:
         self.complete = False
-        self._taken = taken
         self._blocks: dict[int, _OpenBlock] = {}
         self._usage: dict[str, int] = {}
         self._stop: str | None = None
@@ -288,7 +286,7 @@ class _Reply:
         if not self.complete or self._stop is None:
             return None
         made = (block.finished() for _, block in sorted(self._blocks.items()))
-        blocks = unique_ids((block for block in made if block is not None), self._taken)
+        blocks = unique_ids(block for block in made if block is not None)
         stop = stop_for(_STOPS.get(self._stop, "end"), blocks)
         return MessageFinished(Message("assistant", blocks), self._total(), stop)
 

@@ -27,7 +27,6 @@ from jupyter_agent.llm.wire import (
     NO_OUTPUT,
     api_base_for,
     arguments_text,
-    call_ids,
     conversation,
     count,
     drain,
@@ -123,7 +122,7 @@ class OpenAI:
         Raises:
             ProviderError: The call failed, or its stream broke off.
         """
-        reply = _Reply(call_ids(request.messages))
+        reply = _Reply()
         try:
             async with await self._open(request) as chunks:
                 async for chunk in chunks:
@@ -308,11 +307,10 @@ def _marks(delta: Mapping[str, Any]) -> tuple[int | None, str, str, str]:
 
 
 class _Reply:
-    """A reply while it is being streamed. `taken` are the call ids that the history holds."""
+    """A reply while it is being streamed."""
 
-    def __init__(self, taken: set[str]) -> None:
+    def __init__(self) -> None:
         self.complete = False
-        self._taken = taken
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._details: list[dict[str, Any]] = []
@@ -341,7 +339,7 @@ class _Reply:
         """The whole reply; None where the stream ended without a finish reason."""
         if not self._stop or self._stop in _BROKEN_STOPS:
             return None
-        blocks = unique_ids(self._blocks(), self._taken)
+        blocks = unique_ids(self._blocks())
         stop = stop_for(_STOPS.get(self._stop, "end"), blocks)
         message = Message("assistant", blocks)
         return MessageFinished(message, self._usage, "refused" if self._refused else stop)

@@ -135,17 +135,12 @@ def safe_id(call_id: str) -> str:
     return f"{safe}_{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def call_ids(messages: Iterable[Message]) -> set[str]:
-    """The ids of all tool calls in the conversation."""
-    return {call.id for message in messages for call in message.tool_calls}
+def unique_ids(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """The same blocks; each tool call has an id, and one of its own.
 
-
-def unique_ids(blocks: Iterable[Block], taken: set[str]) -> tuple[Block, ...]:
-    """The same blocks; each tool call has an id that is not empty, not in `taken`, and its own.
-
-    Some servers start again at `call_0` in each reply, and Anthropic's refuses the second one.
+    That it differs from those of earlier replies is the loop's business, which knows them.
     """
-    used = set(taken)
+    used: set[str] = set()
     return tuple(_with_own_id(b, used) if isinstance(b, ToolCall) else b for b in blocks)
 
 

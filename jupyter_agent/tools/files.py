@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from jupyter_agent.tools.editing import editing_tools
 from jupyter_agent.tools.reading import reading_tools
-from jupyter_agent.tools.search import search_tools
+from jupyter_agent.tools.search import Hidden, nothing_hidden, search_tools
 from jupyter_agent.tools.tool import Tool
 from jupyter_agent.workspace import Workspace
 
 
-def file_tools(workspace: Workspace) -> list[Tool]:
+def file_tools(workspace: Workspace, hidden: Hidden = nothing_hidden) -> list[Tool]:
     """`read_file`, `write_file`, `edit_file`, `list_files` and `search_files`.
 
     Each takes paths inside of the workspace only, and shows them relative to its root. What it
-    refuses is a `ToolError`, and then nothing was changed.
+    refuses is a `ToolError`, and then nothing was changed. `hidden` gives files that are never
+    listed or searched, since they differ between a recording and its replay.
     """
-    return [*reading_tools(workspace), *editing_tools(workspace), *search_tools(workspace)]
+    return [*reading_tools(workspace), *editing_tools(workspace), *search_tools(workspace, hidden)]

@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,11 +32,21 @@ SEARCH_SECONDS = 10.0
 _COMPILING = threading.Lock()
 
 
-def search_tools(workspace: Workspace, seconds: float = SEARCH_SECONDS) -> list[Tool]:
+Hidden = Callable[[], frozenset[Path]]
+
+
+def nothing_hidden() -> frozenset[Path]:
+    return frozenset()
+
+
+def search_tools(
+    workspace: Workspace, hidden: Hidden = nothing_hidden, seconds: float = SEARCH_SECONDS
+) -> list[Tool]:
     """`list_files` and `search_files`, for one workspace.
 
     Args:
         workspace: Where to look.
+        hidden: Gives the files that are never listed: the cassette, whatever its name.
         seconds: How long one search may take, by default 10.
     """
 
@@ -51,7 +61,7 @@ def search_tools(workspace: Workspace, seconds: float = SEARCH_SECONDS) -> list[
 
         Leaves out .git and what .gitignore files ignore, unless path is itself ignored.
         """
-        return _list(workspace, path, pattern)
+        return _list(workspace, hidden(), path, pattern)
 
     @tool("reads")
     def search_files(
@@ -65,12 +75,14 @@ def search_tools(workspace: Workspace, seconds: float = SEARCH_SECONDS) -> list[
 
         Of notebooks only the cells' source is searched. Leaves out what list_files leaves out.
         """
-        return _search(workspace, pattern, path, glob, seconds)
+        return _search(workspace, hidden(), pattern, path, glob, seconds)
 
     return [list_files, search_files]
 
 
-def _list(workspace: Workspace, path: str, pattern: str | None) -> str:
+def _list(
+    workspace: Workspace, hidden: frozenset[Path], path: str, pattern: str | None
+) -> str:
     start = _listable(workspace, path)
     shown = workspace.relative(start)
     with system_refusals(f"Listing {shown}"):
@@ -78,7 +90,7 @@ def _list(workspace: Workspace, path: str, pattern: str | None) -> str:
             if start.exists():
                 raise ToolError(f"{shown} is a file, not a folder. Use read_file.")
             raise ToolError(f"There is no folder {shown}. Try list_files without a path.")
-    walk = Walk(workspace, start)
+    walk = Walk(workspace, start, hidden)
     files = [_on_one_line(workspace.relative(file)) for file in _matching(walk, pattern)]
     wanted = f" that fit {pattern!r}" if pattern else ""
     lines = files[:LISTED_FILES] or [f"There are no files{wanted} in {shown}."]
@@ -88,11 +100,18 @@ def _list(workspace: Workspace, path: str, pattern: str | None) -> str:
     return "\n".join([*lines, *_walk_notices(walk)])
 
 
-def _search(workspace: Workspace, pattern: str, path: str, glob: str | None, seconds: float) -> str:
+def _search(
+    workspace: Workspace,
+    hidden: frozenset[Path],
+    pattern: str,
+    path: str,
+    glob: str | None,
+    seconds: float,
+) -> str:
     _check_expression(pattern)
     start = _listable(workspace, path)
     shown = workspace.relative(start)
-    walk = Walk(workspace, start)
+    walk = Walk(workspace, start, hidden)
     with system_refusals(f"Searching {shown}"):
         if not start.is_dir():
             open_regular(start, shown).close()

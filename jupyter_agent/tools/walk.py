@@ -41,10 +41,12 @@ class Walk:
     Args:
         workspace: What confines it.
         start: The folder, resolved. If it is itself ignored, only rules below it count.
+        hidden: Files that are never listed, resolved.
     """
 
     workspace: Workspace
     start: Path
+    hidden: frozenset[Path] = frozenset()
     entries: int = field(default=0, init=False)
     unreadable: int = field(default=0, init=False)
 
@@ -72,7 +74,7 @@ class Walk:
                     continue
                 if is_folder:
                     below.append((place, rules))
-                elif self._is_file(entry, place):
+                elif place not in self.hidden and self._is_file(entry, place):
                     yield place
             folders.extend(reversed(below))
 

@@ -213,7 +213,8 @@ def _html_call(call: CallView) -> Iterator[str]:
     failure = f" {_escape(call.failure)}" if call.failure else ""
     yield f'<details style="{_CARD}"><summary style="{_SUMMARY}"><code>{_escape(call.call.name)}'
     yield f"</code> {_escape(call.gist)} &nbsp;{_MARK[call.state]}{failure}</summary>"
-    yield f'<pre style="{_PRE}">{_escape(_body(call))}</pre>'
+    if body := _body(call):
+        yield f'<pre style="{_PRE}">{_escape(body)}</pre>'
     for text in _shown(call):
         yield f'<pre style="{_OUT}">{_escape(text)}</pre>'
     yield "</details>"
@@ -246,7 +247,8 @@ def _plain(view: TurnView) -> Iterator[str]:
 def _plain_call(call: CallView) -> Iterator[str]:
     failure = f" {_stable(call.failure)}" if call.failure else ""
     yield f"     {_MARK[call.state]} {call.call.name}{failure}"
-    yield f"         {_indented(_body(call), 9)}"
+    if body := _body(call):
+        yield f"         {_indented(body, 9)}"
     for text in _shown(call):
         yield f"         │ {_indented(text, 9, '│ ')}"
 
@@ -277,7 +279,8 @@ def _markdown(view: TurnView) -> Iterator[str]:
 def _markdown_call(call: CallView) -> Iterator[str]:
     failure = f" {inert(_stable(call.failure))}" if call.failure else ""
     yield f"\n{_span(call.call.name)} {_MARK[call.state]}{failure}\n"
-    yield _fenced(_body(call))
+    if body := _body(call):
+        yield _fenced(body)
     for text in _shown(call):
         yield _fenced(text)
 
