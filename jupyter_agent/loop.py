@@ -95,6 +95,8 @@ class _Turn:
         """Ask and act until the model has nothing more to do."""
         limit = self._agent.max_steps
         for number in range(1, limit + 1):
+            # A provider that answers at once (a replay) never suspends; an interrupt arrives here.
+            await asyncio.sleep(0)
             self._emit(StepStarted(number, limit))
             reply = await self._ask()
             stop = await self._act(reply)
@@ -105,8 +107,6 @@ class _Turn:
 
     async def _ask(self, tools_allowed: bool = True) -> MessageFinished:
         """One model call. Its deltas are emitted, its finished message comes back."""
-        # A provider that answers at once (a replay) never suspends; an interrupt arrives here.
-        await asyncio.sleep(0)
         agent = self._agent
         request = Request(
             agent.system, tuple(self._history), agent.toolbox.specs, tools_allowed=tools_allowed

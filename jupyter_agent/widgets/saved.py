@@ -36,7 +36,7 @@ _MARK = {"waiting": "…", "running": "…", "done": "✓", "failed": "✗"}
 _STOPS = {
     "step_limit": "The step limit was reached; this is the best answer so far.",
     "budget": "The budget is used up; this is what is done so far.",
-    "interrupted": "Interrupted. What had finished is kept.",
+    "interrupted": "Interrupted.",
     "refused": "The model refused to go on.",
     "error": "The turn ended with the error below.",
 }
