@@ -19,7 +19,7 @@ DEMO = "01_quickstart.ipynb"
 LIVE = (
     "To run it live, with a model that answers by itself:\n"
     "  export ANTHROPIC_API_KEY=…   (or OPENAI_API_KEY, or for a local server OPENAI_BASE_URL)\n"
-    "  jupyter lab {notebook}"
+    "  make lab                     (or: jupyter lab {notebook})"
 )
 
 
@@ -110,6 +110,8 @@ def _execute(path: Path) -> None:
         notebook,
         timeout=120,
         kernel_name="python3",
+        # Kernels warn about each unencrypted connection, also about this local one.
+        extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_start=announce,
         on_cell_executed=report,
