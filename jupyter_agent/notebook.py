@@ -8,6 +8,7 @@ from typing import Any
 
 from jupyter_agent import config
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.kernel.capture import OUTPUTS
 from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.llm.choose import choose
@@ -30,7 +31,7 @@ class Notebook:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.interrupts = Interrupts()
-        self.executor = Executor(shell, self.interrupts)
+        self.executor = Executor(shell, self.interrupts, self._outputs)
         self.busy = False
         self.path = notebook_path(shell.user_ns, os.environ)
         self._folder = self.path.parent if self.path else Path.cwd()
@@ -99,6 +100,9 @@ class Notebook:
         if self._provider is not None:
             provider, self._provider = self._provider[1], None
             await provider.close()
+
+    def _outputs(self) -> Path:
+        return self.workspace.ensure_state_folder() / OUTPUTS
 
     def _resolve_without_workspace(self, turn: config.Layer | None = None) -> config.Resolved:
         """The settings that may name the workspace; the workspace's own file comes after."""

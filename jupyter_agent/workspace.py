@@ -22,6 +22,7 @@ _GITIGNORE = """\
 # Written by jupyter_agent, once; yours to edit.
 .gitignore
 logs/
+outputs/
 sessions/
 checkpoints/
 """

@@ -28,13 +28,13 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 Json = dict[str, Any]
-_CLEANED = ("JUPYTER_AGENT_", "ANTHROPIC_", "OPENAI_", "JPY_")
+_CLEANED = ("JUPYTER_AGENT_", "ANTHROPIC_", "OPENAI_", "JPY_", "PYTEST_")
 _OUTPUTS = ("stream", "display_data", "execute_result", "error")
 START_TIMEOUT = 60.0
 
 
 def clean_environment(folder: Path) -> dict[str, str]:
-    """The environment without keys and settings of ours, its configuration folders in `folder`."""
+    """The environment without keys, our settings and traces of pytest, which ipykernel minds."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(_CLEANED)}
     config, ipython = folder / "empty_config", folder / "ipython"
     for place in (config, ipython):
@@ -249,7 +249,8 @@ class LiveKernel:
 
     def start(self, code: str, *, history: bool = True) -> Running:
         """Send a cell and do not wait for it."""
-        return Running(self._client, self._client.execute(code, store_history=history))
+        message_id = self._client.execute(code, store_history=history, allow_stdin=False)
+        return Running(self._client, message_id)
 
     def run(self, code: str, timeout: float = 60) -> Cell:
         """Run a cell as a person does."""

@@ -44,14 +44,19 @@ from jupyter_agent.messages import (
 )
 
 # Any character at all, lone surrogates included: models and file names bring them.
-words = st.text(st.characters(exclude_categories=()), max_size=20)
+words = st.text(st.characters() | st.sampled_from("\ud800\udfff\0"), max_size=20)
+keys = st.text(max_size=9)
 counts = st.integers(0, 10**12)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=8,
 )
-objects = st.dictionaries(words, json_values, max_size=3)
+objects = st.dictionaries(keys, json_values, max_size=3)
 usages = st.builds(Usage, counts, counts, counts, counts)
 calls = st.builds(ToolCall, words, words, words, objects)
 images = st.builds(Image, words, words)
@@ -122,6 +127,13 @@ def test_what_is_written_twice_is_the_same_text(message: Message) -> None:
     """Writing, reading and writing again gives the same bytes."""
     once = json.dumps(message_to_json(message))
     assert json.dumps(message_to_json(message_from_json(json.loads(once)))) == once
+
+
+@pytest.mark.parametrize("details", [{"a\ud800": 1}, {"a": {"b\udfff": 1}}])
+def test_lone_surrogates_as_keys(details: dict[str, Any]) -> None:
+    """They come back, or as replacement characters; they raise nothing."""
+    event = ToolFinished(ToolResult("c", (), details=details), 0.0)
+    assert isinstance(event_from_json(through_json(event_to_json(event))), ToolFinished)
 
 
 def test_the_discriminator_is_written() -> None:

@@ -6,21 +6,78 @@ import base64
 import io
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from pathlib import Path
+from typing import IO, Any, Literal
 
 from jupyter_agent.messages import Output
 
 HEAD = 50_000
 TAIL = 50_000
+OVERFLOW = 50_000_000
+"""Characters of one long output that are kept on disk."""
+OUTPUTS = "outputs"
+"""The folder for them, inside of the state folder."""
+
+
+class Overflow:
+    """Where the whole of a long output goes: a file, made when it is first needed.
+
+    Args:
+        folder: Gives the folder to write to, for instance the workspace's state folder.
+        name: The file's name. It must not differ from run to run: notices name it.
+    """
+
+    def __init__(self, folder: Callable[[], Path], name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._file: IO[str] | None = None
+        self._room = OVERFLOW
+        self._failed = False
+
+    def write(self, text: str) -> None:
+        """Add to the file. What is beyond its room, or cannot be written, is dropped."""
+        if self._failed or self._room <= 0:
+            return
+        try:
+            if self._file is None:
+                folder = self._folder()
+                folder.mkdir(parents=True, exist_ok=True)
+                path = folder / self._name
+                self._file = path.open("w", encoding="utf-8", errors="replace", newline="")
+            self._file.write(text[: self._room])
+        except OSError:
+            self._failed = True
+        self._room -= len(text)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def notice(self) -> str:
+        """Where the rest is, in words; empty where it is nowhere."""
+        if self._failed or self._file is None:
+            return ""
+        where = f".jupyter_agent/{OUTPUTS}/{self._name}"
+        if self._room >= 0:
+            return f"; the whole is in {where}"
+        return f"; the first {OVERFLOW // 1_000_000} MB are in {where}"
 
 
 class BoundedText:
-    """Text of any length, of which the first `head` and the last `tail` characters are kept."""
+    """Text of any length, of which the first `head` and the last `tail` characters are kept.
 
-    def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
+    From the moment that something would be lost, `overflow` gets all of it.
+    """
+
+    def __init__(
+        self, head: int = HEAD, tail: int = TAIL, overflow: Overflow | None = None
+    ) -> None:
         self.length = 0
+        self._overflow = overflow
+        self._limit = head + tail
         self._head: list[str] = []
         self._tail: deque[str] = deque()
         self._head_room = head
@@ -28,6 +85,10 @@ class BoundedText:
         self._tail_limit = tail
 
     def add(self, text: str) -> None:
+        if self._overflow is not None and self.length + len(text) > self._limit:
+            if self.length <= self._limit:
+                self._overflow.write("".join([*self._head, *self._tail]))
+            self._overflow.write(text)
         self.length += len(text)
         first, rest = text[: self._head_room], text[self._head_room :]
         if first:
@@ -48,13 +109,16 @@ class BoundedText:
         left_out = self.length - len(head) - len(tail)
         if left_out <= 0:
             return head + tail
-        return f"{head}\n[... {left_out:,} characters left out ...]\n{tail}"
+        where = self._overflow.notice if self._overflow else ""
+        return f"{head}\n[... {left_out:,} characters left out{where} ...]\n{tail}"
 
 
 class Capture:
     """Collects the outputs of one execution. Use it through `capturing`."""
 
-    def __init__(self) -> None:
+    def __init__(self, overflow: Callable[[int], Overflow] | None = None) -> None:
+        self._overflow = overflow
+        self._overflows: list[Overflow] = []
         self._items: list[tuple[str, BoundedText | Output]] = []
         self._displays: dict[str, int] = {}
         self._clear_next = False
@@ -63,7 +127,7 @@ class Capture:
         """Add to a stream; consecutive writes to the same one become one output."""
         self._clear_if_due()
         if not self._items or self._items[-1][0] != kind:
-            self._items.append((kind, BoundedText()))
+            self._items.append((kind, BoundedText(overflow=self._new_overflow())))
         stream = self._items[-1][1]
         assert isinstance(stream, BoundedText)
         stream.add(text)
@@ -86,6 +150,17 @@ class Capture:
 
     def outputs(self) -> tuple[Output, ...]:
         return tuple(_finished(kind, item) for kind, item in self._items)
+
+    def close(self) -> None:
+        """No output comes any more."""
+        for overflow in self._overflows:
+            overflow.close()
+
+    def _new_overflow(self) -> Overflow | None:
+        if self._overflow is None:
+            return None
+        self._overflows.append(self._overflow(len(self._overflows) + 1))
+        return self._overflows[-1]
 
     def _clear_if_due(self) -> None:
         if self._clear_next:
@@ -162,13 +237,39 @@ class _Publisher:
 
 
 @contextmanager
-def capturing(shell: Any, display_hook: Any) -> Iterator[Capture]:
+def _tapped(stream: Any, capture: Capture, kind: Literal["stdout", "stderr"]) -> Iterator[None]:
+    """Redirect the kernel's own stream object, for those who kept a reference to it.
+
+    Logging handlers do, and what subprocesses write to the kernel's file descriptors arrives
+    there. A terminal's stream is left alone: it has no place for a method of ours.
+    """
+
+    def write(text: str) -> int:
+        capture.write(kind, text)
+        return len(text)
+
+    try:
+        stream.write = write
+    except AttributeError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        vars(stream).pop("write", None)
+
+
+@contextmanager
+def capturing(
+    shell: Any, display_hook: Any, overflow: Callable[[int], Overflow] | None = None
+) -> Iterator[Capture]:
     """Send stdout, stderr, displays and the last expression's value to a `Capture`.
 
-    `display_hook(capture, value)` shows a value of the last expression. Everything is put back
-    as it was, also where the code itself replaced `sys.stdout`.
+    `display_hook(capture, value)` shows a value of the last expression; `overflow(number)` makes
+    the place for an output that is too long. Everything is put back as it was, also where the
+    code itself replaced `sys.stdout`.
     """
-    capture = Capture()
+    capture = Capture(overflow)
     saved = sys.stdout, sys.stderr, sys.displayhook, shell.display_pub, shell.display_trap.hook
 
     def hook(value: object) -> None:
@@ -178,7 +279,9 @@ def capturing(shell: Any, display_hook: Any) -> Iterator[Capture]:
     sys.displayhook = shell.display_trap.hook = hook
     shell.display_pub = _Publisher(capture, saved[3])
     try:
-        yield capture
+        with _tapped(saved[0], capture, "stdout"), _tapped(saved[1], capture, "stderr"):
+            yield capture
     finally:
+        capture.close()
         sys.stdout, sys.stderr, sys.displayhook = saved[:3]
         shell.display_pub, shell.display_trap.hook = saved[3:]

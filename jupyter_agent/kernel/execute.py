@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from IPython.core import interactiveshell
 
-from jupyter_agent.kernel.capture import Capture, capturing, json_ready
+from jupyter_agent.kernel.capture import Capture, Overflow, capturing, json_ready
 from jupyter_agent.kernel.interrupts import Interrupts
-from jupyter_agent.kernel.tracebacks import format_error
+from jupyter_agent.kernel.tracebacks import cell_name, format_error
 from jupyter_agent.messages import Output
+
+_WRITES_TO_DESCRIPTORS = re.compile(r"subprocess|os\.system|popen|ctypes|multiprocessing")
+DESCRIPTOR_SECONDS = 0.05
+"""How long to wait for what a subprocess wrote to the kernel's own file descriptors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +42,18 @@ class Executor:
 
     Neither the execution counter nor `In`, `Out` and `_` change. The shell's own execution events
     fire, as they do for every cell; `busy` is true meanwhile, so that hooks can tell.
+
+    Args:
+        shell: The IPython shell.
+        interrupts: What may interrupt the turn.
+        outputs: Gives the folder for outputs too long for memory; None drops their middle.
     """
 
-    def __init__(self, shell: Any, interrupts: Interrupts) -> None:
+    def __init__(
+        self, shell: Any, interrupts: Interrupts, outputs: Callable[[], Path] | None = None
+    ) -> None:
         self._shell = shell
+        self._outputs = outputs
         self._interrupts = interrupts
         self._count = 0
         self.busy = False
@@ -55,9 +69,14 @@ class Executor:
         task is cancelled at its next await.
         """
         hook = _DisplayHook(self._shell, code)
-        with capturing(self._shell, hook) as capture, self._contained(capture) as shown:
+        with (
+            capturing(self._shell, hook, self._overflow()) as capture,
+            self._contained(capture) as shown,
+        ):
             with self._interrupts.limited(timeout):
                 error = await self._run_cell(code)
+            if _WRITES_TO_DESCRIPTORS.search(code):
+                await asyncio.sleep(DESCRIPTOR_SECONDS)
             timed_out = self._interrupts.timed_out and timeout is not None
             self._finish_cell()
         outputs = tuple(o for o in capture.outputs() if shown.get(id(o)) is not error or not error)
@@ -65,6 +84,16 @@ class Executor:
         if self._interrupts.requested:
             self._interrupts.cancel_turn()
         return execution
+
+    def _overflow(self) -> Callable[[int], Overflow] | None:
+        """Where outputs of this execution go that are too long to be kept in memory."""
+        folder = self._outputs
+        if folder is None:
+            return None
+        name = f"agent_code_{self._count + 1}"
+        return lambda number: Overflow(
+            folder, f"{name}.txt" if number == 1 else f"{name}_{number}.txt"
+        )
 
     async def _run_cell(self, code: str) -> BaseException | None:
         shell = self._shell
@@ -114,15 +143,11 @@ class Executor:
             return Execution(outputs, "interrupted", "Interrupted by the person.", "Interrupted")
         if error is None:
             return Execution(outputs, "done")
-        text = format_error(error, self._cell_name)
+        text = format_error(error, self._name_of)
         return Execution(outputs, "failed", text, type(error).__name__)
 
-    def _cell_name(self, filename: str) -> str | None:
-        """What to call a file of the compiler's: the agent's code or a cell of the user's."""
-        if filename.startswith("<agent-"):
-            return filename[1:-1].replace("-", " code ")
-        number = getattr(self._shell.compile, "_filename_map", {}).get(filename)
-        return None if number is None else f"Cell In[{number}]"
+    def _name_of(self, filename: str) -> str | None:
+        return cell_name(self._shell, filename)
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -147,7 +172,7 @@ class Executor:
         shown: dict[int, BaseException] = {}
 
         def show(etype: type[BaseException], error: BaseException, lines: object) -> None:
-            output = Output("error", {"text/plain": format_error(error, self._cell_name)})
+            output = Output("error", {"text/plain": format_error(error, self._name_of)})
             shown[id(output)] = error
             capture.show(output)
 

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import IPython
 from IPython.core.error import UsageError
@@ -33,6 +34,17 @@ def format_error(error: BaseException, name_of: NameOf) -> str:
         frames = "" if isinstance(current, (SyntaxError, UsageError)) else _frames(current, name_of)
         parts.append(link + frames + _error_line(current, name_of))
     return "\n\n".join(parts)
+
+
+def cell_name(shell: Any, filename: str) -> str | None:
+    """What to call a file of the shell's compiler: the agent's code or a cell of the person's.
+
+    None where it is a file like any other.
+    """
+    if filename.startswith("<agent-"):
+        return filename[1:-1].replace("-", " code ")
+    number = getattr(shell.compile, "_filename_map", {}).get(filename)
+    return None if number is None else f"Cell In[{number}]"
 
 
 def _chain(error: BaseException) -> Iterator[tuple[str, BaseException]]:

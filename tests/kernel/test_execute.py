@@ -180,6 +180,11 @@ def test_an_error_leaves_the_cell_ok(kernel: LiveKernel, code: str, name: str) -
 FAILING = "class Shy:\n    def __repr__(self):\n        raise RuntimeError('no repr')\n"
 
 
+def test_input_where_nobody_can_answer(kernel: LiveKernel) -> None:
+    """Code asks for input under a front end that has none: an error, and no waiting."""
+    assert kernel.agent("input('name? ')").result.error_name == "StdinNotImplementedError"
+
+
 @pytest.mark.parametrize("use", ["Shy()", "display(Shy())", "print(Shy())"])
 def test_a_failing_repr(kernel: LiveKernel, use: str) -> None:
     """Code shows an object whose __repr__ fails: the model reads why, the cell ends well."""
@@ -242,6 +247,13 @@ def test_a_script_that_exits(kernel: LiveKernel) -> None:
     assert (turn.results[1].text, turn.cell.error) == ("went on", "")
 
 
+def test_what_a_subprocess_prints(kernel: LiveKernel) -> None:
+    """Code runs a process that prints by itself: its words are seen, as in an ordinary cell."""
+    code = "import subprocess, time\nsubprocess.run(['echo', 'from afar'])\ntime.sleep(0.3)"
+    turn = kernel.agent(code)
+    assert "from afar" in turn.result.text + turn.cell.stdout
+
+
 def test_a_subprocess_may_end_as_it_likes(kernel: LiveKernel) -> None:
     """Code runs a process that calls os._exit: only that process is gone."""
     turn = kernel.agent(
@@ -266,6 +278,22 @@ def test_a_turn_inside_a_turn_is_refused(kernel: LiveKernel, code: str) -> None:
     assert turn.results[0].text.splitlines()[-1].endswith(f"AgentError: {BUSY}")
     assert turn.results[1].text == "outer"
     assert turn.cell.status == "ok"
+
+
+def test_resetting_the_conversation_from_inside(kernel: LiveKernel) -> None:
+    """Code runs `%agent reset`: refused while the turn runs, which goes on to its answer."""
+    turn = kernel.agent("%agent reset", "print('outer')")
+    assert (turn.results[0].is_error, turn.results[1].text) == (True, "outer")
+    assert (turn.cell.status, turn.cell.error) == ("ok", "")
+
+
+@pytest.mark.parametrize("magic", ["%reload_ext jupyter_agent", "%reset -f", "%autoawait off"])
+def test_magics_that_change_the_ground(kernel: LiveKernel, magic: str) -> None:
+    """Code reloads the extension or empties the namespace: this turn and the next go on."""
+    turn = kernel.agent(magic, "print('outer')")
+    kernel.helper("%autoawait asyncio")
+    assert turn.results[-1].text == "outer"
+    assert kernel.agent("1 + 1").result.text == "2"
 
 
 def test_a_call_of_the_magic_that_is_not_awaited(kernel: LiveKernel) -> None:
@@ -371,6 +399,13 @@ def test_logging_that_the_agent_set_up(kernel: LiveKernel) -> None:
     assert "second" in kernel.run("logging.warning('second')").stderr
 
 
+def test_logging_that_the_person_set_up(kernel: LiveKernel) -> None:
+    """The person's logging writes to the notebook: what the agent's code logs is seen."""
+    kernel.run("import logging\nlogging.basicConfig(force=True)")
+    turn = kernel.agent("import logging\nlogging.warning('careful')")
+    assert "careful" in turn.result.text + turn.cell.stderr
+
+
 def test_a_changed_folder(kernel: LiveKernel) -> None:
     """Code changes the working folder: it stays changed, workspace and logs stay where they are."""
     turn = kernel.agent(
@@ -431,7 +466,8 @@ def test_a_time_out_that_is_not_reached(kernel: LiveKernel) -> None:
 def test_time_outs_that_come_as_the_code_ends(kernel: LiveKernel, wait: str) -> None:
     """Code ends just when its time is up, many times: each ends one way or the other."""
     code = f"import asyncio, time\n{wait}\nprint('whole')"
-    calls = [{"code": code, "timeout": 0.008 + number / 10_000} for number in range(40)]
+    calls = [{"code": code, "timeout": 0.008 + number / 20_000} for number in range(80)]
+    kernel.helper("%agent config max_steps 100")
     turn = kernel.agent(*calls, "1 + 1")
     assert {result.state for result in turn.results} <= {"done", "timed_out"}
     assert (turn.results[-1].text, turn.stop_reason) == ("2", "end")

@@ -80,7 +80,7 @@ def test_interrupting_the_agents_code(kernel: LiveKernel, code: str) -> None:
     assert (turn.cell.status, turn.cell.error) == ("error", LINE)
     assert turn.stop_reason == "interrupted"
     assert [result.state for result in turn.results] == ["done", "interrupted"]
-    assert "Interrupted. What had finished is kept." in turn.cell.transcript
+    assert turn.cell.transcript.splitlines()[-1].strip().startswith("Interrupted.")
     assert kernel.value("mine, finished, 'never' in globals()") == ("kept", "kept", False)
     check_usable(kernel)
 

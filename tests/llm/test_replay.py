@@ -260,9 +260,7 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("then", "now"), SAME)
-async def test_what_differs_from_run_to_run_does_not_count(
-    path: Path, then: str, now: str
-) -> None:
+async def test_what_differs_from_run_to_run_does_not_count(path: Path, then: str, now: str) -> None:
     """Addresses, ids, times, temporary paths and durations in a result may change."""
     await recorded(path, "Count the rows.", results=[then, "3"])
     assert await replaying(path, [now, "3"]).ask("Count the rows.") == "344 rows."
@@ -320,7 +318,7 @@ def test_where_the_turn_starts() -> None:
         task_index([note])
 
 
-@given(st.text(st.characters(exclude_categories=()), max_size=40))
+@given(st.text(max_size=40))
 @settings(deadline=None)
 def test_normalizing_twice_changes_nothing(text: str) -> None:
     """The normal form is a fixed point, so that it can be compared with what is stored."""

@@ -1,0 +1,185 @@
+"""What happened to the person's variables: a snapshot before a turn, compared with one after it.
+
+A snapshot holds each object and a fingerprint of its content. Binding and deleting are seen
+exactly. Mutation in place is seen as far as a fingerprint tells, which must be cheap: small arrays
+are read whole, large ones at some thousand places; containers by their length and the identity of
+up to 64 of their items; other objects by the identity of their public attributes. A change of one
+cell deep inside a large table, or two levels down in nested containers, can pass unseen.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from jupyter_agent.events import VariableChange
+
+WHOLE_BYTES = 16_384
+"""Arrays up to this size are read whole."""
+SAMPLES = 2_048
+"""Places at which a larger array is read."""
+ITEMS = 64
+"""Items of a container, columns of a table or attributes of an object that are looked at."""
+
+_OPAQUE = (str, bytes, int, float, complex, bool, type(None), type, range, frozenset)
+_CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType)
+Fingerprint = Hashable
+Summary = Callable[[object], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The variables at one moment, in the order in which they were made.
+
+    It keeps the objects alive, so that an identity cannot be taken by another object.
+    """
+
+    values: Mapping[str, object]
+    fingerprints: Mapping[str, Fingerprint]
+
+
+def snapshot(variables: Mapping[str, object]) -> Snapshot:
+    """Take a snapshot. Never fails: an object that cannot be looked at counts by identity."""
+    seen: dict[int, Fingerprint] = {}
+    prints: dict[str, Fingerprint] = {}
+    for name, value in variables.items():
+        if id(value) not in seen:
+            seen[id(value)] = _guarded(value)
+        prints[name] = seen[id(value)]
+    return Snapshot(dict(variables), prints)
+
+
+def changes(
+    before: Snapshot, after: Snapshot, summary: Summary = lambda value: type(value).__name__
+) -> tuple[VariableChange, ...]:
+    """What was added, bound to another object, mutated in place, or deleted.
+
+    Args:
+        before: The earlier snapshot.
+        after: The later one.
+        summary: Says what an object is, in a few words.
+    """
+    found = [
+        VariableChange(name, kind, summary(value))
+        for name, value in after.values.items()
+        if (kind := _kind(name, before, after)) is not None
+    ]
+    gone = [
+        VariableChange(name, "deleted", summary(value))
+        for name, value in before.values.items()
+        if name not in after.values
+    ]
+    return (*found, *gone)
+
+
+def _kind(name: str, before: Snapshot, after: Snapshot) -> Any:
+    if name not in before.values:
+        return "added"
+    if before.values[name] is not after.values[name]:
+        return "changed"
+    return "mutated" if before.fingerprints[name] != after.fingerprints[name] else None
+
+
+def _guarded(value: object) -> Fingerprint:
+    try:
+        return _fingerprint(value)
+    except Exception:
+        return None  # foreign code failed; what it is cannot be told
+
+
+def _fingerprint(value: Any) -> Fingerprint:
+    kind = type(value)
+    if kind in _OPAQUE or isinstance(value, _CODE):
+        return None
+    if kind in (list, tuple, deque, set):
+        return len(value), _identities(_spread(value))
+    if kind in (dict, defaultdict, OrderedDict):
+        return len(value), _identities(_spread(value)), _identities(_spread(value.values()))
+    if kind is bytearray:
+        return len(value), zlib.crc32(value[:WHOLE_BYTES]), zlib.crc32(value[-WHOLE_BYTES:])
+    for cls in kind.__mro__:
+        reader = _READERS.get(f"{cls.__module__.partition('.')[0]}.{cls.__qualname__}")
+        if reader is not None:
+            return reader(value)
+    return _attributes(value)
+
+
+def _spread(items: Any) -> Iterable[object]:
+    """The first and the last items of a container; of one without order the first."""
+    half = ITEMS // 2
+    if len(items) <= ITEMS:
+        return list(items)
+    try:
+        return [*islice(items, half), *islice(reversed(items), half)]
+    except TypeError:
+        return list(islice(items, ITEMS))
+
+
+def _identities(items: Iterable[object]) -> tuple[int, ...]:
+    return tuple(map(id, items))
+
+
+def _attributes(value: Any) -> Fingerprint:
+    state = getattr(value, "__dict__", None)
+    if not isinstance(state, dict):
+        return None
+    # Private attributes are often caches, which fill up when an object is merely used.
+    public = [(name, id(item)) for name, item in state.items() if not name.startswith("_")]
+    return len(public), tuple(public[:ITEMS])
+
+
+def _array(array: Any) -> Fingerprint:
+    """A numpy array: its form, and its bytes or a sample of them."""
+    form = (array.shape, str(array.dtype), array.strides)
+    if array.dtype.hasobject:
+        step = max(1, array.size // ITEMS)
+        return form, _identities(array.flat[::step][:ITEMS].tolist())
+    if array.nbytes <= WHOLE_BYTES:
+        return form, zlib.crc32(array.tobytes())
+    size = array.size
+    places = [index * (size - 1) // (SAMPLES - 1) for index in range(SAMPLES)]
+    return form, zlib.crc32(array.flat[places].tobytes())
+
+
+def _extension(values: Any) -> Fingerprint:
+    """The storage of a pandas column: a numpy array, or an Arrow one, which never mutates."""
+    arrow = getattr(values, "_pa_array", None)
+    if arrow is not None:
+        return id(arrow)
+    inner = getattr(values, "_ndarray", None)
+    inner = getattr(values, "_data", None) if inner is None else inner
+    inner = values if inner is None else inner
+    mask = getattr(values, "_mask", None)
+    codes = () if mask is None else _array(mask)
+    return (_array(inner), codes) if hasattr(inner, "strides") else id(inner)
+
+
+def _pandas(value: Any) -> Fingerprint:
+    """A DataFrame or a Series, by the blocks that it is stored in."""
+    axes = tuple((len(axis), id(axis), str(axis.name)) for axis in value.axes)
+    blocks = value._mgr.blocks
+    return axes, tuple(_extension(block.values) for block in blocks[:ITEMS])
+
+
+def _polars(value: Any) -> Fingerprint:
+    first_and_last = (value.row(0), value.row(-1)) if len(value) else ()
+    return value.shape, tuple(value.columns[:ITEMS]), hash(str(first_and_last))
+
+
+def _tensor(value: Any) -> Fingerprint:
+    """Torch counts the changes in place by itself."""
+    return tuple(value.shape), value._version
+
+
+_READERS: dict[str, Callable[[Any], Fingerprint]] = {
+    "numpy.ndarray": _array,
+    "pandas.DataFrame": _pandas,
+    "pandas.Series": _pandas,
+    "polars.DataFrame": _polars,
+    "torch.Tensor": _tensor,
+}

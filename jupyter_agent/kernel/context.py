@@ -1,0 +1,138 @@
+"""What the agent is told about the kernel at the start of a turn, and no more than it may know.
+
+The levels (`context.detail`):
+    none    nothing at all
+    names   names and types of variables, and which of them changed
+    schema  also their structure (shapes, columns), and the source of recent cells without any
+            string, number or comment, with the kind of error they ended with: not one data value
+    sample  also a few values, the cells as they stand, and what they printed
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jupyter_agent.events import VariableChange
+from jupyter_agent.kernel.describe import describe, one_line
+from jupyter_agent.kernel.recent import RecentCell
+from jupyter_agent.kernel.sources import without_literals
+from jupyter_agent.plaintext import plain, shorten
+
+Level = Literal["none", "names", "schema", "sample"]
+
+VARIABLES_LIMIT = 4_000
+"""Characters for the digest of the variables."""
+ATTACHED_LIMIT = 4_000
+"""Characters for each variable that the task names with `@`."""
+CELLS = 5
+SOURCE_LIMIT = 1_500
+OUTPUT_LIMIT = 1_000
+
+_MENTION = re.compile(r"(?<![\w@.`])@([^\W\d]\w*)")
+_FIXING = re.compile(
+    r"(?i)\b(fix|repair|debug|solve|wrong|broken|fail\w*|error|exception|traceback|crash\w*|why)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelState:
+    """What there is to tell: everything that a turn's context is made from.
+
+    `cells` are those that the person ran since the last turn, oldest first; `last_failed` is the
+    last one that ended with an error, whenever that was.
+    """
+
+    variables: Mapping[str, object]
+    changes: Sequence[VariableChange] = ()
+    cells: Sequence[RecentCell] = ()
+    last_failed: RecentCell | None = None
+
+
+def turn_context(task: str, state: KernelState, level: Level) -> str:
+    """The context section for a task, or an empty text where there is nothing to tell."""
+    if level == "none":
+        return ""
+    parts = [
+        _variables(state, level),
+        _changed(state.changes),
+        *_cells(task, state, level),
+        *_attached(task, state.variables, level),
+    ]
+    body = "\n\n".join(part for part in parts if part)
+    # The person's data stays inside of its section, whatever it says.
+    body = plain(body).replace("</context", "<\\/context")
+    return f"<context>\n{body}\n</context>" if body else ""
+
+
+def mentioned(task: str) -> list[str]:
+    """The names that a task marks with `@`, each once."""
+    return list(dict.fromkeys(_MENTION.findall(task)))
+
+
+def _variables(state: KernelState, level: Level) -> str:
+    lines: list[str] = []
+    size = 0
+    for name, value in reversed(list(state.variables.items())):
+        line = f"{name}: {type(value).__name__ if level == 'names' else _line(value, level)}"
+        size += len(line) + 1
+        if size > VARIABLES_LIMIT:
+            lines.append(f"({len(state.variables) - len(lines)} older variables are left out)")
+            break
+        lines.append(line)
+    return "\n".join(["Variables in the kernel, newest first:", *lines]) if lines else ""
+
+
+def _line(value: object, level: Level) -> str:
+    return one_line(value, "sample" if level == "sample" else "schema")
+
+
+def _changed(changes: Sequence[VariableChange]) -> str:
+    if not changes:
+        return ""
+    words = ", ".join(f"{change.name} ({change.kind})" for change in changes)
+    return shorten(f"Changed by the person since your last turn: {words}", 1_000)
+
+
+def _cells(task: str, state: KernelState, level: Level) -> Iterator[str]:
+    if level == "names":
+        return
+    cells = list(state.cells)[-CELLS:]
+    failed = state.last_failed
+    if failed is not None and failed not in cells and _FIXING.search(task):
+        yield "The last cell that failed, some time ago:\n" + _cell(failed, level)
+    if cells:
+        shown = "\n".join(_cell(cell, level) for cell in cells)
+        yield f"Cells that the person ran since your last turn, oldest first:\n{shown}"
+
+
+def _cell(cell: RecentCell, level: Level) -> str:
+    whole = level == "sample"
+    source = cell.source if whole else without_literals(cell.source)
+    lines = [f"- {_indented(shorten(source.strip(), SOURCE_LIMIT))}"]
+    if whole and cell.output.strip():
+        lines.append(f"  output: {_indented(shorten(cell.output.strip(), OUTPUT_LIMIT))}")
+    if cell.error:
+        # An exception's message may quote data; its kind does not.
+        error = shorten(cell.error, OUTPUT_LIMIT) if whole else cell.error_name
+        lines.append(f"  error: {_indented(error)}")
+    return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n    ")
+
+
+def _attached(task: str, variables: Mapping[str, object], level: Level) -> Iterator[str]:
+    for name in mentioned(task):
+        if name not in variables:
+            yield f"@{name}: there is no such variable."
+        elif level == "names":
+            yield f"@{name}: {type(variables[name]).__name__}"
+        else:
+            detail = describe(
+                variables[name], "full" if level == "sample" else "schema", ATTACHED_LIMIT
+            )
+            yield f"@{name}: {detail}"

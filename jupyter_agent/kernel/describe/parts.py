@@ -1,0 +1,84 @@
+"""What a description is made of, and text that is safe to put on one line of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from jupyter_agent.plaintext import plain
+
+Level: TypeAlias = Literal["names", "schema", "sample", "full"]
+
+# The name of a column, an attribute, a type: longer ones are cut.
+NAME_LENGTH = 80
+_ESCAPES = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A value inside another one. The page writes its description after the label, and below."""
+
+    label: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Entries of one kind ("columns"), taken one by one until the page is full.
+
+    `total` is how many there are, so that a page that ends early can say how many are missing.
+    Without `titled` the entries stand directly under the headline.
+    """
+
+    what: str
+    total: int
+    entries: Iterable[str | Nested]
+    titled: bool = True
+
+
+Part: TypeAlias = str | Nested | Listing
+
+# Gives the parts of a description, the headline first: for instance as a generator. A plain text
+# will do, too: its first line is the headline.
+Describer: TypeAlias = Callable[[Any, Level], str | Iterable[Part]]
+
+
+def shows_values(level: Level) -> bool:
+    """Whether values may be seen at this level."""
+    return level in {"sample", "full"}
+
+
+def inert(text: str, limit: int = 400) -> str:
+    """The text on one line, cut to `limit` characters, with nothing in it that cannot be seen."""
+    text = str.__str__(text)
+    cut = len(text) > limit
+    text = text[:limit]
+    if not (text.isascii() and text.isprintable()):
+        text = plain(text.translate(_ESCAPES))
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return text[: limit - 1] + "…" if cut or len(text) > limit else text
+
+
+def name(text: str) -> str:
+    """A name of the person's, inert."""
+    return inert(text, NAME_LENGTH)
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: `1 row`, `2,000 rows`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def label(key: object) -> str:
+    """A column's label, if it is a name: text, a whole number, or a tuple of these.
+
+    Other labels (dates, intervals, floats) come from the data, and only their type is told.
+    """
+    if type(key) is str:
+        return name(key)
+    if type(key) is int and abs(key) < 10**18:
+        return f"{key:d}"
+    if type(key) is tuple:
+        return name("(" + ", ".join(label(part) for part in key[:5]) + ")")
+    return name(f"({type(key).__name__})")

@@ -1,0 +1,63 @@
+"""Pictures that code showed, as a model may see them: bounded in size."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_agent.messages import Image
+
+LONGEST_SIDE = 768
+"""Pixels of the longest side of a picture, by default."""
+_MOST_BYTES = 3_500_000
+
+
+def picture(data: Mapping[str, Any], longest_side: int = LONGEST_SIDE) -> Image | None:
+    """The PNG or JPEG of a MIME bundle, scaled down where it is larger than `longest_side` pixels.
+
+    None where there is none, where it is no picture after all, or where it is too large and
+    Pillow, which would scale it, is not installed.
+    """
+    for media_type in ("image/png", "image/jpeg"):
+        if isinstance(data.get(media_type), str):
+            try:
+                raw = base64.b64decode("".join(data[media_type].split()), validate=True)
+            except (binascii.Error, ValueError):
+                return None
+            return _bounded(media_type, raw, longest_side)
+    return None
+
+
+def _bounded(media_type: str, raw: bytes, longest_side: int) -> Image | None:
+    size = _png_size(raw) if media_type == "image/png" else None
+    if size and max(size) <= longest_side and len(raw) <= _MOST_BYTES:
+        return Image(media_type, base64.b64encode(raw).decode("ascii"))
+    return _scaled(raw, longest_side)
+
+
+def _png_size(raw: bytes) -> tuple[int, int] | None:
+    """Width and height from the header, so that small pictures need no library."""
+    if raw[:8] != b"\x89PNG\r\n\x1a\n" or raw[12:16] != b"IHDR" or len(raw) < 24:
+        return None
+    width, height = struct.unpack(">II", raw[16:24])
+    return width, height
+
+
+def _scaled(raw: bytes, longest_side: int) -> Image | None:
+    try:
+        from PIL import Image as Pillow
+    except ImportError:
+        return None
+    try:
+        with Pillow.open(io.BytesIO(raw)) as opened:
+            small = opened.convert("RGBA" if opened.mode in ("P", "LA", "RGBA") else "RGB")
+        small.thumbnail((longest_side, longest_side))
+        stored = io.BytesIO()
+        small.save(stored, "PNG")
+    except Exception:
+        return None  # a broken picture, or one made to blow up when it is opened
+    return Image("image/png", base64.b64encode(stored.getvalue()).decode("ascii"))

@@ -1,0 +1,130 @@
+"""The cells that the person ran last: their source, what they printed, how they ended.
+
+Loaded with the extension, so it imports nothing heavy. Cells of magics of ours and the agent's own
+executions are not the person's and are left out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_agent.kernel.tracebacks import cell_name, format_error
+
+KEPT = 20
+"""Cells that are remembered."""
+OUTPUT = 4_000
+"""Characters of one cell's output that are remembered: the first and the last half of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentCell:
+    """One cell that ran. `error` is its exception with its frames, `error_name` the class."""
+
+    source: str
+    output: str = ""
+    error: str = ""
+    error_name: str = ""
+
+
+class RecentCells:
+    """Watches a shell through its events.
+
+    What a cell prints is copied on its way out; nothing that the person sees changes.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._cells: deque[RecentCell] = deque(maxlen=KEPT)
+        self._depth = 0
+        self._text: list[str] = []
+        self._size = 0
+        self._undo: list[Callable[[], None]] = []
+
+    def __iter__(self) -> Any:
+        return iter(tuple(self._cells))
+
+    def start(self) -> None:
+        """Begin to watch: from the next cell on."""
+        self._shell.events.register("pre_run_cell", self.before_cell)
+        self._shell.events.register("post_run_cell", self.after_cell)
+
+    def stop(self) -> None:
+        self._shell.events.unregister("pre_run_cell", self.before_cell)
+        self._shell.events.unregister("post_run_cell", self.after_cell)
+
+    def before_cell(self, info: Any) -> None:
+        self._depth += 1
+        if self._depth > 1:
+            return  # a cell that runs inside of another one: the agent's, or a script's
+        self._text, self._size = [], 0
+        if not _is_ours(str(info.raw_cell)):
+            self._listen()
+
+    def after_cell(self, result: Any) -> None:
+        if self._depth == 0:
+            return  # the cell in which the watching began
+        self._depth -= 1
+        if self._depth:
+            return
+        while self._undo:
+            self._undo.pop()()
+        if result is None:
+            return
+        source = str(result.info.raw_cell)
+        if source.strip() and not _is_ours(source):
+            self._cells.append(self._cell(source, result.error_before_exec or result.error_in_exec))
+
+    def _cell(self, source: str, error: BaseException | None) -> RecentCell:
+        # The exception itself is not kept: its frames would keep the cell's data alive.
+        output = _bounded("".join(self._text))
+        if error is None:
+            return RecentCell(source, output)
+        text = format_error(error, lambda name: cell_name(self._shell, name))
+        return RecentCell(source, output, text, type(error).__name__)
+
+    def _listen(self) -> None:
+        """Copy what is shown while the cell runs: stdout, stderr, the last expression's value."""
+        self._tap(sys.stdout, "write", lambda text: text)
+        self._tap(sys.stderr, "write", lambda text: text)
+        self._tap(self._shell.displayhook, "write_format_data", _plain_text)
+        self._tap(self._shell.display_pub, "publish", _plain_text)
+
+    def _tap(self, owner: Any, name: str, text_of: Callable[[Any], object]) -> None:
+        """Shadow a method by one that notes its first argument, until the cell is over."""
+        method = getattr(owner, name)
+
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            self._note(text_of(args[0] if args else kwargs.get("data")))
+            return method(*args, **kwargs)
+
+        try:
+            setattr(owner, name, noting)
+        except AttributeError:
+            return  # a stream of C, as in a terminal: its output is not remembered
+        self._undo.append(lambda: vars(owner).pop(name, None))
+
+    def _note(self, text: object) -> None:
+        if isinstance(text, str) and self._size < 10 * OUTPUT:
+            self._text.append(text)
+            self._size += len(text)
+
+
+def _is_ours(source: str) -> bool:
+    first = source.lstrip().split("\n", 1)[0]
+    return first.startswith(("%%agent", "%agent")) or "jupyter_agent" in first
+
+
+def _plain_text(data: Any) -> object:
+    """The plain form of a MIME bundle, on lines of its own."""
+    return f"{data['text/plain']}\n" if isinstance(data, dict) and "text/plain" in data else None
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= OUTPUT:
+        return text
+    half = OUTPUT // 2
+    return f"{text[:half]}\n[... {len(text) - OUTPUT:,} characters left out ...]\n{text[-half:]}"

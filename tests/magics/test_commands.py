@@ -1,0 +1,277 @@
+"""`%agent COMMAND`: what each command says, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_kernel import LiveKernel, execute_code
+
+KEY = "sk-very-secret-key-0123456789"
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[LiveKernel]:
+    """A kernel in which no turn has run."""
+    with LiveKernel(tmp_path) as kernel:
+        kernel.load()
+        yield kernel
+
+
+def said(kernel: LiveKernel, command: str) -> str:
+    """What a command prints."""
+    return kernel.helper(f"%agent {command}").stdout.rstrip("\n")
+
+
+def error(kernel: LiveKernel, command: str) -> str:
+    """The line of a command that fails."""
+    cell = kernel.run(f"%agent {command}")
+    assert cell.status == "error" and "\n" not in cell.error
+    assert [output["type"] for output in cell.outputs] == ["error"]
+    return cell.error
+
+
+def row(text: str, key: str) -> list[str]:
+    """The words of the line that starts with `key`."""
+    (found,) = (line.split() for line in text.splitlines() if line.split()[:1] == [key])
+    return found
+
+
+# Before the first turn ---------------------------------------------------------------------------
+
+
+def test_commands_before_the_first_turn(fresh: LiveKernel) -> None:
+    """Ask for what no turn has made yet: each command says so instead of failing."""
+    status = said(fresh, "status")
+    assert row(status, "sessions")[1:] == ["(none", "yet)"]
+    assert row(status, "mode")[1:] == ["auto"]
+    assert row(status, "workspace")[1:] == [str(fresh.folder)]
+    assert said(fresh, "show") == "No turn has run yet."
+    assert said(fresh, "show last") == "No turn has run yet."
+    assert said(fresh, "usage") == "No turn has run yet."
+    assert said(fresh, "log") == "No turn has been logged yet."
+    assert said(fresh, "cassette") == "No cassette. Name one: %agent cassette FILE"
+    assert said(fresh, "reset") == ""
+
+
+def test_looking_leaves_nothing_behind(fresh: LiveKernel) -> None:
+    """Run commands that only look: no file or folder is made beside the notebook."""
+    before = set(fresh.folder.iterdir())
+    for command in ("status", "config", "tools", "usage", "show", "log", "cassette", "help"):
+        said(fresh, command)
+    assert set(fresh.folder.iterdir()) == before
+
+
+def test_the_environment_is_a_source(tmp_path: Path) -> None:
+    """Set a variable before the kernel starts: the configuration names it as the source."""
+    with LiveKernel(tmp_path, {"JUPYTER_AGENT_MAX_STEPS": "7"}) as kernel:
+        kernel.load()
+        assert row(said(kernel, "config max_steps"), "max_steps") == [
+            "max_steps",
+            "7",
+            "environment",
+        ]
+        kernel.helper("%agent config max_steps 8")
+        assert row(said(kernel, "config max_steps"), "max_steps")[1] == "8"
+
+
+def test_a_wrong_variable_of_the_environment(tmp_path: Path) -> None:
+    """Misspell a variable: commands and tasks say so in one line."""
+    with LiveKernel(tmp_path, {"JUPYTER_AGENT_MODLE": "x"}) as kernel:
+        kernel.load()
+        line = (
+            "ConfigError: environment: there is no setting JUPYTER_AGENT_MODLE. "
+            "Did you mean JUPYTER_AGENT_MODEL?"
+        )
+        assert error(kernel, "status") == line
+        assert kernel.run("%%agent\nLook.").error == line
+
+
+# Help and mistakes -------------------------------------------------------------------------------
+
+COMMANDS = ("help", "status", "config", "cassette", "show", "tools", "usage", "reset", "log")
+
+
+@pytest.mark.parametrize("command", ["", "help"])
+def test_help(kernel: LiveKernel, command: str) -> None:
+    """Ask for help, or type no command at all: every command is listed with its purpose."""
+    lines = said(kernel, command).splitlines()
+    assert lines[0].startswith("%%agent on the first line of a cell")
+    listed = [line.split()[1] for line in lines[1:]]
+    assert listed == list(COMMANDS)
+    assert all(len(line.split()) > 3 for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("statsu", "there is no command 'statsu'. Did you mean status?"),
+        ("confg max_steps", "there is no command 'confg'. Did you mean config?"),
+        ("xyz", f"there is no command 'xyz'. The commands are: {', '.join(COMMANDS)}."),
+        ("status now", "unexpected 'now'. Usage: %agent status"),
+        ("tools all", "unexpected 'all'. Usage: %agent tools"),
+        ("usage a", "unexpected 'a'. Usage: %agent usage"),
+        ("log a", "unexpected 'a'. Usage: %agent log"),
+        ("show a b", "unexpected 'b'. Usage: %agent show [last]"),
+        ("show 3", "unexpected '3'. Usage: %agent show [last]"),
+        ("reset a b", "unexpected 'b'. Usage: %agent reset [SESSION]"),
+        ("cassette a b", "unexpected 'b'. Usage: %agent cassette [FILE]"),
+    ],
+)
+def test_a_wrong_command(kernel: LiveKernel, command: str, line: str) -> None:
+    """Mistype a command or give it too many words: one line says what is possible."""
+    assert error(kernel, command) == f"ConfigError: %agent: {line}"
+
+
+def test_an_open_quotation_mark(kernel: LiveKernel) -> None:
+    """Forget to close a quotation mark: one line says so."""
+    assert error(kernel, "config model 'x") == "ConfigError: %agent: No closing quotation."
+
+
+def test_resetting_a_session_that_is_not_there(kernel: LiveKernel) -> None:
+    """Reset a session under a wrong name: one line says that there is none."""
+    line = "ConfigError: %agent reset: there is no session 'nobody'."
+    assert error(kernel, "reset nobody") == line
+
+
+# Configuration -----------------------------------------------------------------------------------
+
+
+def test_config_lists_every_setting(kernel: LiveKernel) -> None:
+    """List the configuration: every setting has its value and where it comes from."""
+    text = said(kernel, "config")
+    assert row(text, "token_limit")[1:3] == ["80000", "default"]
+    assert "no effect in this version" in " ".join(row(text, "token_limit"))
+    assert row(text, "retry.max_retries") == ["retry.max_retries", "3", "default"]
+    assert row(text, "mode") == ["mode", "auto", "default"]
+
+
+def test_config_sets_and_takes_back(kernel: LiveKernel) -> None:
+    """Set a value and set it to nothing: the listing follows, the command itself is silent."""
+    assert said(kernel, "config model 'my model'") == ""
+    assert said(kernel, "config model").split() == ["model", "my", "model", "%agent", "config"]
+    assert said(kernel, "config model none") == ""
+    assert row(said(kernel, "config model"), "model")[1] == "none"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("max_step 3", "%agent config: there is no setting max_step. Did you mean max_steps?"),
+        ("modle", "%agent config: there is no setting modle. Did you mean model?"),
+        ("retry", None),
+        ("max_retries 3", "there is no setting max_retries. Did you mean retry.max_retries?"),
+        ("max_steps many", "max_steps must be a whole number from 1 to 1000, not 'many'."),
+        ("mode sometimes", "mode must be auto, live, record or replay, not 'sometimes'."),
+        ("model my model", "%agent config takes KEY, or KEY VALUE. Put quotes around spaces."),
+    ],
+)
+def test_a_wrong_setting(kernel: LiveKernel, words: str, line: str | None) -> None:
+    """Mistype a setting or its value: one line says what is right, and nothing is changed."""
+    before = said(kernel, "config")
+    found = error(kernel, f"config {words}")
+    assert found.endswith(
+        line
+        or "Set one of retry.enabled, retry.max_retries, "
+        "retry.initial_delay, retry.max_delay, retry.exponential_base."
+    )
+    assert said(kernel, "config") == before
+
+
+def test_the_key_is_never_shown(kernel: LiveKernel) -> None:
+    """Set the key for the server: no command, error or log shows it afterwards."""
+    kernel.helper(f"%agent config api_key {KEY}")
+    texts = [said(kernel, command) for command in ("config", "config api_key", "status", "help")]
+    assert "set, not shown" in texts[1]
+    turn = kernel.agent("print('ran')")
+    texts += [json.dumps(turn.events), json.dumps(turn.cell.outputs), said(kernel, "show")]
+    texts.append(str(kernel.run("%agent config api_key 'a b\tc'").outputs))
+    kernel.helper("%agent config api_key none")
+    assert not [text for text in texts if KEY in text or "a b" in text]
+
+
+# After turns -------------------------------------------------------------------------------------
+
+
+def test_show_gives_the_transcript_again(kernel: LiveKernel) -> None:
+    """Ask for the last turn: its transcript and its answer come as text."""
+    turn = kernel.agent("print('seen')")
+    assert said(kernel, "show") == f"{turn.cell.transcript}\n\nDone."
+    assert said(kernel, "show last") == said(kernel, "show")
+
+
+def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:
+    """Run turns in two sessions: the tokens of each are added up, and reset starts anew."""
+    usage = {"input_tokens": 1200, "output_tokens": 30, "cache_read_tokens": 200}
+    kernel.helper("%agent reset")
+    for task, session in (("A.", "default"), ("B.", "default"), ("C.", "second")):
+        kernel.script(task, {"text": "Fine.", "usage": usage})
+        kernel.run(f"%%agent --session {session}\n{task}")
+    lines = {line.split()[0]: line for line in said(kernel, "usage").splitlines()}
+    assert lines["default"].endswith("2 turns, 2,400 tokens in (400 from the cache), 60 out")
+    assert lines["second"].endswith("1 turns, 1,200 tokens in (200 from the cache), 30 out")
+    kernel.helper("%agent reset second")
+    assert "second (0 turns)" in said(kernel, "status")
+    assert "default (2 turns)" in said(kernel, "status")
+
+
+def test_reset_keeps_variables_and_settings(kernel: LiveKernel) -> None:
+    """Reset the conversation: variables, files and settings stay."""
+    kernel.helper("%agent config max_steps 9")
+    kernel.agent("stays = 1")
+    assert said(kernel, "reset") == ""
+    assert kernel.value("stays") == 1
+    assert row(said(kernel, "config max_steps"), "max_steps")[1] == "9"
+    kernel.helper("%agent config max_steps 50")
+
+
+def test_tools_lists_what_the_model_may_call(kernel: LiveKernel) -> None:
+    """List the tools: each has its effect and a line of what it does."""
+    rows = {line.split()[0]: line.split()[1] for line in said(kernel, "tools").splitlines()}
+    assert rows["execute_code"] == "executes"
+    assert rows["write_file"] == "writes"
+    assert rows["read_file"] == "reads"
+
+
+def test_log_names_the_last_log(kernel: LiveKernel) -> None:
+    """Ask for the log: its path leads to the last turn's lines."""
+    turn = kernel.agent("1")
+    lines = Path(said(kernel, "log")).read_text(encoding="utf-8").splitlines()
+    assert tuple(map(json.loads, lines)) == turn.events
+
+
+def test_log_of_another_session(kernel: LiveKernel) -> None:
+    """Run a turn in another session: %agent log names that turn's log, which was the last."""
+    kernel.agent("1")
+    kernel.script("Elsewhere.", {"text": "Fine."})
+    before = kernel.logs()
+    kernel.run("%%agent --session elsewhere\nElsewhere.")
+    (new,) = kernel.logs() - before
+    assert said(kernel, "log") == str(new)
+
+
+def test_a_cassette_is_recorded_and_replayed(kernel: LiveKernel) -> None:
+    """Name a cassette, record a turn, replay it without a model: the outputs are the same."""
+    assert said(kernel, "cassette tape.jsonl") == ""
+    assert said(kernel, "cassette") == "Cassette tape.jsonl: not recorded yet."
+    kernel.script("Record.", execute_code("print('recorded')"), {"text": "Kept."})
+    kernel.helper("%agent config mode record")
+    recorded = kernel.run("%%agent --fresh\nRecord.")
+    assert said(kernel, "cassette") == "Cassette tape.jsonl: 1 turns, 2 scripted replies."
+    kernel.helper("%agent config mode replay")
+    replayed = kernel.run("%%agent --fresh\nRecord.")
+    other = kernel.run("%%agent --fresh\nSomething else.")
+    kernel.helper("%agent config mode auto")
+    assert json.dumps(replayed.outputs) == json.dumps(recorded.outputs)
+    assert other.error.startswith("ReplayMismatch: ") and "\n" not in other.error
+
+
+def test_a_folder_is_no_cassette(kernel: LiveKernel) -> None:
+    """Name a folder as the cassette: one line says what it is, and nothing changes."""
+    (kernel.folder / "a_folder").mkdir()
+    before = said(kernel, "cassette")
+    line = "ConfigError: a_folder is a folder, not a cassette file."
+    assert error(kernel, "cassette a_folder") == line
+    assert said(kernel, "cassette") == before

@@ -1,0 +1,185 @@
+"""Secrets are taken out, and everything else is left alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_agent.redact import MARK, redact, redact_json, secret_values
+
+# Put together from pieces, so that no scanner takes a test for a leak.
+LETTERS = "Abc1Def2Ghi3Jkl4Mno5Pqr6Stu7Vwx8"
+PEM = "PRIVATE " + "KEY-----"
+SHAPES = {
+    "anthropic": "sk-" + "ant-api03-" + LETTERS + "-_" + LETTERS,
+    "openai": "sk-" + LETTERS,
+    "openai project": "sk-" + "proj-" + LETTERS,
+    "openai service": "sk-" + "svcacct-" + LETTERS,
+    "openrouter": "sk-" + "or-v1-" + LETTERS.lower(),
+    "github classic": "gh" + "p_" + LETTERS,
+    "github oauth": "gh" + "o_" + LETTERS,
+    "github server": "gh" + "s_" + LETTERS,
+    "github fine-grained": "github" + "_pat_" + LETTERS,
+    "slack": "xox" + "b-" + "123456789012-" + LETTERS,
+    "aws": "AK" + "IA" + "ABCDEFGHIJKLMNOP",
+    "google": "AI" + "za" + LETTERS + "abc",
+    "hugging face": "h" + "f_" + LETTERS,
+    "gitlab": "gl" + "pat-" + LETTERS,
+    "jwt": "ey" + "J" + LETTERS + ".ey" + "J" + LETTERS + "." + LETTERS,
+    "private key": f"-----BEGIN RSA {PEM}\nMIIE\nabc=\n-----END RSA {PEM}",
+    "bare private key": f"-----BEGIN {PEM}\nMIIE\n-----END {PEM}",
+}
+AROUND = ("{}", "key={}", '"{}"', "a {} b", "({})", "line\n{}\nline", "'{}',", "https://u:{}@h/x")
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("around", AROUND)
+def test_known_shapes(kind: str, around: str) -> None:
+    """A key is replaced wherever it stands; the words around it stay."""
+    secret = SHAPES[kind]
+    if kind == "google" and around == "https://u:{}@h/x":
+        around = "{}"
+    redacted = redact(around.format(secret))
+    assert redacted == around.format(MARK)
+
+
+def test_several_at_once() -> None:
+    """Each of them, and not what is between them."""
+    text = " and ".join(SHAPES.values())
+    assert redact(text) == " and ".join([MARK] * len(SHAPES))
+
+
+@pytest.mark.parametrize(
+    ("header", "redacted"),
+    [
+        ("Authorization: Bearer abc.DEF-123_456", f"Authorization: Bearer {MARK}"),
+        ("authorization: bearer abcDEF123456==", f"authorization: bearer {MARK}"),
+        ("Authorization: Basic dXNlcjpwYXNzd29yZA==", f"Authorization: Basic {MARK}"),
+        ('{"Authorization": "Bearer abcDEF123456"}', f'{{"Authorization": "Bearer {MARK}"}}'),
+        ("'Authorization': 'Bearer abcDEF123456'", f"'Authorization': 'Bearer {MARK}'"),
+        ("-H 'Authorization: Bearer abcDEF123456'", f"-H 'Authorization: Bearer {MARK}'"),
+        ("BEARER abcDEF123456/+~", f"BEARER {MARK}"),
+    ],
+)
+def test_headers(header: str, redacted: str) -> None:
+    """The credentials of a header go, its name stays."""
+    assert redact(header) == redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "28d7bf7 agent: the loop",
+        "28d7bf7c1b2a3d4e5f60718293a4b5c6d7e8f901",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "sha256:" + "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "keyboard, monkey, tokenizer, secretary, passwords are hashed",
+        "sk-learn and sk-image",
+        "The key is in the drawer; the token was spent.",
+        "risk-adjusted-return-on-capital",
+        "task-force-on-climate-change-report.pdf",
+        "mask-rcnn-resnet50-fpn-v2-weights",
+        "disk-utilization-monitoring-tool",
+        "a bearer of good news",
+        "uses bearer authentication",
+        "the standard bearer representatives",
+        "Authorization: none",
+        "https://example.org/very/long/path/without/any/secret?page=3",
+        "eyJ is how base64 of a brace begins",
+        "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+        "df.groupby('species')['body_mass_g'].mean()",
+        "Gentoo 5,076.0 g ± 89.1",
+        "ü 😀 \u2028",
+        "",
+    ],
+)
+def test_what_stays(text: str) -> None:
+    """Hashes, ids and ordinary words are no secrets."""
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "GITHUB_TOKEN",
+        "DB_PASSWORD",
+        "MYSQL_PWD",
+        "PGPASSWORD",
+        "OPENAI_APIKEY",
+        "AZURE_CLIENT_SECRET",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "my_secret",
+        "TOKEN",
+        "passwd",
+    ],
+)
+def test_names_of_secret_variables(name: str) -> None:
+    """The name says that the value is secret."""
+    assert secret_values({name: "a-long-value"}) == ("a-long-value",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("KEYBOARD_LAYOUT", "de-nodeadkeys"),
+        ("TOKENIZERS_PARALLELISM", "disabled-here"),
+        ("PATH", "/usr/bin:/bin"),
+        ("MONKEY", "a-long-value"),
+        ("SECRETARY", "a-long-value"),
+        ("API_KEY", "short"),
+        ("API_KEY", ""),
+    ],
+)
+def test_variables_that_are_no_secret(name: str, value: str) -> None:
+    """Other names, and values too short to be looked for in texts."""
+    assert secret_values({name: value}) == ()
+
+
+def test_values_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read from the process, longest first, so that none hides in another."""
+    monkeypatch.setenv("A_TOKEN", "hunter2-hunter2")
+    monkeypatch.setenv("B_TOKEN", "hunter2-hunter2-and-more")
+    values = secret_values()
+    assert values.index("hunter2-hunter2-and-more") < values.index("hunter2-hunter2")
+    text = "use hunter2-hunter2-and-more, or hunter2-hunter2."
+    assert redact(text, values) == f"use {MARK}, or {MARK}."
+
+
+def test_json() -> None:
+    """Every string in a value, also as a key; the rest stays as it is."""
+    key = SHAPES["openai"]
+    value = {"a": [key, 1, None, True, 2.5], "b": {"c": (f"x {key}",)}, key: "d"}
+    redacted = redact_json(value)
+    assert key not in json.dumps(redacted)
+    assert redacted["a"] == [MARK, 1, None, True, 2.5]
+    assert redacted["b"] == {"c": [f"x {MARK}"]}
+
+
+@given(st.text(max_size=80), st.sampled_from(list(SHAPES.values())))
+def test_redacting_twice_changes_nothing(text: str, secret: str) -> None:
+    """The mark is no secret, so that texts can be compared after one or more passes."""
+    once = redact(f"{text} {secret} {text}")
+    assert secret not in once
+    assert redact(once) == once
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 1_000_000,
+        "sk-" * 300_000,
+        "eyJ" * 300_000,
+        "-----BEGIN " * 20_000,
+        "bearer " * 100_000,
+    ],
+)
+@pytest.mark.timeout(10)
+def test_long_texts_take_no_time(text: str) -> None:
+    """No pattern runs wild."""
+    redact(text)

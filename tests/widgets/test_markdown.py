@@ -1,0 +1,186 @@
+"""A model's Markdown, made inert."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import mistune
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from jupyter_agent.widgets.markdown import inert
+
+HARMLESS = frozenset(
+    "p b i em strong del code pre a ul ol li h1 h2 h3 h4 h5 h6 hr br blockquote table thead tbody "
+    "tr th td img span div s".split()
+)
+
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<SCRIPT\n>alert(1)</SCRIPT>",
+    "<img src=x onerror=alert(1)>",
+    "<iframe srcdoc='<script>1</script>'>",
+    "a<b onclick=alert(1)>c",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](&#106;avascript:alert(1))",
+    "[x](&#x6A;avascript&colon;alert(1))",
+    "[x](java&Tab;script:alert(1))",
+    "[x](java&NewLine;script:alert(1))",
+    "[x](\x01javascript:alert(1))",
+    "[x](javascript\\:alert(1))",
+    "[x](<javascript:alert(1)>)",
+    "[x](vbscript:msgbox(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x][y]\n\n[y]: javascript:alert(1)",
+    "[y]: <javascript:alert(1)>\n[y]",
+    "<javascript:alert(1)>",
+    '[x](http://a.example "onmouseover=alert(1)")',
+    '[x](http://a.example "\\" onmouseover=alert(1) x=\\"")',
+    "![x](javascript:alert(1))",
+    '![" onerror="alert(1)](x)',
+    "`<script>` and ` <img onerror=alert(1)> `",
+    "``\n<script>alert(1)</script>\n``",
+    "`\n<script>alert(1)</script>\n`",
+    "\\`<script>alert(1)</script>\\`",
+    "```\n</pre><script>alert(1)</script>\n```",
+    "```html\n<script>alert(1)</script>",
+    "````\n```\n<script>1</script>\n````\n<script>2</script>",
+    "~~~\n```\n~~~\n<script>alert(1)</script>",
+    "```a`b\n<script>alert(1)</script>\n```",
+    "    ```\n<script>alert(1)</script>",
+    "- ```\n<script>alert(1)</script>\n",
+    "> ```\n<script>alert(1)</script>\n",
+    "<!-- --><script>alert(1)</script>",
+    "<!--\n--!><script>alert(1)</script>",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<?php <script>alert(1)</script> ?>",
+    "</details></pre><script>alert(1)</script>",
+    "<\u0000script>alert(1)</script>",
+    "<\x1b[0mscript>alert(1)</script>",
+    "<\rscript>alert(1)</script>",
+    "<\u202escript>alert(1)</script>",
+    "<\n/script><svg/onload=alert(1)>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "<svg><style><img src=x onerror=alert(1)></style>",
+    "| a |\n|---|\n| <script>alert(1)</script> |",
+    "# <script>alert(1)</script>",
+    "[<img src=x onerror=alert(1)>](http://a.example)",
+    "<" * 1000 + "script>",
+]
+
+
+class Found(HTMLParser):
+    """What a browser would see that no model may bring."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in HARMLESS:
+            self.bad.append(f"<{tag}>")
+        for name, value in attrs:
+            scheme = (value or "").strip().lower().split(":")[0]
+            if name.startswith("on") or name in ("style", "srcdoc"):
+                self.bad.append(name)
+            if name in ("href", "src") and scheme in ("javascript", "vbscript", "data"):
+                self.bad.append(str(value))
+
+    def handle_comment(self, data: str) -> None:
+        self.bad.append("a comment")
+
+    def handle_decl(self, decl: str) -> None:
+        self.bad.append("a declaration")
+
+    def unknown_decl(self, data: str) -> None:
+        self.bad.append("a declaration")
+
+    def handle_pi(self, data: str) -> None:
+        self.bad.append("an instruction")
+
+
+def nbconvert_html(markdown: str) -> str:
+    nbconvert = pytest.importorskip("nbconvert.filters.markdown_mistune")
+    rendered: str = nbconvert.markdown2html_mistune(markdown)
+    return rendered
+
+
+def renderers() -> dict[str, Any]:
+    return {
+        "markdown-it": MarkdownIt("gfm-like", {"html": True, "linkify": False}).render,
+        "mistune": mistune.create_markdown(escape=False, plugins=["table", "strikethrough"]),
+        "nbconvert": nbconvert_html,
+    }
+
+
+def found_in(html: str) -> list[str]:
+    parser = Found()
+    parser.feed(html)
+    parser.close()
+    return parser.bad
+
+
+@pytest.mark.parametrize("renderer", ["markdown-it", "mistune", "nbconvert"])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_attacks(attack: str, renderer: str) -> None:
+    """No renderer finds a tag, an event or a script address, wherever it stands."""
+    render = renderers()[renderer]
+    for text in (
+        attack,
+        f"a {attack} b",
+        f"- {attack}",
+        f"`{attack}`",
+        f"\n\n{attack}\n\n{attack}",
+    ):
+        assert found_in(render(inert(text))) == []
+
+
+fragments = st.sampled_from(
+    ["`", "``", "```", "\n", "\n\n", "~~~", "    ", "- ", "> ", "<script>", "</script>", "<!--"]
+    + ["-->", "<img onerror=x>", "](javascript:a)", "[a", "\\", "&lt;", "|", "<a\n", ">", "\r", "a"]
+)
+
+
+@given(st.lists(fragments, max_size=14).map("".join))
+@settings(max_examples=400, deadline=None)
+def test_any_mixture(text: str) -> None:
+    """However fences, spans, lists and tags are put together."""
+    found = {name: found_in(render(inert(text))) for name, render in _FAST.items()}
+    assert found == dict.fromkeys(_FAST, [])
+
+
+_FAST = {name: render for name, render in renderers().items() if name != "nbconvert"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "**Gentoo** is *heaviest*: 5 < 6, a <= b, x<3, 1 << 2.",
+        "| a | b |\n|---|---:|\n| 1 | 2 |",
+        "```python\nif a < b:\n    print(a)\n```",
+        "- one\n- two\n\n1. three",
+        "[a page](https://example.org/?a=1&b=2#c)",
+        "$a < b$ and `x`, data: none, JavaScript is a language",
+        "# Title\n\ntext — ü 😀",
+    ],
+)
+def test_ordinary_markdown_is_left_alone(text: str) -> None:
+    """What formats and does no harm stays, character by character."""
+    assert inert(text) == text
+
+
+def test_a_tag_reads_as_it_was_written() -> None:
+    """In words a tag is shown by an entity, in code with an invisible joiner."""
+    assert inert("a <b> c") == "a &lt;b> c"
+    assert inert("`<b>`") == "`<\u2060b>`"
+    assert inert("```\n<b>\n```\n<b>") == "```\n<\u2060b>\n```\n&lt;b>"
+
+
+@given(st.text(st.characters() | st.sampled_from("`<&\r"), max_size=60))
+def test_one_time_is_enough(text: str) -> None:
+    """Making it inert once more changes nothing."""
+    assert inert(inert(text)) == inert(text)

@@ -1,0 +1,231 @@
+"""The reducer: from events to what a turn looks like."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_agent.events import (
+    Event,
+    FileChange,
+    MessageFinished,
+    Receipt,
+    ReplyStop,
+    Retrying,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    TurnStop,
+)
+from jupyter_agent.messages import (
+    Block,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from jupyter_agent.widgets.transcript import CallView, StepView, TurnView, reduce
+
+START = TurnStarted("Count.", "anthropic", "claude")
+CALL = ToolCall("c1", "look", '{"path": "a.csv"}')
+OTHER = ToolCall("c2", "execute_code", '{"code": "x = 1\\nx"}')
+GOOD = ToolResult("c1", (Text("3"),))
+BAD = ToolResult("c2", (Text("It failed."),), is_error=True)
+
+
+def view_of(*events: Event) -> TurnView:
+    view = TurnView()
+    for event in events:
+        view = reduce(view, event)
+    return view
+
+
+def says(*blocks: Block, stop: ReplyStop = "end") -> MessageFinished:
+    return MessageFinished(Message("assistant", blocks), Usage(10, 1), stop)
+
+
+def ended(stop: TurnStop = "end") -> TurnFinished:
+    return TurnFinished(stop, Usage(10, 1))
+
+
+def test_nothing_yet() -> None:
+    """A view without events is empty and has no answer."""
+    assert (view_of().answer, view_of().calls, view_of().stop_reason) == ("", (), None)
+
+
+def test_a_whole_turn() -> None:
+    """Steps, calls, usage and receipt are all there at the end."""
+    receipt = Receipt(files=(FileChange("a.md", "created", 3),))
+    view = view_of(
+        START,
+        StepStarted(1, 5),
+        says(Thinking("Hm."), Text("I look."), CALL, OTHER, stop="tool_use"),
+        ToolStarted(CALL),
+        ToolFinished(GOOD, 0.1),
+        ToolStarted(OTHER),
+        ToolFinished(BAD, 0.1),
+        StepStarted(2, 5),
+        says(Text("3.")),
+        TurnFinished("end", Usage(20, 2), receipt),
+    )
+    calls = (CallView(CALL, "done", GOOD), CallView(OTHER, "failed", BAD))
+    assert view == TurnView(
+        task="Count.",
+        model="claude",
+        steps=(StepView(1, "Hm.", "I look.", calls), StepView(2, text="3.")),
+        max_steps=5,
+        usage=Usage(20, 2),
+        stop_reason="end",
+        receipt=receipt,
+    )
+    assert (view.answer, view.calls) == ("3.", calls)
+
+
+def test_deltas_grow_and_the_message_takes_their_place() -> None:
+    """What streamed is shown at once; the finished message has the last word."""
+    deltas = (START, StepStarted(1, 5), ThinkingDelta("H"), ThinkingDelta("m"), TextDelta("3"))
+    assert view_of(*deltas).steps == (StepView(1, "Hm", "3"),)
+    assert view_of(*deltas, says(Thinking("Hm."), Text("3."))).steps == (StepView(1, "Hm.", "3."),)
+
+
+def test_the_usage_while_a_turn_runs() -> None:
+    """Tokens add up step by step, and the end's sum is not added on top."""
+    steps = (StepStarted(1, 5), says(CALL), StepStarted(2, 5), says(Text("3.")))
+    assert view_of(START, *steps).usage == Usage(20, 2)
+    assert view_of(START, *steps, TurnFinished("end", Usage(20, 2))).usage == Usage(20, 2)
+
+
+def test_the_states_of_a_call() -> None:
+    """Waiting, running, done or failed."""
+    events = [START, StepStarted(1, 5), says(CALL), ToolStarted(CALL), ToolFinished(GOOD, 0)]
+    states = [view_of(*events[:n]).calls[0].state for n in (3, 4, 5)]
+    assert states == ["waiting", "running", "done"]
+
+
+def test_side_by_side() -> None:
+    """Calls that finish in another order keep their own."""
+    other = ToolCall("c2", "look", "{}")
+    view = view_of(
+        START, StepStarted(1, 5), says(CALL, other), ToolFinished(BAD, 0), ToolFinished(GOOD, 0)
+    )
+    assert [(call.call.id, call.state) for call in view.calls] == [("c1", "done"), ("c2", "failed")]
+
+
+def test_a_retry_discards_what_was_streamed() -> None:
+    """Partial words and thoughts go; a notice says why."""
+    view = view_of(
+        START, StepStarted(1, 5), ThinkingDelta("Hm"), TextDelta("It"), Retrying("Reset.", 1, 2.0)
+    )
+    notice = "Try 1 failed and was repeated: Reset."
+    assert view.steps == (StepView(1, notices=(notice,)),)
+    again = reduce(reduce(view, TextDelta("It is")), says(Text("It is 3.")))
+    assert again.steps == (StepView(1, text="It is 3.", notices=(notice,)),)
+
+
+@pytest.mark.parametrize(
+    ("stop", "notice"),
+    [
+        ("max_tokens", "The reply was cut off at its token limit."),
+        ("refused", "The model refused to go on."),
+    ],
+)
+def test_a_reply_that_did_not_end_well(stop: ReplyStop, notice: str) -> None:
+    """A cut-off reply and a refusal are noted in their step."""
+    view = view_of(START, StepStarted(1, 5), says(Text("It"), stop=stop))
+    assert view.steps == (StepView(1, text="It", notices=(notice,)),)
+
+
+@pytest.mark.parametrize("stop", ["step_limit", "budget", "interrupted", "refused", "error"])
+def test_why_a_turn_ended(stop: TurnStop) -> None:
+    """The reason and the error's line are kept."""
+    view = view_of(START, TurnFinished(stop, Usage(), error="Quota used up."))
+    assert (view.stop_reason, view.error) == (stop, "Quota used up.")
+
+
+def test_an_interrupted_call() -> None:
+    """A call that never began fails with the words that the loop gave it."""
+    result = ToolResult("c1", (Text("Interrupted."),), is_error=True, details={"state": "not_run"})
+    view = view_of(START, StepStarted(1, 5), says(CALL), ToolFinished(result, 0), ended())
+    assert (view.calls[0].state, view.calls[0].failure) == ("failed", "Interrupted.")
+
+
+def test_a_turn_that_ended_in_a_call_has_no_answer() -> None:
+    """Words beside a tool call are no answer."""
+    assert view_of(START, StepStarted(1, 5), says(Text("I look."), CALL), ended()).answer == ""
+
+
+def test_the_best_answer_so_far_after_the_limit() -> None:
+    """The last call of a turn at its limit adds to the view and takes nothing away."""
+    view = view_of(
+        START,
+        StepStarted(1, 1),
+        says(Text("I look."), CALL, stop="tool_use"),
+        ToolFinished(GOOD, 0),
+        TextDelta("So far"),
+        says(Text("So far: 3.")),
+        ended("step_limit"),
+    )
+    assert view.calls == (CallView(CALL, "done", GOOD),)
+    assert view.answer == "So far: 3."
+    assert any(step.text == "I look." for step in view.steps)
+
+
+def test_a_new_turn_starts_from_nothing() -> None:
+    """`TurnStarted` forgets what was there."""
+    before = view_of(START, StepStarted(1, 5), says(Text("3.")), ended())
+    assert reduce(before, START) == TurnView(task="Count.", model="claude")
+
+
+def test_events_before_a_step_change_nothing() -> None:
+    """A stray event is ignored."""
+    stray: list[Event] = [TextDelta("a"), ToolStarted(CALL), ToolFinished(GOOD, 0)]
+    assert view_of(START, *stray) == view_of(START)
+
+
+def test_the_reducer_is_pure() -> None:
+    """The view before stays as it was."""
+    before = view_of(START, StepStarted(1, 5))
+    reduce(before, TextDelta("a"))
+    assert before == view_of(START, StepStarted(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gist"),
+    [
+        ('{"path": "a.csv", "limit": 3}', "a.csv"),
+        ('{"code": "\\n\\nx = 1\\nx"}', "x = 1"),
+        ('{"n": 3}', "3"),
+        ("{}", "{}"),
+        ("", ""),
+        ("[1]", "[1]"),
+        ("null", "null"),
+        ('{"path": "a', '{"path": "a'),
+        ('{"code": "' + "x" * 200 + '"}', "x" * 79 + "…"),
+        ('{"code": "\\u001b[31mred"}', "red"),
+    ],
+)
+def test_the_gist_of_a_call(arguments: str, gist: str) -> None:
+    """One line of the first argument, or of whatever the model sent."""
+    assert CallView(ToolCall("c", "look", arguments)).gist == gist
+
+
+def test_arguments_of_a_hundred_thousand_brackets() -> None:
+    """What no parser takes is shown as it is, and raises nothing."""
+    call = CallView(ToolCall("c", "look", "[" * 100_000))
+    assert call.gist == "[" * 79 + "…"
+
+
+def test_the_failure_of_a_call() -> None:
+    """The error's name where there is one, else the first line of the text."""
+    named = ToolResult("c", (Text("long"),), True, details={"error_name": "KeyError"})
+    words = ToolResult("c", (Text("\nNo such file.\nmore"),), True)
+    failures = [
+        CallView(CALL, state, result).failure
+        for state, result in (("failed", named), ("failed", words), ("done", GOOD))
+    ]
+    assert failures == ["KeyError", "No such file.", ""]
