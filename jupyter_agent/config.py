@@ -107,9 +107,35 @@ class ContextSettings(BaseModel):
 
     model_config = _STRICT
 
-    detail: Literal["none", "names"] = Field(
-        "names", description="What is sent about variables unasked: nothing, or names and types."
+    detail: Literal["none", "names", "schema", "sample"] = Field(
+        "schema",
+        description="What is sent of variables and cells unasked: nothing, names and types, their "
+        "structure without any data, or also some values.",
     )
+
+
+class PrivacySettings(BaseModel):
+    """What the model sees of what code shows."""
+
+    model_config = _STRICT
+
+    outputs: Literal["full", "shapes"] = Field(
+        "full", description="Whether outputs of code go to the model, or only what they are."
+    )
+
+
+class ImagesSettings(BaseModel):
+    """Pictures that code shows, as the model sees them."""
+
+    model_config = _STRICT
+
+    enabled: bool = Field(
+        True, description="Send pictures to the model; a model without vision needs false."
+    )
+    max_side: int = Field(
+        768, ge=64, le=8000, description="Pixels of the longest side; larger ones are scaled down."
+    )
+    per_step: int = Field(4, ge=0, le=100, description="Most pictures sent in one step.")
 
 
 class LogSettings(BaseModel):
@@ -164,6 +190,8 @@ class Settings(BaseModel):
     tools: ToolsSettings = ToolsSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
     context: ContextSettings = ContextSettings()
+    privacy: PrivacySettings = PrivacySettings()
+    images: ImagesSettings = ImagesSettings()
     log: LogSettings = LogSettings()
 
 

@@ -19,10 +19,13 @@ ReplySource = Literal["live", "recorded", "scripted"]
 
 @dataclass(frozen=True, slots=True)
 class VariableChange:
-    """`kind` is added, changed or deleted; `summary` is the type's name."""
+    """What a turn did to a variable: `changed` is bound to another object, `mutated` in place.
+
+    `summary` says what the object is, for instance `DataFrame, 344 rows × 8 columns`.
+    """
 
     name: str
-    kind: Literal["added", "changed", "deleted"]
+    kind: Literal["added", "changed", "mutated", "deleted"]
     summary: str = ""
 
 
@@ -38,10 +41,11 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a turn changed."""
+    """What a turn changed. `proposals` counts the cells that it offers."""
 
     variables: tuple[VariableChange, ...] = ()
     files: tuple[FileChange, ...] = ()
+    proposals: int = 0
 
 
 @dataclass(frozen=True, slots=True)

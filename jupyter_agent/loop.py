@@ -22,6 +22,7 @@ from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 from jupyter_agent.messages import (
     Context,
+    Image,
     Message,
     Text,
     ToolCall,
@@ -52,6 +53,7 @@ class Agent:
     system: str
     max_steps: int = 50
     retry: RetryPolicy = RetryPolicy()
+    images_per_step: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +181,10 @@ class _Turn:
         """Put one result for each call into the history; `reason` fills the gaps."""
         self._settle(calls, results, reason)
         if calls:
-            answers = tuple(results[call.id].for_model() for call in calls)
-            self._history.append(Message("user", answers))
+            answers = [results[call.id].for_model() for call in calls]
+            self._history.append(
+                Message("user", _with_few_images(answers, self._agent.images_per_step))
+            )
 
     async def _last_call(self) -> None:
         """At the step limit: one call without tools, for the best answer so far."""
@@ -205,6 +209,20 @@ class _Turn:
             free = f"{call_id}_{number}"
         self._used_ids.add(free)
         return free
+
+
+def _with_few_images(results: Sequence[ToolResult], most: int) -> tuple[ToolResult, ...]:
+    """The results with at most so many pictures in all; a line of text stands for the others."""
+    bounded: list[ToolResult] = []
+    for result in results:
+        images = [block for block in result.content if isinstance(block, Image)]
+        left_out = images[most:] if most else images
+        most -= len(images) - len(left_out)
+        kept = tuple(block for block in result.content if block not in left_out)
+        if left_out:
+            kept = (*kept, Text(f"({len(left_out)} more pictures of this step are not shown)"))
+        bounded.append(replace(result, content=kept))
+    return tuple(bounded)
 
 
 def _stay_cancelled_no_longer() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from jupyter_agent import config
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.kernel.capture import OUTPUTS
+from jupyter_agent.kernel.bounded import OUTPUTS
+from jupyter_agent.kernel.changes import Snapshot, snapshot
 from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.kernel.interrupts import Interrupts
+from jupyter_agent.kernel.recent import RecentCells
+from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.choose import choose
 from jupyter_agent.llm.provider import Provider
 from jupyter_agent.workspace import Workspace, notebook_path
@@ -23,21 +28,29 @@ class Notebook:
 
     Args:
         shell: The kernel's IPython shell.
+        recent: The cells that the person ran.
+
+    Attributes:
+        busy: Whether a turn is running.
+        log_path: The run log of the last turn, if one was written.
 
     Raises:
         ConfigError: A configuration file or a variable of the environment is wrong.
     """
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Any, recent: RecentCells) -> None:
         self.shell = shell
+        self.recent = recent
         self.interrupts = Interrupts()
         self.executor = Executor(shell, self.interrupts, self._outputs)
         self.busy = False
+        self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
         self._folder = self.path.parent if self.path else Path.cwd()
         self._by_command = config.layer(SETTINGS_COMMAND, {})
         self._cassette: Path | None = None
         self._provider: tuple[object, Provider] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def workspace(self) -> Workspace:
@@ -69,6 +82,10 @@ class Notebook:
             return self.path.with_name(f"{self.path.stem}.cassette.jsonl")
         return self._cassette
 
+    def snapshot(self) -> Snapshot:
+        """The person's variables as they are now."""
+        return snapshot(user_variables(self.shell))
+
     def own_files(self) -> frozenset[Path]:
         """Files that come with recording and are no part of the person's work."""
         cassette = self.cassette
@@ -82,7 +99,7 @@ class Notebook:
         self._cassette = path
         return path
 
-    async def provider(self, settings: config.Settings) -> Provider:
+    def provider(self, settings: config.Settings) -> Provider:
         """The provider for a turn; the same one as long as what it depends on is the same."""
         cassette = self.cassette
         stamp = cassette.stat().st_mtime_ns if cassette and cassette.exists() else None
@@ -90,16 +107,19 @@ class Notebook:
             stamp = None  # the recorder writes the file itself
         depends_on = (settings, cassette, stamp)
         if self._provider is None or self._provider[0] != depends_on:
-            chosen = choose(settings, cassette, os.environ)
-            await self.close()
+            chosen = choose(settings, cassette, os.environ, self._folder)
+            self._release()
             self._provider = depends_on, chosen
         return self._provider[1]
 
-    async def close(self) -> None:
-        """Release the provider's connections."""
-        if self._provider is not None:
-            provider, self._provider = self._provider[1], None
-            await provider.close()
+    def _release(self) -> None:
+        """Close the connections of the provider that was used until now, in the background."""
+        if self._provider is None:
+            return
+        with suppress(RuntimeError):  # without a running loop nothing was opened either
+            task = asyncio.get_running_loop().create_task(self._provider[1].close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     def _outputs(self) -> Path:
         return self.workspace.ensure_state_folder() / OUTPUTS

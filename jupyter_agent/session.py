@@ -11,20 +11,27 @@ from jupyter_agent import config
 from jupyter_agent.answer import Answer, Findings, make_answer
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
 from jupyter_agent.events import Event, Receipt, Sink, TurnFinished, TurnStarted
-from jupyter_agent.kernel.variables import names_digest, user_variables, variable_changes
-from jupyter_agent.llm.provider import Provider
+from jupyter_agent.kernel.changes import Snapshot, changes
+from jupyter_agent.kernel.context import KernelState, turn_context
+from jupyter_agent.kernel.describe import one_line
+from jupyter_agent.kernel.variables import user_variables
+from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.replay import Recorder
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.loop import Agent, Outcome, run_turn
-from jupyter_agent.messages import Context, Message, Text, Usage
+from jupyter_agent.messages import Context, JsonObject, Message, Text, Usage
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.prompts import render
 from jupyter_agent.runlog import RunLog
-from jupyter_agent.tools.code import code_tools
+from jupyter_agent.tools.code import Sight, code_tools
 from jupyter_agent.tools.files import file_tools
+from jupyter_agent.tools.inspect import inspect_tools
+from jupyter_agent.tools.plan import Plan, plan_tools
+from jupyter_agent.tools.propose import Proposal, as_one_cell, propose_tools
 from jupyter_agent.tools.tool import Tool
 from jupyter_agent.tools.toolbox import Toolbox
 
+RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
 COMPLETE = frozenset({"end", "step_limit", "refused"})
 """The ways to end after which a turn's replies are worth keeping in a cassette."""
 
@@ -34,8 +41,8 @@ class Session:
 
     Attributes:
         history: Messages so far, oldest first, always valid for every provider.
+        plan: The to-do list that the model keeps.
         usage: The tokens of all turns.
-        log_path: The run log of the last turn, if one was written.
     """
 
     def __init__(self, notebook: Notebook, name: str = "default") -> None:
@@ -44,15 +51,27 @@ class Session:
         self.history: list[Message] = []
         self.turns = 0
         self.usage = Usage()
-        self.log_path: Path | None = None
+        self.plan = Plan()
+        self._proposals: list[Proposal] = []
+        self._settings = config.Settings()
+        self._seen: Snapshot | None = None
+        self._cells_seen = 0
         self._system: str | None = None
         self._tools: list[Tool] | None = None
 
     def reset(self) -> None:
-        """Forget the conversation. Variables, files and settings stay."""
+        """Forget the conversation. Variables, files and settings stay.
+
+        Raises:
+            AgentError: A turn is running.
+        """
+        if self.notebook.busy:
+            raise AgentError(RUNS_ALREADY)
         self.history.clear()
         self.turns = 0
         self.usage = Usage()
+        self.plan.items = ()
+        self._seen, self._cells_seen = None, 0
         self._system = self._tools = None
 
     async def ask(
@@ -73,37 +92,46 @@ class Session:
         if not task.strip():
             raise ConfigError("There is no task. Write what to do below the %%agent line.")
         if self.notebook.busy:
-            raise AgentError("A turn is running already. Wait for it, or interrupt the kernel.")
+            raise AgentError(RUNS_ALREADY)
         settings = self.notebook.settings(turn).settings
         self.notebook.busy = True
         try:
-            agent = await self._agent(settings)
+            agent = self._agent(settings)
             return await self._run(task.strip(), settings, agent, sinks)
         finally:
             self.notebook.busy = False
 
+    def proposed_cell(self, answer: Answer) -> str:
+        """The cell to insert below after a turn that ended well; empty where there is none."""
+        if not self._proposals or answer.stop_reason != "end":
+            return ""
+        return as_one_cell(self._proposals)
+
     async def _run(
         self, task: str, settings: config.Settings, agent: Agent, sinks: Sequence[Sink]
     ) -> Answer:
+        self._settings = settings
+        self._proposals.clear()
         log = self._log(settings)
         findings = Findings()
         emit = _fan_out([findings, *sinks, *([log] if log else [])])
-        message, context = self._message(task, settings)
+        message = self.message(task, settings)
         provider = agent.provider
         emit(TurnStarted(task, provider.name, provider.model, provider.source))
         if log:
-            log.write("prompt", {"system": agent.system, "context": context})
-        before = user_variables(self.notebook.shell)
+            context = [block.text for block in message.blocks if isinstance(block, Context)]
+            log.write("prompt", {"system": agent.system, "context": "".join(context)})
+        before = self.notebook.snapshot()
         self.history.append(message)
         outcome = await self._interruptible(agent, emit)
-        changes = variable_changes(before, user_variables(self.notebook.shell))
-        receipt = findings.receipt(changes)
+        self._seen, self._cells_seen = self.notebook.snapshot(), self.notebook.recent.count
+        receipt = findings.receipt(changes(before, self._seen, one_line))
         self._keep(outcome, provider)
         error = str(outcome.error) if outcome.error else ""
         emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
         if log:
             log.close()
-            self.log_path = log.path
+            self.notebook.log_path = log.path
         return self._answer(findings, receipt, outcome)
 
     async def _interruptible(self, agent: Agent, emit: Sink) -> Outcome:
@@ -143,23 +171,38 @@ class Session:
             self._tools = self._make_tools(self.notebook.settings().settings)
         return self._tools
 
-    async def _agent(self, settings: config.Settings) -> Agent:
-        provider = await self.notebook.provider(settings)
+    def _agent(self, settings: config.Settings) -> Agent:
+        provider = self.notebook.provider(settings)
         if self._system is None:
             self._system = self._system_prompt(settings)
         toolbox = Toolbox(self.tools, read_only=settings.approvals.mode == "read_only")
         retry = RetryPolicy(**settings.retry.model_dump())
-        return Agent(provider, toolbox, self._system, settings.max_steps, retry)
+        return Agent(
+            provider, toolbox, self._system, settings.max_steps, retry, settings.images.per_step
+        )
 
     def _make_tools(self, settings: config.Settings) -> list[Tool]:
         notebook = self.notebook
-        files = (
-            file_tools(notebook.workspace, notebook.own_files)
-            if settings.tools.enable_file_tools
-            else []
-        )
-        code = code_tools(self.notebook.executor) if settings.tools.enable_code else []
-        return [*code, *files]
+        files, code = [], []
+        if settings.tools.enable_file_tools:
+            files = file_tools(notebook.workspace, notebook.own_files)
+        if settings.tools.enable_code:
+            code = code_tools(notebook.executor, self._sight)
+        inspect = inspect_tools(lambda: user_variables(notebook.shell), self._shapes_only)
+        return [
+            *code,
+            *inspect,
+            *files,
+            *plan_tools(self.plan),
+            *propose_tools(self._proposals),
+        ]
+
+    def _sight(self) -> Sight:
+        images = self._settings.images
+        return Sight(self._shapes_only(), images.max_side if images.enabled else 0)
+
+    def _shapes_only(self) -> bool:
+        return self._settings.privacy.outputs == "shapes"
 
     def _system_prompt(self, settings: config.Settings) -> str:
         if settings.system_prompt_path is None:
@@ -172,15 +215,35 @@ class Session:
                 f"system_prompt_path: {settings.system_prompt_path} cannot be read ({error})."
             ) from None
 
-    def _message(self, task: str, settings: config.Settings) -> tuple[Message, str]:
+    def preview(self, task: str, with_body: bool = False) -> tuple[Request, JsonObject]:
+        """What the next turn would send first for `task`; nothing is sent.
+
+        Args:
+            task: The task as it would be typed.
+            with_body: Whether to give the body of the HTTP request, too.
+
+        Raises:
+            ConfigError: A setting is wrong; or, for the body, no model is configured.
+        """
+        settings = self.notebook.settings().settings
+        messages = (*self.history, self.message(task, settings))
+        system = self._system or self._system_prompt(settings)
+        request = Request(system, messages, tuple(tool.spec for tool in self.tools))
+        body = self.notebook.provider(settings).body(request) if with_body else {}
+        return request, body
+
+    def message(self, task: str, settings: config.Settings) -> Message:
         """The person's message: the task, then what the session tells about the kernel."""
-        digest = ""
-        if settings.context.detail != "none":
-            digest = names_digest(user_variables(self.notebook.shell))
-        if not digest:
-            return Message("user", (Text(task),)), ""
-        context = f"<context>\nVariables in the kernel, newest first:\n{digest}\n</context>"
-        return Message("user", (Text(task), Context(context))), context
+        context = turn_context(task, self._kernel_state(), settings.context.detail)
+        blocks = (Text(task), Context(context)) if context else (Text(task),)
+        return Message("user", blocks)
+
+    def _kernel_state(self) -> KernelState:
+        recent = self.notebook.recent
+        now = self.notebook.snapshot()
+        changed = () if self._seen is None else changes(self._seen, now)
+        cells = recent.since(self._cells_seen)
+        return KernelState(now.values, changed, cells, recent.last_failed)
 
     def _log(self, settings: config.Settings) -> RunLog | None:
         if not settings.log.enabled:

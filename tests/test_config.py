@@ -76,7 +76,11 @@ def test_the_keys_and_their_defaults() -> None:
         "tools.enable_code": "true",
         "tools.skills_dir": "skills",
         "approvals.mode": "auto",
-        "context.detail": "names",
+        "context.detail": "schema",
+        "privacy.outputs": "full",
+        "images.enabled": "true",
+        "images.max_side": "768",
+        "images.per_step": "4",
         "log.enabled": "true",
     }
     assert {found.source_of(key) for key in keys()} == {"default"}

@@ -231,7 +231,8 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is given up where nothing can be written any more, and closing it is quiet."""
     log = RunLog(tmp_path)
-    monkeypatch.setattr(log, "_create", lambda: Path("/dev/full").open("w", encoding="utf-8"))
+    full = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115
+    monkeypatch.setattr(log, "_create", lambda: full)
     for event in TURN:
         log(event)
     assert "No space left" in log.problem

@@ -6,16 +6,19 @@ import asyncio
 import contextlib
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from IPython.core import interactiveshell
 
-from jupyter_agent.kernel.capture import Capture, Overflow, capturing, json_ready
+from jupyter_agent.kernel.bounded import Overflow
+from jupyter_agent.kernel.capture import Capture, mime_bundle
+from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.interrupts import Interrupts
+from jupyter_agent.kernel.redirect import capturing, is_foreign, swapped
 from jupyter_agent.kernel.tracebacks import cell_name, format_error
 from jupyter_agent.messages import Output
 
@@ -29,12 +32,15 @@ class Execution:
     """What one execution showed and how it ended.
 
     `error` is the text of the exception, with its useful frames; `error_name` the class's name.
+    `described` says of values of last expressions, by the `id` of their output, what they are,
+    without their data.
     """
 
     outputs: tuple[Output, ...]
     state: Literal["done", "failed", "interrupted", "timed_out"]
     error: str = ""
     error_name: str = ""
+    described: Mapping[int, str] = field(default_factory=dict)
 
 
 class Executor:
@@ -81,6 +87,7 @@ class Executor:
             self._finish_cell()
         outputs = tuple(o for o in capture.outputs() if shown.get(id(o)) is not error or not error)
         execution = self._execution(outputs, error, timed_out, timeout)
+        execution = replace(execution, described=hook.described)
         if self._interrupts.requested:
             self._interrupts.cancel_turn()
         return execution
@@ -94,6 +101,24 @@ class Executor:
         return lambda number: Overflow(
             folder, f"{name}.txt" if number == 1 else f"{name}_{number}.txt"
         )
+
+    @contextmanager
+    def _paged(self, capture: Capture) -> Iterator[None]:
+        """Show what a pager would (`len?`) as an output instead of in the person's notebook."""
+        payloads = getattr(self._shell, "payload_manager", None)
+        if payloads is None:
+            yield
+            return
+        write = payloads.write_payload
+
+        def write_payload(data: Any, single: bool = True) -> None:
+            if data.get("source") == "page" and not is_foreign():
+                capture.show(Output("result", mime_bundle(data.get("data", {}))))
+            else:
+                write(data, single)
+
+        with swapped(payloads, "write_payload", write_payload):
+            yield
 
     async def _run_cell(self, code: str) -> BaseException | None:
         shell = self._shell
@@ -158,7 +183,7 @@ class Executor:
         """
         self._count += 1
         name, compiler = f"<agent-{self._count}>", self._shell.compile
-        with _swapped(compiler, "get_code_name", lambda *_: name):
+        with swapped(compiler, "get_code_name", lambda *_: name):
             yield
         getattr(compiler, "_filename_map", {}).pop(name, None)
 
@@ -171,7 +196,12 @@ class Executor:
         """
         shown: dict[int, BaseException] = {}
 
+        publish = self._shell._showtraceback
+
         def show(etype: type[BaseException], error: BaseException, lines: object) -> None:
+            if is_foreign():
+                publish(etype, error, lines)
+                return
             output = Output("error", {"text/plain": format_error(error, self._name_of)})
             shown[id(output)] = error
             capture.show(output)
@@ -179,26 +209,16 @@ class Executor:
         self.busy = True
         try:
             with (
-                _swapped(self._shell, "_showtraceback", show),
-                _swapped(self._shell, "ask_exit", _refuse_exit),
-                _swapped(interactiveshell, "warn", _warn_unless_exit),
+                swapped(self._shell, "_showtraceback", show),
+                swapped(self._shell, "ask_exit", _refuse_exit),
+                # It would be printed; the error tells it already.
+                swapped(self._shell, "show_usage_error", lambda error: None),
+                self._paged(capture),
+                swapped(interactiveshell, "warn", _warn_unless_exit),
             ):
                 yield shown
         finally:
             self.busy = False
-
-
-@contextmanager
-def _swapped(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Shadow a method by an attribute of its owner, and take it away again."""
-    shadowed = vars(owner).get(name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        delattr(owner, name)
-        if shadowed is not None:
-            setattr(owner, name, shadowed)
 
 
 def _warn_unless_exit(message: object, *args: Any, **kwargs: Any) -> None:
@@ -217,13 +237,16 @@ class _DisplayHook:
     def __init__(self, shell: Any, code: str) -> None:
         self._shell = shell
         self._silent = _ends_with_semicolon(shell, code)
+        self.described: dict[int, str] = {}
 
     def __call__(self, capture: Capture, value: object) -> None:
         if value is None or self._silent:
             return
         data, metadata = self._shell.display_formatter.format(value)
         if data:
-            capture.show(Output("result", json_ready(data), metadata))
+            output = Output("result", mime_bundle(data), metadata)
+            self.described[id(output)] = one_line(value, "schema")
+            capture.show(output)
 
 
 def _ends_with_semicolon(shell: Any, code: str) -> bool:

@@ -96,7 +96,13 @@ class Interrupts:
         if self.blocking or _in_agent_code(frame):
             raise KeyboardInterrupt
         if self._task is not None:
-            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+            timer = None if self.requested else self._timer
+            self._task.get_loop().call_soon_threadsafe(self._cancel, self._task, timer)
+
+    def _cancel(self, task: asyncio.Task[Any], timer: threading.Timer | None) -> None:
+        """Cancel for a person, or for a time-out whose execution has not ended meanwhile."""
+        if timer is None or timer is self._timer:
+            task.cancel()
 
 
 def _in_agent_code(frame: FrameType | None) -> bool:

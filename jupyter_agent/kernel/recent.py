@@ -34,18 +34,29 @@ class RecentCells:
     """Watches a shell through its events.
 
     What a cell prints is copied on its way out; nothing that the person sees changes.
+
+    Attributes:
+        count: How many cells the person ran so far.
     """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._cells: deque[RecentCell] = deque(maxlen=KEPT)
+        self.count = 0
         self._depth = 0
         self._text: list[str] = []
         self._size = 0
         self._undo: list[Callable[[], None]] = []
 
-    def __iter__(self) -> Any:
-        return iter(tuple(self._cells))
+    def since(self, count: int) -> list[RecentCell]:
+        """The cells after the first `count`, as far as they are still remembered."""
+        new = self.count - count
+        return list(self._cells)[-new:] if new > 0 else []
+
+    @property
+    def last_failed(self) -> RecentCell | None:
+        """The last cell that ended with an error, if it is still remembered."""
+        return next((cell for cell in reversed(self._cells) if cell.error), None)
 
     def start(self) -> None:
         """Begin to watch: from the next cell on."""
@@ -76,6 +87,7 @@ class RecentCells:
             return
         source = str(result.info.raw_cell)
         if source.strip() and not _is_ours(source):
+            self.count += 1
             self._cells.append(self._cell(source, result.error_before_exec or result.error_in_exec))
 
     def _cell(self, source: str, error: BaseException | None) -> RecentCell:

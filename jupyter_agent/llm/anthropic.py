@@ -143,6 +143,25 @@ class Anthropic:
             raise self._endpoint.cut_short()
         yield finished
 
+    def body(self, request: Request) -> dict[str, Any]:
+        """The JSON of the HTTP request: byte for byte the same for the same conversation."""
+        messages = conversation(request.messages, _NAME)
+        body: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": self._max_tokens,
+            "messages": [_message(message) for message in messages],
+            "stream": True,
+        }
+        if request.system.strip():
+            system = {"type": "text", "text": clean(request.system), "cache_control": _CACHED}
+            body["system"] = [system]
+        body |= _tools(request, messages)
+        # Marks the last block for the cache without touching the messages' own bytes. Other
+        # servers do not know it.
+        if self._client.base_url.host == "api.anthropic.com":
+            body["cache_control"] = _CACHED
+        return body
+
     async def close(self) -> None:
         """Release the connections."""
         if self._loop in (None, asyncio.get_running_loop()):
@@ -176,28 +195,10 @@ class Anthropic:
         return await self._client.post(
             "/v1/messages",
             cast_to=object,
-            body=self._body(request),
+            body=self.body(request),
             stream=True,
             stream_cls=anthropic.AsyncStream[object],
         )
-
-    def _body(self, request: Request) -> dict[str, Any]:
-        messages = conversation(request.messages, _NAME)
-        body: dict[str, Any] = {
-            "model": self.model,
-            "max_tokens": self._max_tokens,
-            "messages": [_message(message) for message in messages],
-            "stream": True,
-        }
-        if request.system.strip():
-            system = {"type": "text", "text": clean(request.system), "cache_control": _CACHED}
-            body["system"] = [system]
-        body |= _tools(request, messages)
-        # Marks the last block for the cache without touching the messages' own bytes. Other
-        # servers do not know it.
-        if self._client.base_url.host == "api.anthropic.com":
-            body["cache_control"] = _CACHED
-        return body
 
     def _failure(self, error: Exception) -> ProviderError:
         """Every error of the SDK, the connection and the stream, in our words."""

@@ -45,8 +45,10 @@ def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderNam
     return "openai" if has_openai else None
 
 
-def choose(settings: Settings, cassette: Path | None, environ: Mapping[str, str]) -> Provider:
-    """The provider for a turn, by `mode`.
+def choose(
+    settings: Settings, cassette: Path | None, environ: Mapping[str, str], folder: Path = Path()
+) -> Provider:
+    """The provider for a turn, by `mode`. A relative `script` starts at `folder`.
 
     Raises:
         ConfigError: Nothing is configured, or the cassette is missing or damaged.
@@ -57,7 +59,7 @@ def choose(settings: Settings, cassette: Path | None, environ: Mapping[str, str]
         return _replay(cassette)
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED)
-    provider = _live(name, settings)
+    provider = _live(name, settings, folder)
     if mode != "record":
         return provider
     if cassette is None:
@@ -81,7 +83,7 @@ def _replay(cassette: Path | None) -> Provider:
     return Replay(load(cassette), cassette.name)
 
 
-def _live(name: ProviderName, settings: Settings) -> Provider:
+def _live(name: ProviderName, settings: Settings, folder: Path) -> Provider:
     key = settings.api_key.get_secret_value() if settings.api_key else None
     if name == "scripted":
         from jupyter_agent.llm.scripted import Scripted
@@ -90,7 +92,7 @@ def _live(name: ProviderName, settings: Settings) -> Provider:
             raise ConfigError(
                 "provider is scripted, but no script is named. Set script to a YAML file."
             )
-        return Scripted.from_file(Path(settings.script))
+        return Scripted.from_file(folder / Path(settings.script).expanduser())
     model = settings.model or _default_model(name, settings.api_base)
     if name == "anthropic":
         from jupyter_agent.llm.anthropic import Anthropic

@@ -140,6 +140,26 @@ class OpenAI:
             raise self._endpoint.cut_short()
         yield finished
 
+    def body(self, request: Request) -> dict[str, Any]:
+        """The JSON of the HTTP request: byte for byte the same for the same conversation."""
+        system = (
+            [{"role": "system", "content": clean(request.system)}] if request.system.strip() else []
+        )
+        spoken = [
+            part for message in conversation(request.messages, _NAME) for part in _messages(message)
+        ]
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [*system, *spoken],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            body["tools"] = [_tool(tool) for tool in request.tools]
+            if not request.tools_allowed:
+                body["tool_choice"] = "none"
+        return body | self._options()
+
     async def close(self) -> None:
         """Release the connections."""
         if self._loop in (None, asyncio.get_running_loop()):
@@ -170,29 +190,10 @@ class OpenAI:
         return await self._client.post(
             "/chat/completions",
             cast_to=object,
-            body=self._body(request),
+            body=self.body(request),
             stream=True,
             stream_cls=openai.AsyncStream[object],
         )
-
-    def _body(self, request: Request) -> dict[str, Any]:
-        system = (
-            [{"role": "system", "content": clean(request.system)}] if request.system.strip() else []
-        )
-        spoken = [
-            part for message in conversation(request.messages, _NAME) for part in _messages(message)
-        ]
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": [*system, *spoken],
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if request.tools:
-            body["tools"] = [_tool(tool) for tool in request.tools]
-            if not request.tools_allowed:
-                body["tool_choice"] = "none"
-        return body | self._options()
 
     def _options(self) -> dict[str, Any]:
         """What differs from server to server."""

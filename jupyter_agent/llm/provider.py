@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jupyter_agent.events import MessageFinished, ReplySource, TextDelta, ThinkingDelta
-from jupyter_agent.messages import Message, ToolSpec
+from jupyter_agent.messages import JsonObject, Message, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ class Provider(Protocol):
     source: ReplySource
 
     def stream(self, request: Request) -> AsyncIterator[ReplyPart]: ...
+
+    def body(self, request: Request) -> JsonObject:
+        """What `stream` would send, as JSON: for looking at. Empty where nothing is sent."""
 
     async def close(self) -> None:
         """Release connections. The provider is not used afterwards."""

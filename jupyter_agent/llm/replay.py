@@ -13,7 +13,7 @@ from jupyter_agent.llm import cassette as tape
 from jupyter_agent.llm.cassette import Cassette, Entry
 from jupyter_agent.llm.conversation import Item, extend, items, task_index
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
-from jupyter_agent.messages import Message
+from jupyter_agent.messages import JsonObject, Message
 from jupyter_agent.plaintext import one_line
 
 
@@ -78,6 +78,10 @@ class Replay:
         if entry is None:
             raise ReplayMismatch(self._explain(turn))
         yield entry.reply
+
+    def body(self, request: Request) -> JsonObject:
+        """Nothing is sent."""
+        return {}
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -149,6 +153,9 @@ class Recorder:
                 if isinstance(part, MessageFinished):
                     self._note(request, part)
                 yield part
+
+    def body(self, request: Request) -> JsonObject:
+        return self._provider.body(request)
 
     async def close(self) -> None:
         await self._provider.close()

@@ -23,7 +23,7 @@ from jupyter_agent.errors import ConfigError, ProviderError
 from jupyter_agent.events import MessageFinished, ReplySource, TextDelta
 from jupyter_agent.llm.conversation import task_index
 from jupyter_agent.llm.provider import ReplyPart, Request
-from jupyter_agent.messages import Block, Message, Text, Thinking, ToolCall, Usage
+from jupyter_agent.messages import Block, JsonObject, Message, Text, Thinking, ToolCall, Usage
 from jupyter_agent.plaintext import one_line
 
 Reply = dict[str, Any]
@@ -69,6 +69,10 @@ class Scripted:
             yield TextDelta(message.text)
         stop = reply.get("stop_reason", "tool_use" if message.tool_calls else "end")
         yield MessageFinished(message, Usage(**reply.get("usage", {})), stop)
+
+    def body(self, request: Request) -> JsonObject:
+        """Nothing is sent."""
+        return {}
 
     async def close(self) -> None:
         """Nothing to release."""

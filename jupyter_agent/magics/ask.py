@@ -11,6 +11,7 @@ from jupyter_agent import config
 from jupyter_agent.answer import Answer
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.events import Event
+from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.magics.status import Status
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.session import Session
@@ -22,7 +23,7 @@ class Sessions:
     """The sessions of one kernel, by name. The first use of the extension makes them."""
 
     def __init__(self, shell: Any) -> None:
-        self.notebook = Notebook(shell)
+        self.notebook = Notebook(shell, _recent_cells(shell))
         self.last: TurnView | None = None
         self._sessions: dict[str, Session] = {}
 
@@ -43,6 +44,12 @@ def sessions_of(shell: Any) -> Sessions:
         sessions = shell.agent_sessions = Sessions(shell)
     assert isinstance(sessions, Sessions)
     return sessions
+
+
+def _recent_cells(shell: Any) -> RecentCells:
+    """Those that the extension watches; without it (`ask` alone) there are none."""
+    magics = getattr(shell, "agent_magics", None)
+    return RecentCells(shell) if magics is None else magics.recent
 
 
 async def ask(
@@ -72,7 +79,7 @@ async def run_and_show(
 ) -> Answer:
     """One turn, from the task to what stays in the notebook. Errors are shown by who catches."""
     session = sessions[session_name]
-    if fresh and not sessions.notebook.busy:
+    if fresh:
         session.reset()
     view = TurnView()
 
@@ -82,7 +89,10 @@ async def run_and_show(
 
     status = Status(sessions.notebook.settings(turn).settings.display)
     try:
-        return await session.ask(task, turn, [watch, status])
+        answer = await session.ask(task, turn, [watch, status])
+        if cell := session.proposed_cell(answer):
+            sessions.notebook.shell.set_next_input(cell, replace=False)
+        return answer
     finally:
         if status.shown:
             clear_output(wait=True)

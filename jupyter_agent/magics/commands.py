@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import json
 import shlex
 from collections.abc import Callable
 from typing import Any
 
 from jupyter_agent import config
+from jupyter_agent.codec import message_to_json
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import Sessions, sessions_of
+from jupyter_agent.messages import Context
 from jupyter_agent.version import __version__
 from jupyter_agent.widgets.saved import plain_transcript
 
@@ -97,9 +101,32 @@ def _cassette(sessions: Sessions, words: list[str]) -> str:
     )
 
 
+def _context(sessions: Sessions, words: list[str]) -> str:
+    """what the next turn would send; with TASK for that task; with all the whole request"""
+    session = sessions["default"]
+    if words == ["all"]:
+        _, body = session.preview("(your task)", with_body=True)
+        return json.dumps(body, ensure_ascii=False, indent=1) if body else "Nothing is sent."
+    request, _ = session.preview(" ".join(words) or "(your task)")
+    context = "".join(b.text for b in request.messages[-1].blocks if isinstance(b, Context))
+    history = json.dumps([message_to_json(message) for message in request.messages[:-1]])
+    tools = "".join(f"{s.name} {s.description} {json.dumps(s.parameters)}" for s in request.tools)
+    detail = sessions.notebook.settings().settings.context.detail
+    rows = [
+        ("system prompt", request.system),
+        (f"tools ({len(request.tools)})", tools),
+        (f"history ({len(request.messages) - 1} messages)", history),
+        (f"context ({detail})", context),
+    ]
+    counts = [f"{name:<24} {count_tokens(text):>7,} tokens" for name, text in rows]
+    return "\n".join([*counts, "", context or "Nothing is told of the kernel."])
+
+
 def _show(sessions: Sessions, words: list[str]) -> str:
     """the transcript of the last turn"""
     _takes(words, 1, "show [last]")
+    if words and words[0] != "last":
+        raise ConfigError(f"%agent: unexpected {words[0]!r}. Usage: %agent show [last]")
     return plain_transcript(sessions.last) if sessions.last else "No turn has run yet."
 
 
@@ -138,7 +165,7 @@ def _reset(sessions: Sessions, words: list[str]) -> str:
 def _log(sessions: Sessions, words: list[str]) -> str:
     """where the run log of the last turn is"""
     _takes(words, 0, "log")
-    path = sessions["default"].log_path
+    path = sessions.notebook.log_path
     return str(path) if path else "No turn has been logged yet."
 
 
@@ -152,6 +179,7 @@ COMMANDS: dict[str, Command] = {
     "status": _status,
     "config": _config,
     "cassette": _cassette,
+    "context": _context,
     "show": _show,
     "tools": _tools,
     "usage": _usage,

@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.kernel.recent import RecentCells
 
 CELL_CALL = "get_ipython().run_cell_magic('agent'"
 _MAGIC_FRAMES = frozenset(
@@ -29,13 +30,14 @@ class AgentMagics:
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
+        self.recent = RecentCells(shell)
 
     @magic_arguments()
     @argument("--provider", metavar="P", help="anthropic, openai or scripted")
     @argument("--model", metavar="M", help="the model's id")
     @argument("--max-steps", metavar="N", help="how many model calls at the most")
     @argument("--approve", metavar="MODE", help="auto, or read_only: nothing is run or written")
-    @argument("--context", metavar="LEVEL", help="what is told of the variables: none or names")
+    @argument("--context", metavar="LEVEL", help="what is told: none, names, schema or sample")
     @argument("--session", metavar="NAME", help="the conversation to go on with")
     @argument("--fresh", action="store_true", help="forget the conversation first")
     @argument("--into", metavar="NAME", help="a variable that gets the answer")
@@ -99,6 +101,7 @@ def register(shell: Any) -> None:
     shell.register_magic_function(magics.agent_cell, "cell", "agent")
     shell.register_magic_function(magics.agent_line, "line", "agent")
     shell.input_transformers_post.append(magics.await_agent)
+    magics.recent.start()
 
 
 def unregister(shell: Any) -> None:
@@ -107,6 +110,7 @@ def unregister(shell: Any) -> None:
     if magics is None:
         raise AgentError("jupyter_agent is not loaded.")
     shell.input_transformers_post.remove(magics.await_agent)
+    magics.recent.stop()
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("agent", None)
-    shell.agent_magics = None
+    shell.agent_magics = shell.agent_sessions = None

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Annotated
 
 from pydantic import Field
 
 from jupyter_agent.kernel.execute import Execution, Executor
-from jupyter_agent.messages import Output
+from jupyter_agent.kernel.images import LONGEST_SIDE, picture
+from jupyter_agent.messages import Image, Output, Text
 from jupyter_agent.plaintext import plain, shorten
 from jupyter_agent.tools.tool import Tool, ToolReturn, tool
 
@@ -15,8 +20,26 @@ MODEL_LIMIT = 30_000
 """Characters of one execution's output that the model gets to read."""
 
 
-def code_tools(executor: Executor) -> list[Tool]:
-    """`execute_code`, bound to the kernel that `executor` runs in."""
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How much of an execution the model sees.
+
+    Args:
+        shapes_only: Whether data is withheld: the model learns what kinds of outputs there were.
+        longest_side: Pixels to which a picture is scaled down; 0 gives a line of text instead.
+    """
+
+    shapes_only: bool = False
+    longest_side: int = LONGEST_SIDE
+
+
+def code_tools(executor: Executor, sight: Callable[[], Sight] = Sight) -> list[Tool]:
+    """`execute_code`, bound to the kernel that `executor` runs in.
+
+    Args:
+        executor: Runs the code.
+        sight: Gives what the settings allow the model to see, asked for each call.
+    """
 
     @tool("executes")
     async def execute_code(
@@ -30,33 +53,84 @@ def code_tools(executor: Executor) -> list[Tool]:
         Python, %magics, !commands and top-level await work as in a cell. Variables persist.
         Returns stdout, stderr, the value of the last expression, displays, and the error if any.
         """
-        return _returned(await executor.run(code, timeout))
+        return _returned(await executor.run(code, timeout), sight())
 
     return [execute_code]
 
 
-def _returned(execution: Execution) -> ToolReturn:
-    parts = [text for output in execution.outputs if (text := _text(output))]
-    if execution.error:
-        parts.append(execution.error)
-    text = shorten("\n".join(parts), MODEL_LIMIT, "print less to see it") or "(no output)"
+def _returned(execution: Execution, sight: Sight) -> ToolReturn:
     failed = execution.state != "done"
+    content = _shapes(execution) if sight.shapes_only else _content(execution, sight)
     display = execution.outputs
     if failed:
         display = (*display, Output("error", {"text/plain": execution.error}))
     details = {"state": execution.state, "error_name": execution.error_name}
-    return ToolReturn(text, display, details, is_error=failed)
+    return ToolReturn(content, display, details, is_error=failed)
 
 
-def _text(output: Output) -> str:
+def _content(execution: Execution, sight: Sight) -> tuple[Text | Image, ...]:
+    """Everything that was shown, as text and pictures."""
+    parts: list[str] = []
+    images: list[Image] = []
+    for output in execution.outputs:
+        image = picture(output.data, sight.longest_side) if sight.longest_side else None
+        if image is not None:
+            images.append(image)
+        if text := _text(output, as_image=image is not None):
+            parts.append(text)
+    if execution.error:
+        parts.append(execution.error)
+    text = shorten("\n".join(parts), MODEL_LIMIT, "print less to see it") or "(no output)"
+    return (Text(text), *images)
+
+
+def _shapes(execution: Execution) -> tuple[Text, ...]:
+    """What kinds of things were shown, without any of their data."""
+    lines = [_shape(output, execution.described) for output in execution.outputs]
+    if execution.state == "failed":
+        lines.append(f"error: {execution.error_name}{_line_of(execution.error)}")
+    elif execution.error:
+        lines.append(execution.error)
+    withheld = "(privacy.outputs is shapes: the data itself is withheld from you)"
+    return (Text("\n".join([*(lines or ["no output"]), withheld])),)
+
+
+def _shape(output: Output, described: Mapping[int, str]) -> str:
+    if id(output) in described:
+        return f"value: {described[id(output)]}"
+    text = output.data.get("text/plain")
+    if output.kind in ("stdout", "stderr") and isinstance(text, str):
+        return f"{output.kind}: {text.count(chr(10))} lines, {len(text):,} characters"
+    return f"{output.kind}: {', '.join(output.data)}"
+
+
+def _line_of(error: str) -> str:
+    """Where in the agent's code an error came up, without what its message says."""
+    match = re.search(r"^agent code \d+, line (\d+)", error, re.MULTILINE)
+    return f" in line {match[1]}" if match else ""
+
+
+def _text(output: Output, as_image: bool) -> str:
     """What the model reads of one output."""
     if "text/plain" in output.data:
         text = plain(str(output.data["text/plain"])).strip("\n")
     else:
         text = ""
     if output.kind == "stderr" and text:
-        return f"[stderr] {text}"
+        return f"[stderr] {_once(text)}"
+    if as_image:
+        return f"{text} [shown to the person; you see the picture]".strip()
     shown = [kind for kind in output.data if kind != "text/plain" and output.kind == "display"]
     if shown:
         return f"{text} [shown to the person: {', '.join(shown)}]".strip()
     return text
+
+
+def _once(text: str) -> str:
+    """Each warning once: blocks of lines that follow themselves are counted instead."""
+    blocks = re.split(r"\n(?=\S)", text)
+    lines: list[str] = []
+    for block, group in groupby(blocks):
+        times = len(list(group))
+        lines.append(block if times == 1 else f"{block}\n(the same {times} times)")
+    return "\n".join(lines)

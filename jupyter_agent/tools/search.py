@@ -80,9 +80,7 @@ def search_tools(
     return [list_files, search_files]
 
 
-def _list(
-    workspace: Workspace, hidden: frozenset[Path], path: str, pattern: str | None
-) -> str:
+def _list(workspace: Workspace, hidden: frozenset[Path], path: str, pattern: str | None) -> str:
     start = _listable(workspace, path)
     shown = workspace.relative(start)
     with system_refusals(f"Listing {shown}"):

@@ -33,6 +33,7 @@ _OUT = f"{_PRE};padding:4px 8px;background:rgba(128,128,128,.08)"
 _WORDS = "margin:6px 0;white-space:pre-wrap;overflow-wrap:anywhere"
 _SUMMARY = "cursor:pointer;overflow-wrap:anywhere"
 _MARK = {"waiting": "…", "running": "…", "done": "✓", "failed": "✗"}
+_PLAN = {"pending": "○", "in_progress": "◐", "done": "●"}
 _STOPS = {
     "step_limit": "The step limit was reached; this is the best answer so far.",
     "budget": "The budget is used up; this is what is done so far.",
@@ -137,11 +138,16 @@ def _ending(view: TurnView) -> str:
 
 def _changes(receipt: Receipt) -> list[tuple[str, str]]:
     """What was changed, as names and words."""
-    return [*map(_variable, receipt.variables), *map(_file, receipt.files)]
+    proposed = _count(receipt.proposals, "cell")
+    return [
+        *map(_variable, receipt.variables),
+        *map(_file, receipt.files),
+        *([(proposed, "proposed below")] if receipt.proposals else []),
+    ]
 
 
 def _variable(change: VariableChange) -> tuple[str, str]:
-    words = {"added": "new", "changed": "changed", "deleted": "deleted"}[change.kind]
+    words = "new" if change.kind == "added" else change.kind
     return change.name, f"{words} {change.summary}"
 
 
@@ -186,6 +192,9 @@ def _output_text(output: Output) -> str:
 def _html(view: TurnView) -> Iterator[str]:
     yield f'<details style="{_OUTER}"><summary style="{_SUMMARY}">'
     yield f"<b>Agent</b> &nbsp;{_escape(_summary(view))}</summary>"
+    if view.plan:
+        items = "<br>".join(f"{_PLAN[i.state]} {_escape(i.text)}" for i in view.plan)
+        yield f'<div style="margin:6px 0">{items}</div>'
     for step in view.steps:
         yield from _html_step(step, is_answer=step is view.steps[-1] and not step.calls)
     changes = _changes(view.receipt)
@@ -229,6 +238,7 @@ def _escape(text: str) -> str:
 
 def _plain(view: TurnView) -> Iterator[str]:
     yield f"Agent: {_stable(_summary(view))}"
+    yield from (f"  {_PLAN[item.state]} {_stable(item.text)}" for item in view.plan)
     for step in view.steps:
         if step.thinking:
             yield f"  {step.number}. (thinking) {_indented(step.thinking, 5)}"
@@ -262,6 +272,7 @@ def _indented(text: str, columns: int, mark: str = "") -> str:
 
 def _markdown(view: TurnView) -> Iterator[str]:
     yield f"**Agent** {inert(_stable(_summary(view)))}\n"
+    yield from (f"\n{_PLAN[item.state]} {inert(_stable(item.text))}\n" for item in view.plan)
     for step in view.steps:
         yield from (f"\n*{inert(_stable(notice))}*\n" for notice in step.notices)
         if step.text and (step.calls or step is not view.steps[-1]):

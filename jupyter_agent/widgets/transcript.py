@@ -68,6 +68,14 @@ class StepView:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanItem:
+    """One line of the to-do list."""
+
+    text: str
+    state: Literal["pending", "in_progress", "done"] = "pending"
+
+
+@dataclass(frozen=True, slots=True)
 class TurnView:
     """A turn so far. `stop_reason` is None while it runs."""
 
@@ -79,6 +87,7 @@ class TurnView:
     stop_reason: TurnStop | None = None
     receipt: Receipt = Receipt()
     error: str = ""
+    plan: tuple[PlanItem, ...] = ()
 
     @property
     def answer(self) -> str:
@@ -109,6 +118,9 @@ def reduce(view: TurnView, event: Event) -> TurnView:
             )
         case MessageFinished(usage=usage):
             return replace(_in_last_step(view, event), usage=view.usage + usage)
+        case ToolFinished(result=result) if "plan" in result.details:
+            plan = tuple(PlanItem(item["text"], item["state"]) for item in result.details["plan"])
+            return replace(_in_last_step(view, event), plan=plan)
         case _:
             return _in_last_step(view, event)
 

@@ -135,7 +135,9 @@ def test_the_next_turn_works(terminal: Terminal) -> None:
 
 def test_ctrl_c_at_an_ordinary_input(terminal: Terminal) -> None:
     """Press Ctrl-C in code of one's own after a turn: it ends with KeyboardInterrupt."""
-    terminal.send("import time; print('lo' + 'op', flush=True); time.sleep(60)")
+    # Short sleeps: a signal that comes just before a long one is only handled after it.
+    code = "import time; print('lo' + 'op', flush=True); [time.sleep(0.1) for _ in range(600)]"
+    terminal.send(code)
     terminal.child.expect("loop")
     terminal.child.sendintr()
     assert "KeyboardInterrupt" in terminal.seen()

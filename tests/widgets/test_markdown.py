@@ -13,10 +13,39 @@ from markdown_it import MarkdownIt
 
 from jupyter_agent.widgets.markdown import inert
 
-HARMLESS = frozenset(
-    "p b i em strong del code pre a ul ol li h1 h2 h3 h4 h5 h6 hr br blockquote table thead tbody "
-    "tr th td img span div s".split()
-)
+HARMLESS = [
+    "p",
+    "b",
+    "i",
+    "em",
+    "strong",
+    "del",
+    "code",
+    "pre",
+    "a",
+    "ul",
+    "ol",
+    "li",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "br",
+    "blockquote",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "img",
+    "span",
+    "div",
+    "s",
+]
 
 ATTACKS = [
     "<script>alert(1)</script>",
@@ -139,10 +168,25 @@ def test_attacks(attack: str, renderer: str) -> None:
         assert found_in(render(inert(text))) == []
 
 
-fragments = st.sampled_from(
-    ["`", "``", "```", "\n", "\n\n", "~~~", "    ", "- ", "> ", "<script>", "</script>", "<!--"]
-    + ["-->", "<img onerror=x>", "](javascript:a)", "[a", "\\", "&lt;", "|", "<a\n", ">", "\r", "a"]
-)
+TEXTUAL = [
+    "`",
+    "``",
+    "```",
+    "\n",
+    "\n\n",
+    "~~~",
+    "    ",
+    "- ",
+    "> ",
+    "\\",
+    "&lt;",
+    "|",
+    ">",
+    "\r",
+    "a",
+]
+TAGS = ["<script>", "</script>", "<!--", "-->", "<img onerror=x>", "](javascript:a)", "[a", "<a\n"]
+fragments = st.sampled_from([*TEXTUAL, *TAGS])
 
 
 @given(st.lists(fragments, max_size=14).map("".join))
@@ -150,7 +194,7 @@ fragments = st.sampled_from(
 def test_any_mixture(text: str) -> None:
     """However fences, spans, lists and tags are put together."""
     found = {name: found_in(render(inert(text))) for name, render in _FAST.items()}
-    assert found == dict.fromkeys(_FAST, [])
+    assert not any(found.values()), found
 
 
 _FAST = {name: render for name, render in renderers().items() if name != "nbconvert"}

@@ -44,6 +44,25 @@ from jupyter_agent.widgets.transcript import TurnView, reduce
 KEY = "sk-" + "ant-" + "Abc1" * 8
 TAGS = frozenset({"details", "summary", "div", "pre", "code", "b", "i"})
 
+FIELDS = [
+    "task",
+    "model",
+    "text",
+    "thinking",
+    "name",
+    "arguments",
+    "output",
+    "result",
+    "error",
+    "error_name",
+    "diff",
+    "file",
+    "variable",
+    "summary",
+    "reason",
+    "answer",
+]
+
 HOSTILE = {
     "script": "<script>alert(1)</script>",
     "event": '<img src=x onerror="alert(1)">',
@@ -68,11 +87,7 @@ HOSTILE = {
 
 def turn(**fields: Any) -> list[Event]:
     """The events of one turn that shows something of each kind."""
-    f: dict[str, Any] = dict.fromkeys(
-        "task model text thinking name arguments output error error_name diff file variable "
-        "summary reason answer result".split(),
-        "ok",
-    )
+    f: dict[str, Any] = dict.fromkeys(FIELDS, "ok")
     f |= {"stop": "end", "display": (), "is_error": True} | fields
     calls = [
         ToolCall("c1", f["name"], f["arguments"]),
@@ -196,11 +211,6 @@ def check(outputs: list[SavedOutput]) -> None:
 
 
 # ---------------------------------------------------------------- hostile words
-
-FIELDS = (
-    "task text thinking name arguments file output error error_name diff variable summary model "
-    "reason answer result"
-).split()
 
 
 @pytest.mark.parametrize("field", FIELDS)

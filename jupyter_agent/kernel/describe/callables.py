@@ -32,7 +32,9 @@ from jupyter_agent.kernel.describe.parts import (
 )
 from jupyter_agent.kernel.describe.values import short
 
-_QUOTED = re.compile(r"""(['"])(?:\\.|(?!\1).)*\1""")
+# The values in an annotation that is a text: texts, numbers, what a Literal allows.
+_VALUES = re.compile(r"""(['"])(?:\\.|(?!\1).)*\1|\b\d[\w.]*""")
+_LITERAL = re.compile(r"(?:typing\.)?(Literal|Annotated)\[[^\]]*\]")
 _module_dict: Callable[[Any], dict[str, Any]] = vars(ModuleType)["__dict__"].__get__
 
 
@@ -108,7 +110,7 @@ def module(value: Any, level: Level) -> Iterator[Part]:
     """A module: its name, its docstring's first line and the names of what it has."""
     held = _module_dict(value)
     yield f"module {name(str(held.get('__name__', '?')))}"
-    if shows_values(level):
+    if shows_values(level) and "__version__" in held:
         yield f"version: {short(held.get('__version__'))}"
     yield from _first_line(held.get("__doc__"))
     public = [
@@ -180,7 +182,7 @@ def annotation(hint: Any, depth: int = 2) -> str:
     if hint is None or hint is type(None):
         return "None"
     if type(hint) is str:
-        return inert(_QUOTED.sub("...", hint), 60)
+        return inert(_LITERAL.sub(r"\1", _VALUES.sub("...", hint)), 60)
     if issubclass(type(hint), type):
         return type_name(hint)
     if module_name(type(hint)) != "typing" and type(hint) not in (GenericAlias, UnionType):

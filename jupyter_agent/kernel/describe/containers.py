@@ -126,10 +126,27 @@ def _start(length: int) -> str:
 
 def _kinds(items: Iterable[Any]) -> str:
     """The types of the items, the most frequent first."""
-    tally = Counter(type_name(type(item)) for item in items)
+    tally: Counter[str] = Counter()
+    for cls, number in _runs(items):
+        tally[type_name(cls)] += number
     ordered = sorted(tally, key=lambda kind: (-tally[kind], kind))
     more = f" and {len(ordered) - _KINDS} more types" if len(ordered) > _KINDS else ""
     return ", ".join(ordered[:_KINDS]) + more
+
+
+def _runs(items: Iterable[Any]) -> Iterator[tuple[type, int]]:
+    """How many items of one type follow each other; most containers are one such run."""
+    current: type | None = None
+    number = 0
+    for item in items:
+        if type(item) is current:
+            number += 1
+            continue
+        if current is not None:
+            yield current, number
+        current, number = type(item), 1
+    if current is not None:
+        yield current, number
 
 
 def _examples(items: Iterable[Any], label: str) -> Iterator[Part]:

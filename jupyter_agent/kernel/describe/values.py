@@ -33,6 +33,8 @@ def short(value: object, limit: int = SHORT, depth: int = _SHORT_DEPTH) -> str:
         return inert(f"{type_name(cls)}.{_member_name(value)}", limit)
     for ancestor in ancestry(cls):
         full_name = f"{module_name(ancestor).partition('.')[0]}.{type_name(ancestor)}"
+        if full_name == "builtins.dict" and depth:
+            return inert(_short_mapping(value, depth), limit)
         if full_name in _SHORT_SEQUENCES and depth:
             brackets, items = _SHORT_SEQUENCES[full_name]
             return inert(_short_sequence(brackets, items(value), depth), limit)
@@ -90,8 +92,12 @@ def _short_sequence(brackets: str, items: Iterable[Any], depth: int) -> str:
     return brackets[0] + ", ".join(shown) + brackets[-1]
 
 
-def _short_pairs(value: Any) -> Iterator[Any]:
-    return iter(dict.items(value))
+def _short_mapping(value: Any, depth: int) -> str:
+    pairs = list(islice(dict.items(value), _SHORT_ITEMS + 1))
+    shown = [f"{short(k, 24, depth - 1)}: {short(v, 24, depth - 1)}" for k, v in pairs]
+    if len(shown) > _SHORT_ITEMS:
+        shown[-1] = "…"
+    return "{" + ", ".join(shown) + "}"
 
 
 def _short_set(value: Any) -> Iterator[Any]:
@@ -154,7 +160,6 @@ _SHORT_SEQUENCES: dict[str, tuple[str, Callable[[Any], Iterable[Any]]]] = {
     "builtins.tuple": ("()", tuple.__iter__),
     "builtins.set": ("{}", _short_set),
     "builtins.frozenset": ("{}", _short_set),
-    "builtins.dict": ("{}", _short_pairs),
 }
 _SHORT_FORMS: dict[str, Callable[[Any], str]] = {
     "builtins.list": lambda value: "[…]",

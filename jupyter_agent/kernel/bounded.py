@@ -1,0 +1,107 @@
+"""Text of any length in bounded memory: the start, the end, and the whole on disk."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+HEAD = 50_000
+TAIL = 50_000
+OVERFLOW = 50_000_000
+"""Characters of one long output that are kept on disk."""
+OUTPUTS = "outputs"
+"""The folder for them, inside of the state folder."""
+
+
+class Overflow:
+    """Where the whole of a long output goes: a file, made when it is first needed.
+
+    Args:
+        folder: Gives the folder to write to, for instance the workspace's state folder.
+        name: The file's name. It must not differ from run to run: notices name it.
+    """
+
+    def __init__(self, folder: Callable[[], Path], name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._file: IO[str] | None = None
+        self._room = OVERFLOW
+        self._failed = False
+
+    def write(self, text: str) -> None:
+        """Add to the file. What is beyond its room, or cannot be written, is dropped."""
+        if self._failed or self._room <= 0:
+            return
+        try:
+            if self._file is None:
+                folder = self._folder()
+                folder.mkdir(parents=True, exist_ok=True)
+                path = folder / self._name
+                self._file = path.open("w", encoding="utf-8", errors="replace", newline="")
+            self._file.write(text[: self._room])
+        except OSError:
+            self._failed = True
+        self._room -= len(text)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def notice(self) -> str:
+        """Where the rest is, in words; empty where it is nowhere."""
+        if self._failed or self._file is None:
+            return ""
+        where = f".jupyter_agent/{OUTPUTS}/{self._name}"
+        if self._room >= 0:
+            return f"; the whole is in {where}"
+        return f"; the first {OVERFLOW // 1_000_000} MB are in {where}"
+
+
+class BoundedText:
+    """Text of any length, of which the first `head` and the last `tail` characters are kept.
+
+    From the moment that something would be lost, `overflow` gets all of it.
+    """
+
+    def __init__(
+        self, head: int = HEAD, tail: int = TAIL, overflow: Overflow | None = None
+    ) -> None:
+        self.length = 0
+        self._overflow = overflow
+        self._limit = head + tail
+        self._head: list[str] = []
+        self._tail: deque[str] = deque()
+        self._head_room = head
+        self._tail_size = 0
+        self._tail_limit = tail
+
+    def add(self, text: str) -> None:
+        if self._overflow is not None and self.length + len(text) > self._limit:
+            if self.length <= self._limit:
+                self._overflow.write("".join([*self._head, *self._tail]))
+            self._overflow.write(text)
+        self.length += len(text)
+        first, rest = text[: self._head_room], text[self._head_room :]
+        if first:
+            self._head.append(first)
+            self._head_room -= len(first)
+        if rest:
+            self._add_tail(rest)
+
+    def _add_tail(self, text: str) -> None:
+        text = text[-self._tail_limit :]
+        self._tail.append(text)
+        self._tail_size += len(text)
+        while self._tail_size - len(self._tail[0]) >= self._tail_limit:
+            self._tail_size -= len(self._tail.popleft())
+
+    def __str__(self) -> str:
+        head, tail = "".join(self._head), "".join(self._tail)[-self._tail_limit :]
+        left_out = self.length - len(head) - len(tail)
+        if left_out <= 0:
+            return head + tail
+        where = self._overflow.notice if self._overflow else ""
+        return f"{head}\n[... {left_out:,} characters left out{where} ...]\n{tail}"

@@ -1,0 +1,182 @@
+"""Send what code shows to a `Capture` instead of to the front end, for as long as it runs.
+
+While the agent's code awaits, other tasks run on the same event loop: a cell of the person's, say.
+What they show is passed on to where it belongs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from jupyter_agent.kernel.bounded import Overflow
+from jupyter_agent.kernel.capture import Capture, StreamKind, mime_bundle
+from jupyter_agent.messages import Output
+
+_INSIDE: ContextVar[bool] = ContextVar("jupyter_agent_inside", default=False)
+
+
+def is_foreign() -> bool:
+    """Whether another task than the agent's code is running now.
+
+    What the code starts inherits its context, and threads have no task: both are its own.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and not _INSIDE.get()
+
+
+class _Stream(io.TextIOBase):
+    """Stands in for `sys.stdout` or `sys.stderr`.
+
+    Whoever keeps it after the execution (a logging handler) reaches the real stream through it.
+    """
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self, capture: Capture, kind: StreamKind, real: Any) -> None:
+        self._capture = capture
+        self._kind = kind
+        self._real = real
+        self._real_write = real.write
+        self.over = False
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return int(self._real.fileno())
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if self.over or is_foreign():
+            self._real_write(text)
+        else:
+            self._capture.write(self._kind, text)
+        return len(text)
+
+    def flush(self) -> None:
+        if self.over or is_foreign():
+            self._real.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        # ipykernel tells each stream which cell it belongs to, also while another one runs.
+        return getattr(self._real, name)
+
+
+class _Publisher:
+    """Stands in for the shell's display publisher; what it does not know goes to the real one.
+
+    ipykernel sets the parent message on the publisher whenever a message arrives, also while an
+    awaited cell runs, so the real one must stay reachable.
+    """
+
+    def __init__(self, capture: Capture, real: Any) -> None:
+        self._capture = capture
+        self._real = real
+
+    def publish(
+        self,
+        data: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        source: str | None = None,
+        *,
+        transient: Mapping[str, Any] | None = None,
+        update: bool = False,
+        **more: Any,
+    ) -> None:
+        if is_foreign():
+            self._real.publish(data, metadata, transient=transient, update=update, **more)
+            return
+        display_id = (transient or {}).get("display_id")
+        output = Output("display", mime_bundle(data), dict(metadata or {}))
+        self._capture.show(output, display_id, update)
+
+    def clear_output(self, wait: bool = False) -> None:
+        if is_foreign():
+            self._real.clear_output(wait)
+        else:
+            self._capture.clear(wait)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+@contextmanager
+def swapped(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Shadow a method by an attribute of its owner, and take it away again."""
+    shadowed = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        delattr(owner, name)
+        if shadowed is not None:
+            setattr(owner, name, shadowed)
+
+
+@contextmanager
+def _tapped(real: Any, stand_in: _Stream) -> Iterator[None]:
+    """Redirect the kernel's own stream object, for those who kept a reference to it.
+
+    Logging handlers do, and what subprocesses write to the kernel's file descriptors arrives
+    there. A terminal's stream is left alone: it has no place for a method of ours.
+    """
+    try:
+        real.write = stand_in.write
+    except AttributeError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        vars(real).pop("write", None)
+
+
+@contextmanager
+def capturing(
+    shell: Any,
+    show_value: Callable[[Capture, object], None],
+    overflow: Callable[[int], Overflow] | None = None,
+) -> Iterator[Capture]:
+    """Send stdout, stderr, displays and the last expression's value to a `Capture`.
+
+    `show_value(capture, value)` shows the value of the last expression; `overflow(number)` makes
+    the place for an output that is too long. Everything is put back as it was, also where the
+    code itself replaced `sys.stdout`.
+    """
+    capture = Capture(overflow)
+    saved = sys.stdout, sys.stderr, sys.displayhook, shell.display_pub, shell.display_trap.hook
+    streams = _Stream(capture, "stdout", saved[0]), _Stream(capture, "stderr", saved[1])
+
+    def hook(value: object) -> None:
+        if is_foreign():
+            saved[4](value)
+        else:
+            show_value(capture, value)
+
+    sys.stdout, sys.stderr = streams
+    sys.displayhook = shell.display_trap.hook = hook
+    shell.display_pub = _Publisher(capture, saved[3])
+    inside = _INSIDE.set(True)
+    try:
+        with ExitStack() as taps:
+            for real, stream in zip(saved[:2], streams, strict=True):
+                taps.enter_context(_tapped(real, stream))
+            yield capture
+    finally:
+        _INSIDE.reset(inside)
+        sys.stdout, sys.stderr, sys.displayhook = saved[:3]
+        shell.display_pub, shell.display_trap.hook = saved[3:]
+        for stream in streams:
+            stream.over = True
+        capture.close()
