@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from jupyter_agent.events import Event
-from jupyter_agent.messages import Message
+from jupyter_agent.messages import Message, clean
 
 
 @cache
@@ -26,8 +26,21 @@ def _messages() -> TypeAdapter[Message]:
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """A JSON-ready dictionary; `event_from_json` gives an equal event back."""
-    data: dict[str, Any] = _events().dump_python(event, mode="json")
+    try:
+        data: dict[str, Any] = _events().dump_python(event, mode="json")
+    except UnicodeEncodeError:  # a lone surrogate among what a tool gave as details
+        data = _cleaned(_events().dump_python(event))
     return data
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cleaned(item) for item in value]
+    return value
 
 
 def event_from_json(data: object) -> Event:

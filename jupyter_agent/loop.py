@@ -116,12 +116,13 @@ class _Turn:
         async with aclosing(stream_with_retry(agent.provider, request, agent.retry)) as stream:
             async for part in stream:
                 if isinstance(part, MessageFinished):
-                    reply = replace(part, message=self._with_unique_ids(part.message))
+                    message = self._with_unique_ids(part.message)
+                    reply = replace(part, message=message if tools_allowed else _words(message))
                     self.usage += reply.usage
                     self._emit(reply)
                     return reply
                 self._emit(part)
-        raise ProviderError("The model's stream ended without a message.", retryable=True)
+        raise ProviderError("The model's stream ended without a message.")
 
     async def _act(self, reply: MessageFinished) -> TurnStop | None:
         """Do what a reply asks for. None means that the model wants to go on."""
@@ -189,10 +190,11 @@ class _Turn:
     async def _last_call(self) -> None:
         """At the step limit: one call without tools, for the best answer so far."""
         self._history.append(Message("user", (Context(LAST_CALL),)))
+        limit = self._agent.max_steps
+        self._emit(StepStarted(limit + 1, limit))
         reply = await self._ask(tools_allowed=False)
-        words = tuple(b for b in reply.message.blocks if not isinstance(b, ToolCall))
-        if words:
-            self._history.append(Message("assistant", words))
+        if reply.message.blocks:
+            self._history.append(reply.message)
 
     def _with_unique_ids(self, message: Message) -> Message:
         """New ids for calls whose id was used before: some servers count anew in each reply."""
@@ -209,6 +211,11 @@ class _Turn:
             free = f"{call_id}_{number}"
         self._used_ids.add(free)
         return free
+
+
+def _words(message: Message) -> Message:
+    """The message without tool calls: some models call tools even where they may not."""
+    return replace(message, blocks=tuple(b for b in message.blocks if not isinstance(b, ToolCall)))
 
 
 def _with_few_images(results: Sequence[ToolResult], most: int) -> tuple[ToolResult, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from jupyter_agent.messages import clean
+
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -12,7 +14,7 @@ _DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 def plain(text: str) -> str:
     """Text as a terminal would leave it on the screen, without any control character but newlines
     and tabs. Characters that change the writing direction are shown by their code point."""
-    text = _ANSI.sub("", text.replace("\r\n", "\n"))
+    text = _ANSI.sub("", clean(text).replace("\r\n", "\n"))
     if "\r" in text:
         text = "\n".join(_overwritten(line) for line in text.split("\n"))
     text = _CONTROL.sub("\ufffd", text)
@@ -35,7 +37,8 @@ def shorten(text: str, limit: int, whole: str = "") -> str:
     head, tail = limit * 2 // 3, limit // 3
     left_out = len(text) - head - tail
     where = f"; {whole}" if whole else ""
-    return f"{text[:head]}\n[... {left_out:,} characters left out{where} ...]\n{text[-tail:]}"
+    end = text[len(text) - tail :]
+    return f"{text[:head]}\n[... {left_out:,} characters left out{where} ...]\n{end}"
 
 
 def one_line(text: str, limit: int = 80) -> str:

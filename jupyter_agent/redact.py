@@ -7,6 +7,7 @@ passes.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -14,32 +15,38 @@ from typing import Any
 
 MARK = "[redacted]"
 _SHAPES = re.compile(
-    r"sk-(?:ant-|proj-)?[A-Za-z0-9_\-]{16,}"
+    r"(?<![A-Za-z0-9])sk-(?:ant-|proj-)?[A-Za-z0-9_\-]{16,}"
     r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
     r"|xox[abprs]-[A-Za-z0-9\-]{10,}"
     r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_\-]{35}"
     r"|hf_[A-Za-z0-9]{30,}|glpat-[A-Za-z0-9_\-]{20,}"
-    r"|eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}"
+    r"|(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----"
 )
 _BEARER = re.compile(
-    r"(?i)\b(authorization\W{1,4}(?:bearer|basic)\s+|bearer\s+)[A-Za-z0-9._~+/=\-]{12,}"
+    r"(?i)\b(authorization\W{1,4}(?:bearer|basic)\s+|bearer\s+)"
+    r"(?=\S*[0-9=._~+/])[A-Za-z0-9._~+/=\-]{12,}"
 )
 _SECRET_NAME = re.compile(
-    r"(?i)(?:^|_)(?:key|token|secret|password|passwd|pwd|credentials?)(?:$|_)"
+    r"(?i)(?:^|_)(?:pg|api)?(?:key|token|secret|password|passwd|pwd|credentials?)(?:$|_)"
 )
 _MIN_SECRET = 8
+_FORMS = (True, False)
 
 
 def secret_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The values of environment variables that look like secrets, longest first."""
+    """The values of environment variables that look like secrets, longest first.
+
+    Each also as JSON escapes it, since tool arguments are JSON text.
+    """
     environ = os.environ if environ is None else environ
     found = {
         value
         for name, value in environ.items()
         if _SECRET_NAME.search(name) and len(value) >= _MIN_SECRET
     }
-    return tuple(sorted(found, key=len, reverse=True))
+    escaped = {json.dumps(value, ensure_ascii=form)[1:-1] for value in found for form in _FORMS}
+    return tuple(sorted(found | escaped, key=len, reverse=True))
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
@@ -56,7 +63,7 @@ def redact_json(value: Any, secrets: tuple[str, ...] = ()) -> Any:
     if isinstance(value, str):
         return redact(value, secrets)
     if isinstance(value, Mapping):
-        return {key: redact_json(item, secrets) for key, item in value.items()}
+        return {redact_json(k, secrets): redact_json(item, secrets) for k, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [redact_json(item, secrets) for item in value]
     return value

@@ -7,12 +7,14 @@ written once. Time and sequence number are added here, secrets are taken out.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from jupyter_agent.codec import event_to_json
 from jupyter_agent.events import Event, TextDelta, ThinkingDelta, ToolStarted
+from jupyter_agent.messages import clean
 from jupyter_agent.redact import redact_json, secret_values
 
 
@@ -30,6 +32,7 @@ class RunLog:
         self._folder = folder
         self._file: IO[str] | None = None
         self._number = 0
+        self._closed = False
         self._secrets = secret_values()
 
     def __call__(self, event: Event) -> None:
@@ -38,16 +41,22 @@ class RunLog:
         # The call itself is in the message that asked for it.
         if isinstance(event, ToolStarted):
             self.write(event.type, {"call_id": event.call.id})
-        else:
-            self.write(event.type, event_to_json(event))
+            return
+        try:
+            data = event_to_json(event)
+        except Exception as error:
+            # Details and displays hold whatever a tool put there.
+            data = {"not_logged": f"{type(error).__name__}: its content is not JSON"}
+        self.write(event.type, data)
 
     def write(self, kind: str, data: dict[str, Any]) -> None:
         """Append one line; `data` may be anything that JSON holds."""
-        if self.problem:
+        if self.problem or self._closed:
             return
         self._number += 1
         line = {"seq": self._number, "time": datetime.now(UTC).isoformat(), "type": kind, **data}
         text = json.dumps(redact_json(line, self._secrets), ensure_ascii=False, default=str)
+        text = clean(text)
         try:
             self._file = self._file or self._create()
             self._file.write(text + "\n")
@@ -56,8 +65,11 @@ class RunLog:
             self.problem = f"The run log could not be written: {error.strerror or error}."
 
     def close(self) -> None:
+        """No line comes any more; later ones are dropped."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # what is buffered for a full disk is lost either way
+                self._file.close()
+        self._closed = True
 
     def _create(self) -> IO[str]:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -126,12 +126,12 @@ class Session:
         outcome = await self._interruptible(agent, emit)
         self._seen, self._cells_seen = self.notebook.snapshot(), self.notebook.recent.count
         receipt = findings.receipt(changes(before, self._seen, one_line))
-        self._keep(outcome, provider)
         error = str(outcome.error) if outcome.error else ""
         emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
         if log:
             log.close()
             self.notebook.log_path = log.path
+        self._keep(outcome, provider)
         return self._answer(findings, receipt, outcome)
 
     async def _interruptible(self, agent: Agent, emit: Sink) -> Outcome:
@@ -142,7 +142,12 @@ class Session:
         # A task of its own, so that an interrupt ends the turn and not the person's cell.
         task = asyncio.ensure_future(run_turn(agent, self.history, emit))
         with interrupts.installed(task):
-            return await task
+            try:
+                return await task
+            except asyncio.CancelledError:
+                if not interrupts.requested:
+                    raise
+                return Outcome("interrupted", Usage())  # before the turn's first step
 
     def _keep(self, outcome: Outcome, provider: Provider) -> None:
         self.turns += 1

@@ -23,23 +23,26 @@ from jupyter_agent.codec import event_from_json, event_to_json
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.events import MessageFinished
 from jupyter_agent.llm.conversation import Item
+from jupyter_agent.messages import clean
 from jupyter_agent.redact import redact_json, secret_values
 from jupyter_agent.version import __version__
 from jupyter_agent.workspace import atomic_write
 
 FORMAT = 1
 Source = Literal["recorded", "scripted"]
+SOURCES = ("recorded", "scripted")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One recorded model call."""
+    """One recorded model call. `source` is the cassette's where it is None."""
 
     conversation: str
     turn: str
     step: int
     asked: tuple[Item, ...]
     reply: MessageFinished
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,9 @@ class Cassette:
 def load(path: Path) -> Cassette:
     """Read a cassette. Raises `ConfigError` with the file and the line that is wrong."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8-sig")
+        # Not splitlines(): JSON leaves U+2028 and U+0085 inside of a line.
+        lines = [line.strip() for line in text.split("\n")]
     except FileNotFoundError:
         raise ConfigError(
             f"There is no cassette {path.name}. Record one with mode: record."
@@ -97,30 +102,38 @@ def load(path: Path) -> Cassette:
 def save(cassette: Cassette, path: Path) -> None:
     """Write a cassette atomically, without secrets."""
     secrets = secret_values()
+    source = _weakest_source(cassette)
     header = {
         "cassette": FORMAT,
         "package": __version__,
         "provider": cassette.provider,
         "model": cassette.model,
-        "source": cassette.source,
+        "source": source,
     }
-    rows = [header, *(_entry_json(entry) for turn in cassette.turns for entry in turn)]
+    entries = (entry for turn in cassette.turns for entry in turn)
+    rows = [header, *(_entry_json(_sourced(entry, cassette, source)) for entry in entries)]
     text = "".join(json.dumps(redact_json(row, secrets), ensure_ascii=False) + "\n" for row in rows)
-    atomic_write(path, text.encode("utf-8"))
+    atomic_write(path, clean(text).encode("utf-8"))
 
 
 def record(path: Path, blank: Cassette, turn: tuple[Entry, ...], written: frozenset[str]) -> None:
     """Put one turn into the cassette at `path`, which is made if it does not exist.
 
-    `blank` says who replied. A cassette that holds scripted replies keeps saying so until the
-    last of them is recorded again.
+    `blank` says who replied. A cassette that holds scripted replies says so in its header until
+    the last of them is recorded again.
     """
     key = sha256(str(path.resolve()).encode()).hexdigest()[:16]
     with FileLock(Path(tempfile.gettempdir()) / f"jupyter_agent-{key}.lock"):
         present = load(path) if path.exists() else blank
-        updated = present.with_turn(turn, written)
-        source = blank.source if len(updated.turns) == 1 else present.source
-        save(replace(updated, provider=blank.provider, model=blank.model, source=source), path)
+        stamped = tuple(replace(entry, source=blank.source) for entry in turn)
+        updated = present.with_turn(stamped, written)
+        save(replace(updated, provider=blank.provider, model=blank.model), path)
+
+
+def _weakest_source(cassette: Cassette) -> Source:
+    """Scripted where any reply is: the header never claims more than holds for all."""
+    sources = {entry.source or cassette.source for turn in cassette.turns for entry in turn}
+    return "scripted" if "scripted" in (sources or {cassette.source}) else "recorded"
 
 
 def _header(path: Path, lines: list[str]) -> Cassette:
@@ -128,9 +141,9 @@ def _header(path: Path, lines: list[str]) -> Cassette:
         data = json.loads(lines[0])
         version = data["cassette"]
         header = Cassette(str(data["provider"]), str(data["model"]), data["source"])
-        if header.source not in ("recorded", "scripted") or not isinstance(version, int):
+        if header.source not in SOURCES or not isinstance(version, int):
             raise ValueError
-    except (IndexError, KeyError, TypeError, ValueError):
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError):
         raise ConfigError(
             f"{path.name} is no cassette: its first line is not a cassette header. Record it anew."
         ) from None
@@ -149,12 +162,22 @@ def _entry(path: Path, number: int, line: str) -> Entry:
         if not isinstance(reply, MessageFinished):
             raise ValueError
         asked = tuple(Item(str(kind), str(text)) for kind, text in data["asked"])
-        return Entry(data["conversation"], data["turn"], int(data["step"]), asked, reply)
-    except (KeyError, TypeError, ValueError):
+        digests = data["conversation"], data["turn"]
+        source = data.get("source")
+        if not all(isinstance(digest, str) for digest in digests) or source not in (None, *SOURCES):
+            raise ValueError
+        return Entry(*digests, int(data["step"]), asked, reply, source)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise ConfigError(
             f"{path.name}, line {number}: not a recorded reply (damaged, or a merge conflict). "
             "Restore the file or record the notebook anew."
         ) from None
+
+
+def _sourced(entry: Entry, cassette: Cassette, header: Source) -> Entry:
+    """The entry with its source named only where it is not the header's."""
+    source = entry.source or cassette.source
+    return replace(entry, source=None if source == header else source)
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:
@@ -165,6 +188,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "turn": entry.turn,
         "step": entry.step,
         "asked": [[item.kind, item.text] for item in entry.asked],
+        **({"source": entry.source} if entry.source else {}),
         "finished": finished,
     }
 

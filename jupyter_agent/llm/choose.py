@@ -14,12 +14,15 @@ ProviderName = Literal["anthropic", "openai", "scripted"]
 
 DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}
 MINIMAX_MODEL = "MiniMax-M2.5"
-NOTHING_CONFIGURED = (
-    "No model is configured and there is no cassette. Three ways to go on: set ANTHROPIC_API_KEY "
-    "or OPENAI_API_KEY before the kernel starts; or, for any compatible or local server, run "
-    "%agent config provider openai and %agent config api_base URL; or replay recorded answers "
-    "with %agent cassette FILE."
+_WAYS_TO_A_MODEL = (
+    "set ANTHROPIC_API_KEY or OPENAI_API_KEY before the kernel starts; or, for any compatible or "
+    "local server, run %agent config provider openai and %agent config api_base URL"
 )
+NOTHING_CONFIGURED = (
+    f"No model is configured and there is no cassette. Three ways to go on: {_WAYS_TO_A_MODEL}; "
+    "or replay recorded answers with %agent cassette FILE."
+)
+NO_MODEL = f"No model is configured, and mode is {{mode}}. Two ways to go on: {_WAYS_TO_A_MODEL}."
 
 
 def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderName | None:
@@ -58,7 +61,7 @@ def choose(
     if mode == "replay" or (mode == "auto" and name is None and cassette and cassette.exists()):
         return _replay(cassette)
     if name is None:
-        raise ConfigError(NOTHING_CONFIGURED)
+        raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
     provider = _live(name, settings, folder)
     if mode != "record":
         return provider
@@ -67,8 +70,11 @@ def choose(
             "mode is record, but there is no cassette to record to, since the notebook's name is "
             "not known here. Name one with %agent cassette FILE."
         )
+    from jupyter_agent.llm.cassette import load
     from jupyter_agent.llm.replay import Recorder
 
+    if cassette.exists():
+        load(cassette)  # a damaged one is better found before a model is paid
     return Recorder(provider, cassette)
 
 

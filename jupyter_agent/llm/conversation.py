@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_agent.llm.wire import arguments_object
-from jupyter_agent.messages import Image, Message, Text, ToolCall, ToolResult
+from jupyter_agent.messages import Image, Message, Text, ToolCall, ToolResult, clean
 from jupyter_agent.redact import redact, secret_values
 
 _VOLATILE = (
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x…"),
-    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "<uuid>"),
+    (re.compile(r"(?i)\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "<uuid>"),
     (
         re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"),
         "<time>",
@@ -27,7 +27,8 @@ _VOLATILE = (
     (re.compile(r"\b\d\d:\d\d:\d\d(?:\.\d+)?\b"), "<time>"),
     (
         re.compile(
-            r"\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|seconds|s)\b(?: ± [\d.]+ ?(?:ns|µs|us|ms|s))?"
+            r"\b\d+(?:\.\d+)? ?(?:ns|[µμ]s|us|ms|min|seconds|s)\b"
+            r"(?: ± [\d.]+ ?(?:ns|[µμ]s|us|ms|s))?"
         ),
         "<duration>",
     ),
@@ -88,5 +89,5 @@ def extend(digest: str, more: Sequence[Item]) -> str:
     """The digest of a conversation that went on by `more`. It starts with the empty text."""
     for item in more:
         line = f"{digest}\n{item.kind}\n{item.text}"
-        digest = hashlib.sha256(line.encode("utf-8")).hexdigest()
+        digest = hashlib.sha256(clean(line).encode("utf-8")).hexdigest()
     return digest

@@ -122,6 +122,8 @@ class Replay:
 def _difference(then: Item, now: Item) -> str:
     """The words around the first place where two texts part."""
     old, new = then.text.split(), now.text.split()
+    if old == new:
+        return f"in the {now.kind}, where only white space differs."
     start = next(
         (i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
         min(len(old), len(new)),

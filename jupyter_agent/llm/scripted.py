@@ -13,49 +13,83 @@ The script is a YAML list of turns:
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from jupyter_agent.errors import ConfigError, ProviderError
-from jupyter_agent.events import MessageFinished, ReplySource, TextDelta
+from jupyter_agent.events import MessageFinished, ReplySource, ReplyStop, TextDelta
 from jupyter_agent.llm.conversation import task_index
 from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.messages import Block, JsonObject, Message, Text, Thinking, ToolCall, Usage
 from jupyter_agent.plaintext import one_line
 
-Reply = dict[str, Any]
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ScriptedCall(_Strict):
+    """A tool call. `arguments` as text is sent as it stands, also where it is no JSON."""
+
+    name: str
+    arguments: dict[str, Any] | str = Field(default_factory=dict)
+
+
+class ScriptedReply(_Strict):
+    """One reply. Without a `stop_reason` it is the one that fits: calls, or the end."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: list[ScriptedCall] = Field(default_factory=list)
+    usage: dict[
+        Literal["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"], int
+    ] = Field(default_factory=dict)
+    stop_reason: ReplyStop | None = None
+
+
+class ScriptedTurn(_Strict):
+    """The replies to one task."""
+
+    task: str
+    replies: list[ScriptedReply]
 
 
 class Scripted:
     """Serves the replies that a script lists under the task at hand, in their order.
 
     Args:
-        turns: `(task, replies)` pairs; a task that comes twice is served in order.
+        turns: Pairs of a task and its replies, as the script's mappings. A task that comes twice
+            is served in order.
+
+    Raises:
+        ValueError: A reply has a field that replies do not have, or a wrong value.
     """
 
     name = "scripted"
     model = "script"
     source: ReplySource = "scripted"
 
-    def __init__(self, turns: list[tuple[str, list[Reply]]]) -> None:
-        self._turns = list(turns)
-        self._current: Iterator[Reply] = iter(())
+    def __init__(self, turns: Iterable[tuple[str, Iterable[Mapping[str, Any]]]]) -> None:
+        pairs = [{"task": task, "replies": list(replies)} for task, replies in turns]
+        self._turns = TypeAdapter(list[ScriptedTurn]).validate_python(pairs)
+        self._current: Iterator[ScriptedReply] = iter(())
 
     @classmethod
     def from_file(cls, path: Path) -> Scripted:
         """Read a script. Raises `ConfigError` where it is not one."""
         try:
             data = yaml.safe_load(path.read_text(encoding="utf-8"))
-            turns = [(str(turn["task"]), list(turn["replies"])) for turn in data]
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+            turns = TypeAdapter(list[ScriptedTurn]).validate_python(data)
+            return cls((turn.task, [r.model_dump() for r in turn.replies]) for turn in turns)
+        except (OSError, yaml.YAMLError, ValueError) as error:
             raise ConfigError(
                 f"The script {path} cannot be used ({one_line(str(error))}). It must be a YAML "
                 "list of turns, each with a task and its replies."
             ) from None
-        return cls(turns)
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
         turn = request.messages[task_index(request.messages) :]
@@ -67,8 +101,8 @@ class Scripted:
         message = _message(reply, f"call_{len(request.messages)}")
         if message.text:
             yield TextDelta(message.text)
-        stop = reply.get("stop_reason", "tool_use" if message.tool_calls else "end")
-        yield MessageFinished(message, Usage(**reply.get("usage", {})), stop)
+        stop = reply.stop_reason or ("tool_use" if message.tool_calls else "end")
+        yield MessageFinished(message, Usage(**reply.usage), stop)
 
     def body(self, request: Request) -> JsonObject:
         """Nothing is sent."""
@@ -77,22 +111,22 @@ class Scripted:
     async def close(self) -> None:
         """Nothing to release."""
 
-    def _replies(self, task: str) -> Iterator[Reply]:
-        for index, (scripted_task, replies) in enumerate(self._turns):
-            if scripted_task.split() == task.split():
+    def _replies(self, task: str) -> Iterator[ScriptedReply]:
+        for index, turn in enumerate(self._turns):
+            if turn.task.split() == task.split():
                 del self._turns[index]
-                return iter(replies)
+                return iter(turn.replies)
         raise ProviderError(f"The script has no turn for the task {one_line(task)!r}.")
 
 
-def _message(reply: Reply, call_id: str) -> Message:
+def _message(reply: ScriptedReply, call_id: str) -> Message:
     blocks: list[Block] = []
-    if reply.get("thinking"):
-        blocks.append(Thinking(str(reply["thinking"])))
-    if reply.get("text"):
-        blocks.append(Text(str(reply["text"]).strip()))
-    for number, call in enumerate(reply.get("calls", []), 1):
-        arguments = call.get("arguments", {})
+    if reply.thinking:
+        blocks.append(Thinking(reply.thinking))
+    if reply.text.strip():
+        blocks.append(Text(reply.text.strip()))
+    for number, call in enumerate(reply.calls, 1):
+        arguments = call.arguments
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        blocks.append(ToolCall(f"{call_id}_{number}", str(call["name"]), text))
+        blocks.append(ToolCall(f"{call_id}_{number}", call.name, text))
     return Message("assistant", tuple(blocks))

@@ -39,7 +39,7 @@ class Status:
     def __call__(self, event: Event) -> None:
         match event:
             case TurnStarted(source=source):
-                self._wanted = self._wanted and source != "recorded"
+                self._wanted = self._wanted and source == "live"
             case StepStarted(number=number, limit=limit):
                 self._step = f"step {number} of {limit}"
                 self._show(f"{self._step} · waiting for the model")

@@ -1,27 +1,73 @@
-"""A model's Markdown made inert: it may format, it may not bring HTML or scripts."""
+"""A model's Markdown made inert: it may format and link, it may not bring HTML or scripts.
+
+Renderers disagree about what is code and what is a link, and some pass raw HTML through. So what
+is dangerous in any of them is broken up everywhere, in running text by entities, in what looks
+like code by an invisible word joiner, since an entity would be shown there as it stands.
+"""
 
 from __future__ import annotations
 
+import html
 import re
 
 from jupyter_agent.plaintext import plain
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
-_SCHEME = re.compile(r"(?i)\b(javascript|vbscript|data)\s*:(?=\S)")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_WORD_JOINER = "\u2060"
+_LINK = re.compile(r"\](?=[(:])")
+_IMAGE = re.compile(r"!(?=\[)")
+_INLINE_TARGET = re.compile(r"!\[[^\[\]]{0,300}\]\(")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
+_SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
+_BARE_SCHEME = re.compile(r"(?i)\b(javascript|vbscript|data)\s*:(?=\S)")
+_JOINER = "\u2060"
+_LOOK_AHEAD = 400
 
 
 def inert(markdown: str) -> str:
-    """Markdown in which no renderer can find a tag or a script address.
+    """Markdown in which no renderer finds a tag, a script's address or a remote picture.
 
-    Renderers disagree about what is code, and some pass raw HTML through. So a `<` that could
-    open a tag becomes `&lt;` in running text; in what looks like code, where an entity would be
-    shown as it stands, an invisible word joiner follows it. `javascript:` gets one as well.
+    Links to http, https and mailto and to files beside the notebook stay; pictures only beside
+    the notebook, since fetching a remote one tells its server what the address holds.
     """
+    text = _without_tags(plain(markdown))
+    text = _BARE_SCHEME.sub(lambda match: match[0] + _JOINER, text)
+    text = _IMAGE.sub(lambda match: "!" + _broken_unless(_is_local(text, match.start())), text)
+    return _LINK.sub(lambda match: "]" + _broken_unless(_leads_well(text, match.end() + 1)), text)
+
+
+def _broken_unless(harmless: bool) -> str:
+    return "" if harmless else _JOINER
+
+
+def _leads_well(text: str, start: int) -> bool:
+    """Whether the link target that begins at `start` is relative or of a harmless scheme."""
+    scheme = _SCHEME.match(_target(text, start))
+    return scheme is None or scheme[1].lower() in _SAFE_SCHEMES
+
+
+def _is_local(text: str, start: int) -> bool:
+    """Whether the picture at `start` names its file right there, beside the notebook."""
+    target = _INLINE_TARGET.match(text, start)
+    if target is None:
+        return False  # by reference: what that leads to stands elsewhere
+    address = _target(text, target.end())
+    return not (_SCHEME.match(address) or address.startswith(("//", "\\\\")))
+
+
+def _target(text: str, start: int) -> str:
+    """A link's target as a renderer reads it: entities and backslashes undone, blanks gone."""
+    target = _ESCAPED.sub(r"\1", html.unescape(text[start : start + _LOOK_AHEAD]))
+    target = target.lstrip(f" \t\n<{_JOINER}")
+    # Browsers drop these inside of an address.
+    return re.sub(rf"[\t\n{_JOINER}\u200b\u00ad]", "", target)
+
+
+def _without_tags(text: str) -> str:
     lines: list[str] = []
     fence = ""
-    for line in plain(markdown).split("\n"):
+    for line in text.split("\n"):
         opening = _FENCE.match(line)
         if fence:
             lines.append(_in_code(line))
@@ -40,14 +86,10 @@ def _in_text(line: str) -> str:
     parts = line.split("`")
     spans = len(parts) % 2 == 1 and "``" not in line
     return "`".join(
-        _in_code(part) if spans and index % 2 else _scheme(_TAG.sub("&lt;", part))
+        _in_code(part) if spans and index % 2 else _TAG.sub("&lt;", part)
         for index, part in enumerate(parts)
     )
 
 
 def _in_code(text: str) -> str:
-    return _scheme(_TAG.sub("<" + _WORD_JOINER, text))
-
-
-def _scheme(text: str) -> str:
-    return _SCHEME.sub(lambda match: match[0] + _WORD_JOINER, text)
+    return _TAG.sub("<" + _JOINER, text)

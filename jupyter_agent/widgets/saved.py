@@ -14,16 +14,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jupyter_agent.events import FileChange, Receipt, VariableChange
-from jupyter_agent.messages import JsonObject, Output
-from jupyter_agent.plaintext import plain, shorten
-from jupyter_agent.redact import redact, secret_values
+from jupyter_agent.messages import JsonObject, Output, clean
+from jupyter_agent.plaintext import one_line, plain
+from jupyter_agent.redact import redact, redact_json, secret_values
 from jupyter_agent.widgets.markdown import inert
 from jupyter_agent.widgets.transcript import CallView, StepView, TurnView
 
-HTML_LIMIT = 10_000
-"""Characters of one output in the HTML transcript."""
-TEXT_LIMIT = 1_000
-"""Characters of one output in the plain and the Markdown transcript."""
+HTML_LIMIT, HTML_TOTAL = 10_000, 450_000
+"""Characters of one output in the HTML transcript, and of all outputs together."""
+TEXT_LIMIT, TEXT_TOTAL = 1_000, 75_000
+"""The same in the plain and in the Markdown transcript."""
 
 _LINE = "rgba(128,128,128,.3)"
 _CARD = f"border:1px solid {_LINE};border-radius:5px;padding:2px 8px;margin:4px 0"
@@ -42,6 +42,7 @@ _STOPS = {
     "error": "The turn ended with the error below.",
 }
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
+_LONGEST_SECRET = 4_000
 _TEXT_KINDS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
 
 
@@ -79,17 +80,16 @@ def _transcript(view: TurnView) -> SavedOutput:
         "usage": asdict(view.usage),
         "receipt": asdict(view.receipt),
     }
-    return SavedOutput(data, {"jupyter_agent": json.loads(json.dumps(facts))})
+    return SavedOutput(data, {"jupyter_agent": _safe(json.loads(json.dumps(facts)))})
 
 
 def _displays(view: TurnView) -> Iterator[SavedOutput]:
+    limit = _share(view, HTML_LIMIT, HTML_TOTAL)
     for call in view.calls:
         for output in call.result.display if call.result else ():
             if _is_rich(output):
-                yield SavedOutput(
-                    {kind: _stable_value(kind, value) for kind, value in output.data.items()},
-                    output.metadata,
-                )
+                data = {kind: _stored(kind, v, limit) for kind, v in output.data.items()}
+                yield SavedOutput(data, _safe(output.metadata))
 
 
 def _is_rich(output: Output) -> bool:
@@ -102,13 +102,43 @@ def _is_rich(output: Output) -> bool:
     return output.kind == "result" and not _TEXT_KINDS.issuperset(output.data)
 
 
-def _stable_value(kind: str, value: Any) -> Any:
-    return _stable(value) if kind == "text/plain" and isinstance(value, str) else value
+def _stored(kind: str, value: Any, limit: int) -> Any:
+    if kind == "text/plain" and isinstance(value, str):
+        return _cut(value, limit)
+    if kind.startswith("image/") and kind != "image/svg+xml":
+        return value  # base64: no words, and too long to look through
+    return _safe(value)
+
+
+def _safe(value: Any) -> Any:
+    """The same without secrets, and storable."""
+    text = json.dumps(redact_json(value, secret_values()), ensure_ascii=False)
+    return json.loads(clean(text))
 
 
 def _stable(text: str) -> str:
     """Legible text without secrets and without memory addresses."""
     return _ADDRESS.sub("0x…", redact(plain(text), secret_values()))
+
+
+def _share(view: TurnView, most: int, total: int) -> int:
+    """Characters for one text of a turn, so that all of them stay within the total."""
+    texts = sum(1 + len(_shown(call)) for call in view.calls) + 2 * len(view.steps)
+    return max(200, min(most, total // max(1, texts)))
+
+
+def _cut(text: str, limit: int) -> str:
+    """Stable text, shortened.
+
+    Secrets are taken out before it is cut, since half of a key is not known as one any more; of a
+    long text only near the places where it is cut.
+    """
+    if len(text) <= limit:
+        return _stable(text)
+    near, head, tail = limit + _LONGEST_SECRET, limit * 2 // 3, limit // 3
+    left_out = f"[... {len(text) - head - tail:,} characters left out ...]"
+    end = _stable(text[-near:])
+    return f"{_stable(text[:near])[:head]}\n{left_out}\n{end[len(end) - tail :]}"
 
 
 def _summary(view: TurnView) -> str:
@@ -163,7 +193,7 @@ def _body(call: CallView) -> str:
         return call.gist
     try:
         arguments = json.loads(call.call.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return call.call.arguments
     if isinstance(arguments, dict) and isinstance(arguments.get("code"), str):
         return str(arguments["code"]).rstrip()
@@ -190,63 +220,71 @@ def _output_text(output: Output) -> str:
 
 
 def _html(view: TurnView) -> Iterator[str]:
+    limit = _share(view, HTML_LIMIT, HTML_TOTAL)
     yield f'<details style="{_OUTER}"><summary style="{_SUMMARY}">'
-    yield f"<b>Agent</b> &nbsp;{_escape(_summary(view))}</summary>"
-    if view.plan:
-        items = "<br>".join(f"{_PLAN[i.state]} {_escape(i.text)}" for i in view.plan)
-        yield f'<div style="margin:6px 0">{items}</div>'
+    yield f"<b>Agent</b> &nbsp;{_escape(_summary(view), limit)}</summary>"
+    for item in view.plan:
+        yield f"<div>{_PLAN[item.state]} {_escape(item.text, limit)}</div>"
     for step in view.steps:
-        yield from _html_step(step, is_answer=step is view.steps[-1] and not step.calls)
+        yield from _html_step(step, step is view.steps[-1] and not step.calls, limit)
     changes = _changes(view.receipt)
     if changes:
-        shown = " · ".join(f"<code>{_escape(n)}</code> {_escape(w)}" for n, w in changes)
+        shown = " · ".join(
+            f"<code>{_escape(name, limit)}</code> {_escape(words, limit)}"
+            for name, words in changes
+        )
         yield f'<div style="margin:6px 0 2px;opacity:.8"><b>Changed</b> &nbsp;{shown}</div>'
     yield "</details>"
     if ending := _ending(view):
-        yield f'<div style="{_WORDS}"><i>{_escape(ending)}</i></div>'
+        yield f'<div style="{_WORDS}"><i>{_escape(ending, limit)}</i></div>'
 
 
-def _html_step(step: StepView, is_answer: bool) -> Iterator[str]:
+def _html_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
     if step.thinking:
         yield f'<details style="margin:4px 0;opacity:.75"><summary style="{_SUMMARY}">Thinking'
-        yield f'</summary><div style="{_WORDS}">{_escape(step.thinking)}</div></details>'
+        yield f'</summary><div style="{_WORDS}">{_escape(step.thinking, limit)}</div></details>'
     for notice in step.notices:
-        yield f'<div style="{_WORDS}"><i>{_escape(notice)}</i></div>'
+        yield f'<div style="{_WORDS}"><i>{_escape(notice, limit)}</i></div>'
     if step.text and not is_answer:
-        yield f'<div style="{_WORDS}">{_escape(step.text)}</div>'
+        yield f'<div style="{_WORDS}">{_escape(step.text, limit)}</div>'
     for call in step.calls:
-        yield from _html_call(call)
+        yield from _html_call(call, limit)
 
 
-def _html_call(call: CallView) -> Iterator[str]:
-    failure = f" {_escape(call.failure)}" if call.failure else ""
-    yield f'<details style="{_CARD}"><summary style="{_SUMMARY}"><code>{_escape(call.call.name)}'
-    yield f"</code> {_escape(call.gist)} &nbsp;{_MARK[call.state]}{failure}</summary>"
+def _html_call(call: CallView, limit: int) -> Iterator[str]:
+    failure = f" {_escape(call.failure, limit)}" if call.failure else ""
+    yield f'<details style="{_CARD}"><summary style="{_SUMMARY}">'
+    yield f"<code>{_escape(call.call.name, limit)}</code> {_escape(call.gist, limit)}"
+    yield f" &nbsp;{_MARK[call.state]}{failure}</summary>"
     if body := _body(call):
-        yield f'<pre style="{_PRE}">{_escape(body)}</pre>'
+        yield f'<pre style="{_PRE}">{_escape(body, limit)}</pre>'
     for text in _shown(call):
-        yield f'<pre style="{_OUT}">{_escape(text)}</pre>'
+        yield f'<pre style="{_OUT}">{_escape(text, limit)}</pre>'
     yield "</details>"
 
 
-def _escape(text: str) -> str:
-    return html.escape(_stable(shorten(text, HTML_LIMIT)))
+def _escape(text: str, limit: int) -> str:
+    escaped = html.escape(_cut(text, limit))
+    if len(escaped) > 2 * limit:  # markup through and through, which escaping makes longer
+        return html.escape(_cut(text, limit * limit // len(escaped)))
+    return escaped
 
 
 # Plain text: for terminals, and for whatever shows no HTML.
 
 
 def _plain(view: TurnView) -> Iterator[str]:
+    limit = _share(view, TEXT_LIMIT, TEXT_TOTAL)
     yield f"Agent: {_stable(_summary(view))}"
     yield from (f"  {_PLAN[item.state]} {_stable(item.text)}" for item in view.plan)
     for step in view.steps:
         if step.thinking:
-            yield f"  {step.number}. (thinking) {_indented(step.thinking, 5)}"
+            yield f"  {step.number}. (thinking) {_indented(step.thinking, 5, limit)}"
         yield from (f"  {step.number}. {_stable(notice)}" for notice in step.notices)
         if step.text and (step.calls or step is not view.steps[-1]):
-            yield f"  {step.number}. {_indented(step.text, 5)}"
+            yield f"  {step.number}. {_indented(step.text, 5, limit)}"
         for call in step.calls:
-            yield from _plain_call(call)
+            yield from _plain_call(call, limit)
     changes = _changes(view.receipt)
     if changes:
         yield "  Changed: " + " · ".join(_stable(f"{name} {words}") for name, words in changes)
@@ -254,23 +292,24 @@ def _plain(view: TurnView) -> Iterator[str]:
         yield f"  {_stable(ending)}"
 
 
-def _plain_call(call: CallView) -> Iterator[str]:
+def _plain_call(call: CallView, limit: int) -> Iterator[str]:
     failure = f" {_stable(call.failure)}" if call.failure else ""
-    yield f"     {_MARK[call.state]} {call.call.name}{failure}"
+    yield f"     {_MARK[call.state]} {one_line(_stable(call.call.name))}{failure}"
     if body := _body(call):
-        yield f"         {_indented(body, 9)}"
+        yield f"         {_indented(body, 9, limit)}"
     for text in _shown(call):
-        yield f"         │ {_indented(text, 9, '│ ')}"
+        yield f"         │ {_indented(text, 9, limit, '│ ')}"
 
 
-def _indented(text: str, columns: int, mark: str = "") -> str:
-    return _stable(shorten(text, TEXT_LIMIT)).replace("\n", "\n" + " " * columns + mark)
+def _indented(text: str, columns: int, limit: int, mark: str = "") -> str:
+    return _cut(text, limit).replace("\n", "\n" + " " * columns + mark)
 
 
 # Markdown: for converters that prefer it.
 
 
 def _markdown(view: TurnView) -> Iterator[str]:
+    limit = _share(view, TEXT_LIMIT, TEXT_TOTAL)
     yield f"**Agent** {inert(_stable(_summary(view)))}\n"
     yield from (f"\n{_PLAN[item.state]} {inert(_stable(item.text))}\n" for item in view.plan)
     for step in view.steps:
@@ -278,7 +317,7 @@ def _markdown(view: TurnView) -> Iterator[str]:
         if step.text and (step.calls or step is not view.steps[-1]):
             yield f"\n{inert(_stable(step.text))}\n"
         for call in step.calls:
-            yield from _markdown_call(call)
+            yield from _markdown_call(call, limit)
     changes = _changes(view.receipt)
     if changes:
         names = " · ".join(f"{_span(name)} {words}" for name, words in changes)
@@ -287,22 +326,22 @@ def _markdown(view: TurnView) -> Iterator[str]:
         yield f"\n*{inert(_stable(ending))}*\n"
 
 
-def _markdown_call(call: CallView) -> Iterator[str]:
+def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
     failure = f" {inert(_stable(call.failure))}" if call.failure else ""
     yield f"\n{_span(call.call.name)} {_MARK[call.state]}{failure}\n"
     if body := _body(call):
-        yield _fenced(body)
+        yield _fenced(body, limit)
     for text in _shown(call):
-        yield _fenced(text)
+        yield _fenced(text, limit)
 
 
 def _span(text: str) -> str:
-    return "`" + _stable(text).replace("`", "'") + "`"
+    return "`" + inert(one_line(_stable(text)).replace("`", "'")) + "`"
 
 
-def _fenced(text: str) -> str:
+def _fenced(text: str, limit: int) -> str:
     """A code block whose fence is longer than any run of backticks inside."""
-    text = inert("```\n" + _stable(shorten(text, TEXT_LIMIT)))[4:]
+    text = inert("```\n" + _cut(text, limit))[4:]
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"\n{fence}\n{text}\n{fence}\n"

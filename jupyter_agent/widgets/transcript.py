@@ -44,7 +44,7 @@ class CallView:
         try:
             arguments = json.loads(self.call.arguments)
             return one_line(str(next(iter(arguments.values()))))
-        except (ValueError, AttributeError, StopIteration):
+        except (ValueError, AttributeError, StopIteration, RecursionError):
             return one_line(self.call.arguments)
 
     @property
@@ -151,10 +151,7 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
 
 
 def _with_message(step: StepView, message: Message, stop: str) -> StepView:
-    """The finished message takes the place of its deltas.
-
-    A step may get a second message: the last call of a turn at its step limit.
-    """
+    """The finished message takes the place of its deltas."""
     notices = {
         "max_tokens": ("The reply was cut off at its token limit.",),
         "refused": ("The model refused to go on.",),

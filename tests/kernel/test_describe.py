@@ -115,7 +115,7 @@ FRAME = pd.DataFrame({"kind": pd.Categorical(["a", "b"]), "mass": [1.5, 2.5]})
         ((1,), "tuple, 1 item (int)"),
         (Pair(1, 2), "Pair, named tuple, 2 fields"),
         ({1, 2}, "set, 2 items (int)"),
-        ({"a": 1}, "dict, 1 key"),
+        ({"a": 1}, "dict, 1 key (str → int)"),
         ({1: "a"}, "dict, 1 key (int → str)"),
         ({"a": 1}.keys(), "dict_keys, 1 item (str)"),
         (collections.Counter("aab"), "Counter, 2 keys (str → int)"),
@@ -171,8 +171,8 @@ def test_nested_containers_are_summarized_inside() -> None:
     """A record with a list of records: the structure of one record is told."""
     text = describe({"id": 1, "items": [{"price": 1.5, "name": "x"}] * 3})
     assert text == (
-        "dict, 2 keys\nid: int\nitems: list, 3 items (dict)\n"
-        "  an item: dict, 2 keys\n    price: float\n    name: str, 1 character"
+        "dict, 2 keys (str → int, list)\na value: list, 3 items (dict)\n"
+        "  an item: dict, 2 keys (str → float, str)"
     )
 
 
@@ -198,9 +198,10 @@ def test_only_identifiers_are_field_names() -> None:
 def test_full_shows_the_lines_of_a_text() -> None:
     """A text is described at full: its lines, each inert."""
     text = "first line\n" + "\x1b[31mred\x1b[0m and so on, until the line is long enough\n"
-    assert describe(text, "full").split("\n")[1:3] == [
-        "first line",
-        "red and so on, until the line is long enough",
+    assert describe(text, "full").split("\n")[1:4] == [
+        "lines:",
+        "  first line",
+        "  red and so on, until the line is long enough",
     ]
 
 
@@ -270,7 +271,7 @@ def test_rows_have_room_beside_many_columns() -> None:
 def test_each_of_several_frames_has_its_share() -> None:
     """Ten frames in a dict: each has a headline, none takes the room of the others."""
     frames = {f"frame_{i}": pd.DataFrame(np.zeros((1, 200))) for i in range(10)}
-    text = describe(frames)
+    text = describe(frames, "sample", 4_000)
     assert all(f"{key}: DataFrame, 1 row × 200 columns" in text for key in frames)
 
 

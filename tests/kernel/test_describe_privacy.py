@@ -447,7 +447,7 @@ def test_objects_of_libraries_keep_their_data(made: Callable[[], list[Any]]) -> 
         DATE,
         pathlib.Path(TEXT),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_sample_does_show_data(value: object) -> None:
     """The same markers at sample: there they are, so that the test above can fail."""

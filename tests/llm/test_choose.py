@@ -10,7 +10,7 @@ import pytest
 from jupyter_agent.config import Settings, layer, resolve
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.cassette import Cassette, save
-from jupyter_agent.llm.choose import NOTHING_CONFIGURED, choose, provider_name
+from jupyter_agent.llm.choose import NO_MODEL, NOTHING_CONFIGURED, choose, provider_name
 from jupyter_agent.llm.replay import Recorder, Replay
 
 DUMMY = "dummy-" + "for-tests"
@@ -111,8 +111,8 @@ async def test_the_mode(
     [
         ({}, None, NOTHING_CONFIGURED),
         ({}, "missing.jsonl", NOTHING_CONFIGURED),
-        ({"mode": "live"}, None, NOTHING_CONFIGURED),
-        ({"mode": "record"}, None, NOTHING_CONFIGURED),
+        ({"mode": "live"}, None, NO_MODEL.format(mode="live")),
+        ({"mode": "record"}, None, NO_MODEL.format(mode="record")),
         (
             {"mode": "replay"},
             None,

@@ -123,6 +123,11 @@ NOTHING = (
     "server, run %agent config provider openai and %agent config api_base URL; or replay recorded "
     "answers with %agent cassette FILE."
 )
+NO_MODEL = (
+    "ConfigError: No model is configured, and mode is record. Two ways to go on: set "
+    "ANTHROPIC_API_KEY or OPENAI_API_KEY before the kernel starts; or, for any compatible or local "
+    "server, run %agent config provider openai and %agent config api_base URL."
+)
 
 
 @pytest.fixture
@@ -150,7 +155,7 @@ def test_replay_without_a_cassette(unconfigured: LiveKernel) -> None:
 def test_record_without_a_model(unconfigured: LiveKernel) -> None:
     """Ask for recording where no model is configured: one line tells how to configure one."""
     unconfigured.helper("%agent config mode record")
-    check_one_line(unconfigured.run("%%agent\nLook."), NOTHING)
+    check_one_line(unconfigured.run("%%agent\nLook."), NO_MODEL)
 
 
 def test_scripted_without_a_script(unconfigured: LiveKernel) -> None:

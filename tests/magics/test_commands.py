@@ -91,7 +91,9 @@ def test_a_wrong_variable_of_the_environment(tmp_path: Path) -> None:
 
 # Help and mistakes -------------------------------------------------------------------------------
 
-COMMANDS = ("help", "status", "config", "cassette", "show", "tools", "usage", "reset", "log")
+COMMANDS = (
+    "help", "status", "config", "cassette", "context", "show", "tools", "usage", "reset", "log",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("command", ["", "help"])

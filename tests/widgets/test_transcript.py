@@ -166,6 +166,7 @@ def test_the_best_answer_so_far_after_the_limit() -> None:
         StepStarted(1, 1),
         says(Text("I look."), CALL, stop="tool_use"),
         ToolFinished(GOOD, 0),
+        StepStarted(2, 1),
         TextDelta("So far"),
         says(Text("So far: 3.")),
         ended("step_limit"),

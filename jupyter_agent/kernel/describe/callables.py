@@ -232,6 +232,7 @@ DESCRIBERS: dict[str, Describer] = {
     "builtins.method_descriptor": builtin,
     "builtins.wrapper_descriptor": builtin,
     "builtins.method-wrapper": builtin,
+    "numpy._ArrayFunctionDispatcher": builtin,
     "functools.partial": partial,
     "functools._lru_cache_wrapper": cached,
     "builtins.type": class_object,

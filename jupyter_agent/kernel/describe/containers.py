@@ -63,10 +63,13 @@ def set_value(value: Any, level: Level) -> Iterator[Part]:
 
 
 def mapping(value: Any, level: Level) -> Iterator[Part]:
-    """A dict: fields with what they hold, or else the types of the keys and of the values."""
+    """A dict: the types of its keys and values; where values may be shown, fields by name.
+
+    Keys can be data as well as names, and nothing tells them apart for certain.
+    """
     length = dict.__len__(value)
     fields = field_names(value)
-    if fields is not None and not _counts(type(value)):
+    if shows_values(level) and fields is not None and not _counts(type(value)):
         yield f"{type_name(type(value))}, {count(length, 'key')}"
         entries = (Nested(name(str(k)), v) for k, v in dict.items(value))
         yield Listing("keys", length, entries, titled=False)

@@ -59,7 +59,8 @@ def text(value: Any, level: Level) -> Iterator[Part]:
         yield headline
         start = str.__getitem__(value, slice(0, _FULL_TEXT))
         lines = start.split("\n")
-        yield Listing("lines", len(lines), lines, titled=False)
+        # Indented, so that no line of the text can pass for one of the description.
+        yield Listing("lines", len(lines), lines)
         if length > _FULL_TEXT:
             yield f"... {length - _FULL_TEXT:,} more characters"
     elif shows_values(level):
