@@ -39,7 +39,7 @@ lab: $(VENV)/.dev ## open JupyterLab with the examples
 	$(BIN)/jupyter lab $(LAB_FLAGS) --notebook-dir=example_notebooks
 
 test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 	@$(MAKE) --no-print-directory notebooks
 
 notebooks: $(VENV)/.dev ## validate the example notebooks from their cassettes

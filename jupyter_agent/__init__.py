@@ -15,11 +15,21 @@ from typing import TYPE_CHECKING, Any
 from jupyter_agent.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from jupyter_agent.kernel.describe import register_describer as register_describer
     from jupyter_agent.magics.ask import ask as ask
 
-__all__ = ["__version__", "ask", "load_ipython_extension", "unload_ipython_extension"]
+__all__ = [
+    "__version__",
+    "ask",
+    "load_ipython_extension",
+    "register_describer",
+    "unload_ipython_extension",
+]
 
-_WHERE = {"ask": "jupyter_agent.magics.ask"}
+_WHERE = {
+    "ask": "jupyter_agent.magics.ask",
+    "register_describer": "jupyter_agent.kernel.describe",
+}
 
 
 def __getattr__(name: str) -> Any:

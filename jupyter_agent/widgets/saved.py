@@ -188,9 +188,9 @@ def _file(change: FileChange) -> tuple[str, str]:
 
 
 def _body(call: CallView) -> str:
-    """What was asked for: the code, or the arguments. A diff says it all by itself."""
+    """What was asked for: the code, or the arguments. Nothing where a diff says it all."""
     if call.result is not None and any(o.kind == "diff" for o in call.result.display):
-        return call.gist
+        return ""
     try:
         arguments = json.loads(call.call.arguments)
     except (ValueError, RecursionError):
@@ -295,8 +295,7 @@ def _plain(view: TurnView) -> Iterator[str]:
 def _plain_call(call: CallView, limit: int) -> Iterator[str]:
     failure = f" {_stable(call.failure)}" if call.failure else ""
     yield f"     {_MARK[call.state]} {one_line(_stable(call.call.name))}{failure}"
-    if body := _body(call):
-        yield f"         {_indented(body, 9, limit)}"
+    yield f"         {_indented(_body(call) or call.gist, 9, limit)}"
     for text in _shown(call):
         yield f"         │ {_indented(text, 9, limit, '│ ')}"
 
@@ -329,8 +328,7 @@ def _markdown(view: TurnView) -> Iterator[str]:
 def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
     failure = f" {inert(_stable(call.failure))}" if call.failure else ""
     yield f"\n{_span(call.call.name)} {_MARK[call.state]}{failure}\n"
-    if body := _body(call):
-        yield _fenced(body, limit)
+    yield _fenced(_body(call) or call.gist, limit)
     for text in _shown(call):
         yield _fenced(text, limit)
 
