@@ -295,7 +295,8 @@ def _plain(view: TurnView) -> Iterator[str]:
 def _plain_call(call: CallView, limit: int) -> Iterator[str]:
     failure = f" {_stable(call.failure)}" if call.failure else ""
     yield f"     {_MARK[call.state]} {one_line(_stable(call.call.name))}{failure}"
-    yield f"         {_indented(_body(call) or call.gist, 9, limit)}"
+    if body := _body(call) or call.gist:
+        yield f"         {_indented(body, 9, limit)}"
     for text in _shown(call):
         yield f"         │ {_indented(text, 9, limit, '│ ')}"
 
@@ -328,7 +329,8 @@ def _markdown(view: TurnView) -> Iterator[str]:
 def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
     failure = f" {inert(_stable(call.failure))}" if call.failure else ""
     yield f"\n{_span(call.call.name)} {_MARK[call.state]}{failure}\n"
-    yield _fenced(_body(call) or call.gist, limit)
+    if body := _body(call) or call.gist:
+        yield _fenced(body, limit)
     for text in _shown(call):
         yield _fenced(text, limit)
 

@@ -43,8 +43,8 @@ class CallView:
         """The call's arguments in one line: the code's first line, a path, a pattern."""
         try:
             arguments = json.loads(self.call.arguments)
-            return one_line(str(next(iter(arguments.values()))))
-        except (ValueError, AttributeError, StopIteration, RecursionError):
+            return one_line(str(next(iter(arguments.values()), "")))
+        except (ValueError, AttributeError, RecursionError):
             return one_line(self.call.arguments)
 
     @property
