@@ -128,6 +128,11 @@ class Executor:
             return error
         run = shell.run_cell_async(code, store_history=False, transformed_cell=transformed)
         self._interrupts.blocking = not shell.should_run_async(code, transformed_cell=transformed)
+        if self._interrupts.requested:
+            # It came before the code could be interrupted, which must not start any more.
+            self._interrupts.blocking = False
+            run.close()
+            return KeyboardInterrupt()
         try:
             result = await self._awaited(run)
         except KeyboardInterrupt as error:

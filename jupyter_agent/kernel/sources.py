@@ -2,82 +2,59 @@
 
 from __future__ import annotations
 
-import io
-import re
-import tokenize
-from collections.abc import Iterator
+import ast
+
+from IPython.core.inputtransformer2 import TransformerManager
 
 PLACEHOLDER = "…"
-_MAGIC = re.compile(r"^\s*(%{1,2}\w+|!)")
-_ASSIGNED = re.compile(r"=\s*(?:!|%\w).*")
-_DATA = {tokenize.STRING, tokenize.NUMBER}
-_FSTRING = {
-    getattr(tokenize, name)
-    for name in ("FSTRING_START", "FSTRING_MIDDLE", "FSTRING_END")
-    if hasattr(tokenize, name)
-}
+_MAGICS = {"run_line_magic": "%", "run_cell_magic": "%%"}
+_SHELL = {"system": "!", "getoutput": "!"}
 
 
 def without_literals(source: str) -> str:
-    """Python source in which each string and number is `…`, and each comment is gone.
+    """Python source in which each string and number is `…`, and no comment is left.
 
     Of a magic or a shell command only the name stays. Source that Python cannot read is replaced
-    as a whole.
+    as a whole: nothing tells its words from its data.
     """
-    lines = source.split("\n")
-    if _MAGIC.match(lines[0]) and lines[0].lstrip().startswith("%%"):
-        return f"{_magic_name(lines[0])} {PLACEHOLDER}"
-    python = "\n".join(_magic_as_comment(line) for line in lines)
     try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(python).readline))
-    except (tokenize.TokenError, SyntaxError):
+        tree = ast.parse(TransformerManager().transform_cell(source))
+        return ast.unparse(ast.fix_missing_locations(_Bare().visit(tree)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return PLACEHOLDER
-    bare = "".join(_pieces(tokens)).split("\n")
-    shown = [
-        f"{_magic_name(line)} {PLACEHOLDER}" if _MAGIC.match(line) else text.rstrip()
-        for line, text in zip(lines, [*bare, *([""] * len(lines))], strict=False)
-    ]
-    return "\n".join(line for line in shown if line.strip())
 
 
-def _magic_name(line: str) -> str:
-    match = _MAGIC.match(line)
-    return match[1] if match else ""
+class _Bare(ast.NodeTransformer):
+    """Puts a name that looks like `…` in the place of each literal."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        known = node.value is None or isinstance(node.value, (bool, type(...)))
+        return node if known else _words(PLACEHOLDER)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        return _words(PLACEHOLDER)
+
+    def visit_TemplateStr(self, node: ast.AST) -> ast.expr:
+        return _words(PLACEHOLDER)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        name = _of_the_shell(node)
+        if name in _SHELL:
+            return _words(f"{_SHELL[name]}{PLACEHOLDER}")
+        match node.args:
+            case [ast.Constant(value=str(magic)), *_] if name in _MAGICS:
+                return _words(f"{_MAGICS[name]}{magic} {PLACEHOLDER}")
+        self.generic_visit(node)
+        return node
 
 
-def _magic_as_comment(line: str) -> str:
-    """A line that Python can read in the place of one with a magic or a shell command."""
-    return "#" if _MAGIC.match(line) else _ASSIGNED.sub("= 0", line)
+def _words(text: str) -> ast.expr:
+    return ast.Name(text, ast.Load())
 
 
-def _pieces(tokens: list[tokenize.TokenInfo]) -> Iterator[str]:
-    """The text of the tokens with what stood between them, line numbers kept."""
-    row, column = 1, 0
-    depth = 0
-    for token in tokens:
-        if token.type == tokenize.ENDMARKER:
-            return
-        (start_row, start_column), (end_row, end_column) = token.start, token.end
-        if start_row > row:
-            yield "\n" * (start_row - row)
-            column = 0
-        if not depth:
-            yield " " * max(0, start_column - column)
-        depth, text = _bare(token, depth)
-        yield text + "\n" * (end_row - start_row if token.type in _DATA else 0)
-        row, column = end_row, end_column
-        if token.type in (tokenize.NEWLINE, tokenize.NL):
-            row, column = row + 1, 0
-
-
-def _bare(token: tokenize.TokenInfo, depth: int) -> tuple[int, str]:
-    """The token's text if it is no data. Within an f-string (`depth` > 0) nothing is shown."""
-    if token.type in _FSTRING:
-        if token.type == getattr(tokenize, "FSTRING_START", -1):
-            return depth + 1, "" if depth else PLACEHOLDER
-        return depth - (token.type == getattr(tokenize, "FSTRING_END", -1)), ""
-    if depth or token.type == tokenize.COMMENT:
-        return depth, ""
-    if token.type in _DATA:
-        return depth, PLACEHOLDER
-    return depth, "\n" if token.type in (tokenize.NEWLINE, tokenize.NL) else token.string
+def _of_the_shell(node: ast.Call) -> str:
+    """The method's name in `get_ipython().method(…)`, which is what a magic becomes."""
+    match node.func:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr=name):
+            return name
+    return ""

@@ -201,7 +201,7 @@ def test_the_reducer_is_pure() -> None:
         ('{"path": "a.csv", "limit": 3}', "a.csv"),
         ('{"code": "\\n\\nx = 1\\nx"}', "x = 1"),
         ('{"n": 3}', "3"),
-        ("{}", "{}"),
+        ("{}", ""),
         ("", ""),
         ("[1]", "[1]"),
         ("null", "null"),

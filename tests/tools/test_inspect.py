@@ -1,0 +1,105 @@
+"""`inspect_variable` as a model calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jupyter_agent.messages import ToolCall, ToolResult
+from jupyter_agent.tools.inspect import inspect_tools
+from jupyter_agent.tools.toolbox import Toolbox
+
+
+class Lazy:
+    """A table that must not be computed."""
+
+    computed = False
+
+    def _fail(self, *_: object) -> Any:
+        type(self).computed = True
+        raise AssertionError("computed")
+
+    compute = collect = head = __len__ = __iter__ = __repr__ = __getitem__ = _fail
+    shape = columns = property(_fail)
+
+
+async def inspect(
+    variables: Mapping[str, object], shapes_only: bool = False, **arguments: object
+) -> ToolResult:
+    toolbox = Toolbox(inspect_tools(lambda: variables, lambda: shapes_only))
+    return await toolbox.run(ToolCall("c1", "inspect_variable", json.dumps(arguments)))
+
+
+async def test_details_grow() -> None:
+    """Ask for more and more detail: structure first, then some values, then more of them."""
+    variables = {"words": [f"word {n}" for n in range(50)]}
+    texts = [
+        (await inspect(variables, name="words", detail=detail)).text
+        for detail in ("schema", "sample", "full")
+    ]
+    assert texts[0].startswith("words: list, 50 items") and "word 0" not in texts[0]
+    assert "word 1" in texts[1] and "word 40" not in texts[1]
+    assert "word 40" in texts[2]
+
+
+async def test_some_values_unless_told_otherwise() -> None:
+    """Name a variable and no detail: some values come."""
+    assert "word" in (await inspect({"a": ["word"]}, name="a")).text
+
+
+@pytest.mark.parametrize("detail", ["schema", "sample", "full"])
+async def test_shapes_only(detail: str) -> None:
+    """No data may reach the model: each detail gives the structure alone."""
+    variables = {"a": {"key": "word", "other": ["word", "another word"]}}
+    result = await inspect(variables, True, name="a", detail=detail)
+    assert result.text.startswith("a: dict, 2 keys") and "word" not in result.text
+
+
+async def test_an_unknown_name() -> None:
+    """Misspell a name: the error gives the near ones."""
+    result = await inspect({"penguins": 1, "other": 2}, name="pengins")
+    assert (
+        result.is_error and "There is no variable 'pengins'. Near names: penguins." in result.text
+    )
+
+
+@pytest.mark.parametrize("name", ["df.columns", "rows[0]", "", "_private", "1 + 1"])
+async def test_an_expression_is_no_name(name: str) -> None:
+    """Give an expression or nothing: the error says what is taken; nothing is evaluated."""
+    result = await inspect({"df": Lazy(), "rows": [1]}, name=name)
+    assert result.is_error and "use execute_code for an expression" in result.text
+
+
+async def test_an_unknown_detail() -> None:
+    """Ask for a detail that does not exist: the schema refuses it."""
+    result = await inspect({"a": 1}, name="a", detail="everything")
+    assert result.is_error and "do not fit its schema: detail" in result.text
+
+
+@pytest.mark.parametrize("detail", ["schema", "sample"])
+async def test_a_lazy_object_is_not_computed(detail: str) -> None:
+    """Inspect a lazy table whose computation raises: it is described and not computed."""
+    Lazy.__module__ = "dask.dataframe.core"
+    result = await inspect({"lazy": Lazy()}, name="lazy", detail=detail)
+    assert not result.is_error and "Lazy" in result.text
+    assert detail == "sample" or not Lazy.computed
+
+
+async def test_a_hostile_object() -> None:
+    """Inspect an object that fails at everything: it is described by its type."""
+
+    class Hostile:
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError("hostile")
+
+    result = await inspect({"it": Hostile()}, name="it", detail="full")
+    assert not result.is_error and "Hostile" in result.text
+
+
+async def test_a_large_variable_is_bounded() -> None:
+    """Inspect a list of a million texts in full: the answer stays short."""
+    result = await inspect({"it": ["x" * 1_000] * 100_000}, name="it", detail="full")
+    assert len(result.text) < 21_000
