@@ -66,7 +66,6 @@ class Findings:
         self.code: list[str] = []
         self._calls: dict[str, ToolCall] = {}
         self._files: dict[str, FileChange] = {}
-        self._proposals = 0
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, MessageFinished):
@@ -76,10 +75,9 @@ class Findings:
         elif isinstance(event, ToolFinished) and not event.result.is_error:
             self._note_code(self._calls.get(event.result.call_id))
             self._note_file(event)
-            self._proposals += "proposed" in event.result.details
 
-    def receipt(self, variables: tuple[VariableChange, ...]) -> Receipt:
-        return Receipt(variables, tuple(self._files.values()), self._proposals)
+    def receipt(self, variables: tuple[VariableChange, ...], proposals: int) -> Receipt:
+        return Receipt(variables, tuple(self._files.values()), proposals)
 
     def _note_code(self, call: ToolCall | None) -> None:
         if call is not None and call.name == "execute_code":

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from importlib.resources import files
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,9 @@ def main() -> None:
 def demo(folder: Path) -> None:
     """Execute the quickstart notebook from its cassette: a real kernel, no key, no network."""
     started = time.monotonic()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a pipe of Windows may know few characters
     try:
         notebook = _copy_example(folder)
         source = _say_what_happens(notebook)

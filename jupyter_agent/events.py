@@ -41,7 +41,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a turn changed. `proposals` counts the cells that it offers."""
+    """What a turn changed. `proposals` counts what it offers in the cell below."""
 
     variables: tuple[VariableChange, ...] = ()
     files: tuple[FileChange, ...] = ()

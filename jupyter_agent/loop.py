@@ -46,7 +46,7 @@ NOT_RUN_CUT_OFF = (
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What does not change within a session: who answers, with which tools, under which rules."""
+    """What a turn is run with: who answers, with which tools, under which rules."""
 
     provider: Provider
     toolbox: Toolbox
@@ -104,6 +104,7 @@ class _Turn:
             stop = await self._act(reply)
             if stop is not None:
                 return stop
+        await asyncio.sleep(0)
         await self._last_call()
         return "step_limit"
 
@@ -222,13 +223,14 @@ def _with_few_images(results: Sequence[ToolResult], most: int) -> tuple[ToolResu
     """The results with at most so many pictures in all; a line of text stands for the others."""
     bounded: list[ToolResult] = []
     for result in results:
+        kept = result
         images = [block for block in result.content if isinstance(block, Image)]
-        left_out = images[most:] if most else images
-        most -= len(images) - len(left_out)
-        kept = tuple(block for block in result.content if block not in left_out)
-        if left_out:
-            kept = (*kept, Text(f"({len(left_out)} more pictures of this step are not shown)"))
-        bounded.append(replace(result, content=kept))
+        room, most = most, max(0, most - len(images))
+        if len(images) > room:
+            words = tuple(block for block in result.content if isinstance(block, Text))
+            notice = Text(f"({len(images) - room} pictures are not sent to you)")
+            kept = replace(result, content=(*words, *images[:room], notice))
+        bounded.append(kept)
     return tuple(bounded)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent import config
-from jupyter_agent.errors import ConfigError
+from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.kernel.changes import Snapshot, snapshot
 from jupyter_agent.kernel.execute import Executor
@@ -21,6 +21,15 @@ from jupyter_agent.llm.provider import Provider
 from jupyter_agent.workspace import Workspace, notebook_path
 
 SETTINGS_COMMAND = "%agent config"
+RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
+_DECIDING = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+)
+"""Variables of the environment by which a provider is chosen and made."""
 
 
 class Notebook:
@@ -72,6 +81,7 @@ class Notebook:
 
     def set(self, key: str, value: str) -> None:
         """`%agent config KEY VALUE`. Raises `ConfigError` and changes nothing on a bad value."""
+        self.refuse_while_busy()
         values = {**self._by_command.values, key: value}
         self._by_command = config.layer(SETTINGS_COMMAND, values, text=True)
 
@@ -81,6 +91,15 @@ class Notebook:
         if self._cassette is None and self.path is not None:
             return self.path.with_name(f"{self.path.stem}.cassette.jsonl")
         return self._cassette
+
+    def refuse_while_busy(self) -> None:
+        """For what must not change under a running turn, nor be changed by the agent's code.
+
+        Raises:
+            AgentError: A turn is running.
+        """
+        if self.busy:
+            raise AgentError(RUNS_ALREADY)
 
     def snapshot(self) -> Snapshot:
         """The person's variables as they are now."""
@@ -93,6 +112,7 @@ class Notebook:
 
     def use_cassette(self, name: str) -> Path:
         """Name the cassette. A relative path starts at the notebook's folder."""
+        self.refuse_while_busy()
         path = self._folder / Path(name).expanduser()
         if path.is_dir():
             raise ConfigError(f"{name} is a folder, not a cassette file.")
@@ -105,7 +125,8 @@ class Notebook:
         stamp = cassette.stat().st_mtime_ns if cassette and cassette.exists() else None
         if settings.mode == "record":
             stamp = None  # the recorder writes the file itself
-        depends_on = (settings, cassette, stamp)
+        environment = tuple(os.environ.get(name) for name in _DECIDING)
+        depends_on = (settings, cassette, stamp, environment)
         if self._provider is None or self._provider[0] != depends_on:
             chosen = choose(settings, cassette, os.environ, self._folder)
             self._release()

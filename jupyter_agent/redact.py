@@ -21,7 +21,7 @@ _SHAPES = re.compile(
     r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_\-]{35}"
     r"|hf_[A-Za-z0-9]{30,}|glpat-[A-Za-z0-9_\-]{20,}"
     r"|(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]{0,10000}?-----END [A-Z ]*PRIVATE KEY-----"
 )
 _BEARER = re.compile(
     r"(?i)\b(authorization\W{1,4}(?:bearer|basic)\s+|bearer\s+)"
@@ -30,6 +30,7 @@ _BEARER = re.compile(
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|_)(?:pg|api)?(?:key|token|secret|password|passwd|pwd|credentials?)(?:$|_)"
 )
+_FOLDERS = ("PWD", "OLDPWD")
 _MIN_SECRET = 8
 _FORMS = (True, False)
 
@@ -43,10 +44,16 @@ def secret_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     found = {
         value
         for name, value in environ.items()
-        if _SECRET_NAME.search(name) and len(value) >= _MIN_SECRET
+        if _SECRET_NAME.search(name) and name not in _FOLDERS and _may_be_secret(value)
     }
     escaped = {json.dumps(value, ensure_ascii=form)[1:-1] for value in found for form in _FORMS}
     return tuple(sorted(found | escaped, key=len, reverse=True))
+
+
+def _may_be_secret(value: str) -> bool:
+    """Too short a value, a number or a path would take out what is no secret."""
+    is_path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
+    return len(value) >= _MIN_SECRET and not is_path and not value.replace(".", "").isdigit()
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
@@ -63,7 +70,13 @@ def redact_json(value: Any, secrets: tuple[str, ...] = ()) -> Any:
     if isinstance(value, str):
         return redact(value, secrets)
     if isinstance(value, Mapping):
-        return {redact_json(k, secrets): redact_json(item, secrets) for k, item in value.items()}
+        return {
+            # A picture is base64: no words, and long.
+            redact_json(key, secrets): item
+            if str(key).startswith("image/") and key != "image/svg+xml"
+            else redact_json(item, secrets)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [redact_json(item, secrets) for item in value]
     return value

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from jupyter_agent import config
 from jupyter_agent.answer import Answer, Findings, make_answer
-from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
-from jupyter_agent.events import Event, Receipt, Sink, TurnFinished, TurnStarted
+from jupyter_agent.errors import ConfigError, TurnInterrupted
+from jupyter_agent.events import Event, Sink, TurnFinished, TurnStarted
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.context import KernelState, turn_context
 from jupyter_agent.kernel.describe import one_line
@@ -24,14 +25,13 @@ from jupyter_agent.notebook import Notebook
 from jupyter_agent.prompts import render
 from jupyter_agent.runlog import RunLog
 from jupyter_agent.tools.code import Sight, code_tools
-from jupyter_agent.tools.files import file_tools
+from jupyter_agent.tools.files import FILE_TOOLS, file_tools
 from jupyter_agent.tools.inspect import inspect_tools
 from jupyter_agent.tools.plan import Plan, plan_tools
 from jupyter_agent.tools.propose import Proposal, as_one_cell, propose_tools
 from jupyter_agent.tools.tool import Tool
 from jupyter_agent.tools.toolbox import Toolbox
 
-RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
 COMPLETE = frozenset({"end", "step_limit", "refused"})
 """The ways to end after which a turn's replies are worth keeping in a cassette."""
 
@@ -65,8 +65,7 @@ class Session:
         Raises:
             AgentError: A turn is running.
         """
-        if self.notebook.busy:
-            raise AgentError(RUNS_ALREADY)
+        self.notebook.refuse_while_busy()
         self.history.clear()
         self.turns = 0
         self.usage = Usage()
@@ -91,8 +90,7 @@ class Session:
         """
         if not task.strip():
             raise ConfigError("There is no task. Write what to do below the %%agent line.")
-        if self.notebook.busy:
-            raise AgentError(RUNS_ALREADY)
+        self.notebook.refuse_while_busy()
         settings = self.notebook.settings(turn).settings
         self.notebook.busy = True
         try:
@@ -115,30 +113,39 @@ class Session:
         log = self._log(settings)
         findings = Findings()
         emit = _fan_out([findings, *sinks, *([log] if log else [])])
-        message = self.message(task, settings)
+        before = self.notebook.snapshot()
+        message = self.message(task, settings, before)
         provider = agent.provider
         emit(TurnStarted(task, provider.name, provider.model, provider.source))
         if log:
             context = [block.text for block in message.blocks if isinstance(block, Context)]
             log.write("prompt", {"system": agent.system, "context": "".join(context)})
-        before = self.notebook.snapshot()
-        self.history.append(message)
-        outcome = await self._interruptible(agent, emit)
-        self._seen, self._cells_seen = self.notebook.snapshot(), self.notebook.recent.count
-        receipt = findings.receipt(changes(before, self._seen, one_line))
-        error = str(outcome.error) if outcome.error else ""
-        emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
-        if log:
-            log.close()
-            self.notebook.log_path = log.path
+        try:
+            outcome = await self._interruptible(agent, message, emit)
+            after = self.notebook.snapshot()
+            self._seen, self._cells_seen = after.faded(), self.notebook.recent.count
+            proposed = len(self._proposals) if outcome.stop_reason == "end" else 0
+            receipt = findings.receipt(changes(before, after, one_line), proposed)
+            error = str(outcome.error) if outcome.error else ""
+            emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
+        finally:
+            if log:
+                log.close()
+                self.notebook.log_path = log.path
+        answer = make_answer(
+            findings.text, findings.code, receipt, outcome.usage, outcome.stop_reason
+        )
+        self.notebook.shell.user_ns["_agent"] = answer
         self._keep(outcome, provider)
-        return self._answer(findings, receipt, outcome)
+        self._raise_what_stopped(outcome)
+        return answer
 
-    async def _interruptible(self, agent: Agent, emit: Sink) -> Outcome:
+    async def _interruptible(self, agent: Agent, message: Message, emit: Sink) -> Outcome:
         interrupts = self.notebook.interrupts
         interrupts.requested = False
         if isinstance(agent.provider, Recorder):
             agent.provider.begin()
+        self.history.append(message)
         # A task of its own, so that an interrupt ends the turn and not the person's cell.
         task = asyncio.ensure_future(run_turn(agent, self.history, emit))
         with interrupts.installed(task):
@@ -155,42 +162,46 @@ class Session:
         if isinstance(provider, Recorder) and outcome.stop_reason in COMPLETE:
             provider.commit()
 
-    def _answer(self, findings: Findings, receipt: Receipt, outcome: Outcome) -> Answer:
-        answer = make_answer(
-            findings.text, findings.code, receipt, outcome.usage, outcome.stop_reason
-        )
-        self.notebook.shell.user_ns["_agent"] = answer
+    def _raise_what_stopped(self, outcome: Outcome) -> None:
         if outcome.error is not None:
             raise outcome.error
-        if outcome.stop_reason == "interrupted":
-            raise TurnInterrupted(
-                "The agent was interrupted. What it had finished is kept, and the next %%agent "
-                "cell goes on from there."
-            )
-        return answer
+        if outcome.stop_reason != "interrupted":
+            return
+        if not self.notebook.interrupts.requested:
+            # Not a person: whoever awaits this cancelled it, and must see that it worked.
+            raise asyncio.CancelledError
+        raise TurnInterrupted(
+            "The agent was interrupted. What it had finished is kept, and the next %%agent "
+            "cell goes on from there."
+        )
 
     @property
     def tools(self) -> list[Tool]:
-        """The tools of this session; the first use fixes them."""
-        if self._tools is None:
-            self._tools = self._make_tools(self.notebook.settings().settings)
-        return self._tools
+        """The tools of this session: those that the first turn fixed, before that a preview."""
+        return self._tools or self._make_tools(self.notebook.settings().settings)
 
     def _agent(self, settings: config.Settings) -> Agent:
         provider = self.notebook.provider(settings)
         if self._system is None:
             self._system = self._system_prompt(settings)
-        toolbox = Toolbox(self.tools, read_only=settings.approvals.mode == "read_only")
-        retry = RetryPolicy(**settings.retry.model_dump())
+        if self._tools is None:
+            self._tools = self._make_tools(settings)
+        images = settings.images
         return Agent(
-            provider, toolbox, self._system, settings.max_steps, retry, settings.images.per_step
+            provider,
+            Toolbox(self._tools, lambda tool: _refusal(tool, settings)),
+            self._system,
+            settings.max_steps,
+            RetryPolicy(**settings.retry.model_dump()),
+            images.per_step if images.enabled else 0,
         )
 
     def _make_tools(self, settings: config.Settings) -> list[Tool]:
         notebook = self.notebook
         files, code = [], []
         if settings.tools.enable_file_tools:
-            files = file_tools(notebook.workspace, notebook.own_files)
+            workspace = notebook.workspace
+            files = file_tools(workspace, notebook.own_files, self._shapes_only)
         if settings.tools.enable_code:
             code = code_tools(notebook.executor, self._sight)
         inspect = inspect_tools(lambda: user_variables(notebook.shell), self._shapes_only)
@@ -231,21 +242,21 @@ class Session:
             ConfigError: A setting is wrong; or, for the body, no model is configured.
         """
         settings = self.notebook.settings().settings
-        messages = (*self.history, self.message(task, settings))
+        now = self.notebook.snapshot()
+        messages = (*self.history, self.message(task, settings, now))
         system = self._system or self._system_prompt(settings)
         request = Request(system, messages, tuple(tool.spec for tool in self.tools))
         body = self.notebook.provider(settings).body(request) if with_body else {}
         return request, body
 
-    def message(self, task: str, settings: config.Settings) -> Message:
+    def message(self, task: str, settings: config.Settings, now: Snapshot) -> Message:
         """The person's message: the task, then what the session tells about the kernel."""
-        context = turn_context(task, self._kernel_state(), settings.context.detail)
+        context = turn_context(task, self._kernel_state(now), settings.context.detail)
         blocks = (Text(task), Context(context)) if context else (Text(task),)
         return Message("user", blocks)
 
-    def _kernel_state(self) -> KernelState:
+    def _kernel_state(self, now: Snapshot) -> KernelState:
         recent = self.notebook.recent
-        now = self.notebook.snapshot()
         changed = () if self._seen is None else changes(self._seen, now)
         cells = recent.since(self._cells_seen)
         return KernelState(now.values, changed, cells, recent.last_failed)
@@ -259,9 +270,27 @@ class Session:
         return RunLog(folder / "logs")
 
 
+def _refusal(tool: Tool, settings: config.Settings) -> str:
+    """Why a tool must not run in this turn; empty where it may."""
+    if settings.approvals.mode == "read_only" and tool.effect != "reads":
+        return "the person allows reading only (approvals.mode is read_only)"
+    if not settings.tools.enable_code and tool.effect == "executes":
+        return "the person switched code off (tools.enable_code is false)"
+    if not settings.tools.enable_file_tools and tool.name in FILE_TOOLS:
+        return "the person switched file tools off (tools.enable_file_tools is false)"
+    return ""
+
+
 def _fan_out(sinks: Sequence[Sink]) -> Sink:
+    """One sink of many. One that fails is a bug of its own and must not stop the turn."""
+    working = list(sinks)
+
     def emit(event: Event) -> None:
-        for sink in sinks:
-            sink(event)
+        for sink in tuple(working):
+            try:
+                sink(event)
+            except Exception:
+                working.remove(sink)
+                logging.getLogger(__name__).exception("A sink failed and gets no more events.")
 
     return emit

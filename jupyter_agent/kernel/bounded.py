@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from jupyter_agent.errors import AgentError
+
 HEAD = 50_000
 TAIL = 50_000
 OVERFLOW = 50_000_000
@@ -41,13 +43,16 @@ class Overflow:
                 path = folder / self._name
                 self._file = path.open("w", encoding="utf-8", errors="replace", newline="")
             self._file.write(text[: self._room])
-        except OSError:
-            self._failed = True
+        except (OSError, AgentError):
+            self._failed = True  # the notice then names no file; the code's print goes on
         self._room -= len(text)
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            try:
+                self._file.close()
+            except OSError:
+                self._failed = True
 
     @property
     def notice(self) -> str:
@@ -70,6 +75,7 @@ class BoundedText:
         self, head: int = HEAD, tail: int = TAIL, overflow: Overflow | None = None
     ) -> None:
         self.length = 0
+        self.lines = 0
         self._overflow = overflow
         self._limit = head + tail
         self._head: list[str] = []
@@ -84,6 +90,7 @@ class BoundedText:
                 self._overflow.write("".join([*self._head, *self._tail]))
             self._overflow.write(text)
         self.length += len(text)
+        self.lines += text.count("\n")
         first, rest = text[: self._head_room], text[self._head_room :]
         if first:
             self._head.append(first)
@@ -97,6 +104,11 @@ class BoundedText:
         self._tail_size += len(text)
         while self._tail_size - len(self._tail[0]) >= self._tail_limit:
             self._tail_size -= len(self._tail.popleft())
+
+    @property
+    def whereabouts(self) -> str:
+        """Where the whole is, if something was left out and it is anywhere."""
+        return self._overflow.notice.removeprefix("; ") if self._overflow else ""
 
     def __str__(self) -> str:
         head, tail = "".join(self._head), "".join(self._tail)[-self._tail_limit :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -11,6 +12,9 @@ from jupyter_agent.messages import Output
 
 MOST_ITEMS = 100
 """Outputs of one execution that are kept apart; of the streams, what comes later is joined."""
+
+MOST_RICH = 20_000_000
+"""Characters of one rich output; a longer one is left out."""
 
 StreamKind = Literal["stdout", "stderr"]
 
@@ -23,6 +27,10 @@ class Capture:
         self._overflows: list[Overflow] = []
         self._items: list[tuple[str, BoundedText | Output]] = []
         self._displays: dict[str, int] = {}
+        self.sizes: dict[int, str] = {}
+        """What each finished stream held, by the `id` of its output."""
+        self.whereabouts = ""
+        """Where the whole of an output is that was cut; empty where nothing was."""
         self._clear_next = False
 
     def write(self, kind: StreamKind, text: str) -> None:
@@ -59,7 +67,16 @@ class Capture:
             self._clear_if_due()
 
     def outputs(self) -> tuple[Output, ...]:
-        return tuple(_finished(kind, item) for kind, item in self._items)
+        return tuple(self._finished(kind, item) for kind, item in self._items)
+
+    def _finished(self, kind: str, item: BoundedText | Output) -> Output:
+        if isinstance(item, Output):
+            return item
+        stream: StreamKind = "stdout" if kind == "stdout" else "stderr"
+        output = Output(stream, {"text/plain": str(item)})
+        self.sizes[id(output)] = f"{stream}: {item.lines} lines, {item.length:,} characters"
+        self.whereabouts = item.whereabouts or self.whereabouts
+        return output
 
     def close(self) -> None:
         """No output comes any more."""
@@ -79,16 +96,34 @@ class Capture:
             self._clear_next = False
 
 
-def _finished(kind: str, item: BoundedText | Output) -> Output:
-    if isinstance(item, Output):
-        return item
-    stream: StreamKind = "stdout" if kind == "stdout" else "stderr"
-    return Output(stream, {"text/plain": str(item)})
-
-
 def mime_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A MIME bundle as a notebook stores it: pictures as base64 text, plain text bounded."""
-    return {kind: _stored(kind, value) for kind, value in data.items()}
+    """A MIME bundle as a notebook stores it: JSON, with pictures as base64 text, and bounded.
+
+    What cannot be stored, or is far too long, is left out, and the plain text says so.
+    """
+    stored: dict[str, Any] = {}
+    left_out: list[str] = []
+    for kind, value in data.items():
+        try:
+            stored[str(kind)] = _stored(str(kind), value)
+        except (TypeError, ValueError, RecursionError):
+            left_out.append(f"[{kind} left out: it is too long, or cannot be stored]")
+    if left_out:
+        stored["text/plain"] = "\n".join([*filter(None, [stored.get("text/plain")]), *left_out])
+    return stored
+
+
+def json_ready(value: Any) -> Any:
+    """The value as JSON holds it; raises TypeError, ValueError or RecursionError otherwise."""
+    return json.loads(json.dumps(value, default=_plain_value, skipkeys=True))
+
+
+def _plain_value(value: Any) -> Any:
+    """Numbers and arrays of numpy and dates, which notebooks take as well."""
+    for method in ("tolist", "isoformat"):
+        if callable(getattr(value, method, None)):
+            return getattr(value, method)()
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _stored(kind: str, value: Any) -> Any:
@@ -98,4 +133,8 @@ def _stored(kind: str, value: Any) -> Any:
         text = BoundedText()
         text.add(value)
         return str(text)
+    if not isinstance(value, str):
+        return json_ready(value)
+    if len(value) > MOST_RICH:
+        raise ValueError("too long")
     return value

@@ -9,6 +9,8 @@ cell deep inside a large table, or two levels down in nested containers, can pas
 
 from __future__ import annotations
 
+import functools
+import weakref
 import zlib
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -36,11 +38,18 @@ Summary = Callable[[object], str]
 class Snapshot:
     """The variables at one moment, in the order in which they were made.
 
-    It keeps the objects alive, so that an identity cannot be taken by another object.
+    It keeps the objects alive, so that an identity cannot be taken by another object. That is
+    right for the length of a turn; to remember a state for longer, keep `faded()`.
     """
 
     values: Mapping[str, object]
     fingerprints: Mapping[str, Fingerprint]
+
+    def faded(self) -> Snapshot:
+        """The same without keeping anything alive: a deleted table frees its memory."""
+        traces = {name: _Trace(value) for name, value in self.values.items()}
+        prints = {name: _faded(each) for name, each in self.fingerprints.items()}
+        return Snapshot(traces, prints)
 
 
 def snapshot(variables: Mapping[str, object]) -> Snapshot:
@@ -70,7 +79,9 @@ def changes(
         if (kind := _kind(name, before, after)) is not None
     ]
     gone = [
-        VariableChange(name, "deleted", summary(value))
+        VariableChange(
+            name, "deleted", value.type_name if isinstance(value, _Trace) else summary(value)
+        )
         for name, value in before.values.items()
         if name not in after.values
     ]
@@ -80,7 +91,7 @@ def changes(
 def _kind(name: str, before: Snapshot, after: Snapshot) -> Any:
     if name not in before.values:
         return "added"
-    if before.values[name] is not after.values[name]:
+    if not _is_same(before.values[name], after.values[name]):
         return "changed"
     return "mutated" if before.fingerprints[name] != after.fingerprints[name] else None
 
@@ -97,9 +108,9 @@ def _fingerprint(value: Any) -> Fingerprint:
     if kind in _OPAQUE or isinstance(value, _CODE):
         return None
     if kind in (list, tuple, deque, set):
-        return len(value), _identities(_spread(value))
+        return len(value), _Same(_spread(value))
     if kind in (dict, defaultdict, OrderedDict):
-        return len(value), _identities(_spread(value)), _identities(_spread(value.values()))
+        return len(value), _Same(_spread(value)), _Same(_spread(value.values()))
     if kind is bytearray:
         return len(value), zlib.crc32(value[:WHOLE_BYTES]), zlib.crc32(value[-WHOLE_BYTES:])
     for cls in kind.__mro__:
@@ -120,8 +131,59 @@ def _spread(items: Any) -> Iterable[object]:
         return list(islice(items, ITEMS))
 
 
-def _identities(items: Iterable[object]) -> tuple[int, ...]:
-    return tuple(map(id, items))
+class _Same:
+    """Objects that are compared by identity.
+
+    They are kept alive, so that their addresses cannot be taken by others, until it is `faded`.
+    """
+
+    __slots__ = ("_ids", "_items")
+
+    def __init__(self, items: Iterable[object]) -> None:
+        self._items = tuple(items)
+        self._ids = tuple(map(id, self._items))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._ids == other._ids
+
+    def __hash__(self) -> int:
+        return len(self._ids)
+
+    def faded(self) -> _Same:
+        same = _Same(())
+        same._ids = self._ids
+        return same
+
+
+def _faded(fingerprint: Fingerprint) -> Fingerprint:
+    if isinstance(fingerprint, _Same):
+        return fingerprint.faded()
+    if isinstance(fingerprint, tuple):
+        return tuple(map(_faded, fingerprint))
+    return fingerprint
+
+
+class _Trace:
+    """What is remembered of an object that is not kept alive."""
+
+    __slots__ = ("_id", "_reference", "type_name")
+
+    def __init__(self, value: object) -> None:
+        self._id = id(value)
+        self.type_name = type(value).__name__
+        try:
+            self._reference: weakref.ref[object] | None = weakref.ref(value)
+        except TypeError:
+            self._reference = None  # lists, dicts, numbers: an address must do
+
+    def leads_to(self, value: object) -> bool:
+        if self._reference is not None:
+            return self._reference() is value
+        return self._id == id(value) and self.type_name == type(value).__name__
+
+
+def _is_same(before: object, after: object) -> bool:
+    return before.leads_to(after) if isinstance(before, _Trace) else before is after
 
 
 def _attributes(value: Any) -> Fingerprint:
@@ -129,8 +191,15 @@ def _attributes(value: Any) -> Fingerprint:
     if not isinstance(state, dict):
         return None
     # Private attributes are often caches, which fill up when an object is merely used.
-    public = [(name, id(item)) for name, item in state.items() if not name.startswith("_")]
-    return len(public), tuple(public[:ITEMS])
+    cls = type(value)
+    public = {
+        name: item
+        for name, item in state.items()
+        if not name.startswith("_")
+        and not isinstance(getattr(cls, name, None), functools.cached_property)
+    }
+    names = tuple(islice(public, ITEMS))
+    return len(public), names, _Same(public[name] for name in names)
 
 
 def _array(array: Any) -> Fingerprint:
@@ -138,7 +207,7 @@ def _array(array: Any) -> Fingerprint:
     form = (array.shape, str(array.dtype), array.strides)
     if array.dtype.hasobject:
         step = max(1, array.size // ITEMS)
-        return form, _identities(array.flat[::step][:ITEMS].tolist())
+        return form, _Same(array.flat[::step][:ITEMS].tolist())
     if array.nbytes <= WHOLE_BYTES:
         return form, zlib.crc32(array.tobytes())
     size = array.size
@@ -150,18 +219,21 @@ def _extension(values: Any) -> Fingerprint:
     """The storage of a pandas column: a numpy array, or an Arrow one, which never mutates."""
     arrow = getattr(values, "_pa_array", None)
     if arrow is not None:
-        return id(arrow)
+        return _Same((arrow,))
     inner = getattr(values, "_ndarray", None)
     inner = getattr(values, "_data", None) if inner is None else inner
     inner = values if inner is None else inner
     mask = getattr(values, "_mask", None)
     codes = () if mask is None else _array(mask)
-    return (_array(inner), codes) if hasattr(inner, "strides") else id(inner)
+    return (_array(inner), codes) if hasattr(inner, "strides") else _Same((inner,))
 
 
 def _pandas(value: Any) -> Fingerprint:
     """A DataFrame or a Series, by the blocks that it is stored in."""
-    axes = tuple((len(axis), id(axis), str(axis.name)) for axis in value.axes)
+    axes: tuple[Hashable, ...] = tuple(
+        (len(axis), _Same((axis,)), str(axis.name)) for axis in value.axes
+    )
+    axes = (*axes, str(getattr(value, "name", "")) if value.ndim == 1 else "")
     blocks = value._mgr.blocks
     return axes, tuple(_extension(block.values) for block in blocks[:ITEMS])
 

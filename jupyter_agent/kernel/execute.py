@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import re
 import warnings
@@ -32,8 +33,8 @@ class Execution:
     """What one execution showed and how it ended.
 
     `error` is the text of the exception, with its useful frames; `error_name` the class's name.
-    `described` says of values of last expressions, by the `id` of their output, what they are,
-    without their data.
+    `described` says of values and streams, by the `id` of their output, what they are, without
+    their data; `whereabouts` where the whole of an output is that had to be cut.
     """
 
     outputs: tuple[Output, ...]
@@ -41,6 +42,7 @@ class Execution:
     error: str = ""
     error_name: str = ""
     described: Mapping[int, str] = field(default_factory=dict)
+    whereabouts: str = ""
 
 
 class Executor:
@@ -62,6 +64,7 @@ class Executor:
         self._outputs = outputs
         self._interrupts = interrupts
         self._count = 0
+        self._cancelled = self._began = False
         self.busy = False
 
     async def run(self, code: str, timeout: float | None = None) -> Execution:
@@ -74,6 +77,7 @@ class Executor:
         Where a person interrupted, what the code had shown is returned as it is, and the turn's
         task is cancelled at its next await.
         """
+        self._cancelled = False
         hook = _DisplayHook(self._shell, code)
         with (
             capturing(self._shell, hook, self._overflow()) as capture,
@@ -87,8 +91,9 @@ class Executor:
             self._finish_cell()
         outputs = tuple(o for o in capture.outputs() if shown.get(id(o)) is not error or not error)
         execution = self._execution(outputs, error, timed_out, timeout)
-        execution = replace(execution, described=hook.described)
-        if self._interrupts.requested:
+        described = {**hook.described, **capture.sizes}
+        execution = replace(execution, described=described, whereabouts=capture.whereabouts)
+        if self._interrupts.requested or (self._cancelled and not timed_out):
             self._interrupts.cancel_turn()
         return execution
 
@@ -122,6 +127,7 @@ class Executor:
 
     async def _run_cell(self, code: str) -> BaseException | None:
         shell = self._shell
+        self._began = False
         try:
             transformed = shell.transform_cell(code)
         except Exception as error:
@@ -133,6 +139,7 @@ class Executor:
             self._interrupts.blocking = False
             run.close()
             return KeyboardInterrupt()
+        self._began = bool(code.strip())  # IPython does not begin a blank cell
         try:
             result = await self._awaited(run)
         except KeyboardInterrupt as error:
@@ -149,12 +156,15 @@ class Executor:
         if isinstance(result.error_in_exec, asyncio.CancelledError):
             # IPython turned the cancellation into a result; the task must not stay marked.
             task = asyncio.current_task()
-            if task is not None:
+            if task is not None and task.cancelling():
                 task.uncancel()
+                self._cancelled = True
         return result
 
     def _finish_cell(self) -> None:
         """What IPython does after an ordinary cell; open figures are shown here."""
+        if not self._began:
+            return
         with contextlib.suppress(KeyboardInterrupt):
             self._shell.events.trigger("post_execute")
             self._shell.events.trigger("post_run_cell", self._shell.last_execution_result)
@@ -219,6 +229,7 @@ class Executor:
                 # It would be printed; the error tells it already.
                 swapped(self._shell, "show_usage_error", lambda error: None),
                 self._paged(capture),
+                swapped(builtins, "input", _refuse_input(builtins.input)),
                 swapped(interactiveshell, "warn", _warn_unless_exit),
             ):
                 yield shown
@@ -230,6 +241,17 @@ def _warn_unless_exit(message: object, *args: Any, **kwargs: Any) -> None:
     """IPython's advice on how to leave is no use to the agent."""
     if not str(message).startswith("To exit"):
         warnings.warn(message, *args, **kwargs)  # type: ignore[call-overload]
+
+
+def _refuse_input(real: Callable[..., str]) -> Callable[..., str]:
+    """`input()` for the agent's code, where nobody could answer; others get the real one."""
+
+    def ask(prompt: object = "") -> str:
+        if is_foreign():
+            return real(prompt)
+        raise RuntimeError("input() is not available in the agent's code: nobody could answer.")
+
+    return ask
 
 
 def _refuse_exit() -> None:
@@ -250,7 +272,7 @@ class _DisplayHook:
         data, metadata = self._shell.display_formatter.format(value)
         if data:
             output = Output("result", mime_bundle(data), metadata)
-            self.described[id(output)] = one_line(value, "schema")
+            self.described[id(output)] = f"value: {one_line(value, 'schema')}"
             capture.show(output)
 
 

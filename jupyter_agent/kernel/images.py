@@ -6,6 +6,7 @@ import base64
 import binascii
 import io
 import struct
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from jupyter_agent.messages import Image
 LONGEST_SIDE = 768
 """Pixels of the longest side of a picture, by default."""
 _MOST_BYTES = 3_500_000
+_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def picture(data: Mapping[str, Any], longest_side: int = LONGEST_SIDE) -> Image | None:
@@ -35,16 +37,35 @@ def picture(data: Mapping[str, Any], longest_side: int = LONGEST_SIDE) -> Image 
 def _bounded(media_type: str, raw: bytes, longest_side: int) -> Image | None:
     size = _png_size(raw) if media_type == "image/png" else None
     if size and max(size) <= longest_side and len(raw) <= _MOST_BYTES:
-        return Image(media_type, base64.b64encode(raw).decode("ascii"))
+        return _image(media_type, raw) if _is_whole_png(raw) else None
     return _scaled(raw, longest_side)
+
+
+def _image(media_type: str, raw: bytes) -> Image:
+    return Image(media_type, base64.b64encode(raw).decode("ascii"))
 
 
 def _png_size(raw: bytes) -> tuple[int, int] | None:
     """Width and height from the header, so that small pictures need no library."""
-    if raw[:8] != b"\x89PNG\r\n\x1a\n" or raw[12:16] != b"IHDR" or len(raw) < 24:
+    if raw[:8] != _PNG or raw[12:16] != b"IHDR" or len(raw) < 24:
         return None
     width, height = struct.unpack(">II", raw[16:24])
     return width, height
+
+
+def _is_whole_png(raw: bytes) -> bool:
+    """Whether all chunks are there and undamaged: a model's server refuses the whole request over
+    a broken picture, now and in each later turn."""
+    kinds: list[bytes] = []
+    at = len(_PNG)
+    while at + 12 <= len(raw):
+        (length,) = struct.unpack(">I", raw[at : at + 4])
+        body, check = raw[at + 4 : at + 8 + length], raw[at + 8 + length : at + 12 + length]
+        if check != struct.pack(">I", zlib.crc32(body)):
+            return False
+        kinds.append(body[:4])
+        at += 12 + length
+    return b"IDAT" in kinds and kinds[-1] == b"IEND" and 0 not in (_png_size(raw) or (0,))
 
 
 def _scaled(raw: bytes, longest_side: int) -> Image | None:
@@ -56,8 +77,11 @@ def _scaled(raw: bytes, longest_side: int) -> Image | None:
         with Pillow.open(io.BytesIO(raw)) as opened:
             small = opened.convert("RGBA" if opened.mode in ("P", "LA", "RGBA") else "RGB")
         small.thumbnail((longest_side, longest_side))
-        stored = io.BytesIO()
-        small.save(stored, "PNG")
+        for kind, picture in (("PNG", small), ("JPEG", small.convert("RGB"))):
+            stored = io.BytesIO()
+            picture.save(stored, kind)
+            if stored.tell() <= _MOST_BYTES:
+                return _image(f"image/{kind.lower()}", stored.getvalue())
     except Exception:
         return None  # a broken picture, or one made to blow up when it is opened
-    return Image("image/png", base64.b64encode(stored.getvalue()).decode("ascii"))
+    return None

@@ -37,6 +37,7 @@ class Interrupts:
         self._timer: threading.Timer | None = None
         self._expired = False
         self._signal_is_ours = False
+        self._installed = False
 
     @contextmanager
     def installed(self, task: asyncio.Task[Any]) -> Iterator[None]:
@@ -46,9 +47,11 @@ class Interrupts:
             yield
             return
         previous = signal.signal(signal.SIGINT, self._on_sigint)
+        self._installed = True
         try:
             yield
         finally:
+            self._installed = False
             signal.signal(signal.SIGINT, previous)
 
     @contextmanager
@@ -78,6 +81,12 @@ class Interrupts:
             self._task.cancel()
 
     def _expire(self) -> None:
+        if not self._installed:
+            # No handler of ours would get the signal. Awaited code can be cancelled still.
+            self._expired = True
+            if self._task is not None:
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+            return
         self._signal_is_ours = True
         main = threading.main_thread().ident
         if hasattr(signal, "pthread_kill") and main is not None:

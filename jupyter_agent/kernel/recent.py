@@ -9,9 +9,12 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_agent.kernel.bounded import BoundedText
+from jupyter_agent.kernel.redirect import shadow
 from jupyter_agent.kernel.tracebacks import cell_name, format_error
 
 KEPT = 20
@@ -44,8 +47,7 @@ class RecentCells:
         self._cells: deque[RecentCell] = deque(maxlen=KEPT)
         self.count = 0
         self._depth = 0
-        self._text: list[str] = []
-        self._size = 0
+        self._text = BoundedText(OUTPUT // 2, OUTPUT // 2)
         self._undo: list[Callable[[], None]] = []
 
     def since(self, count: int) -> list[RecentCell]:
@@ -66,33 +68,37 @@ class RecentCells:
     def stop(self) -> None:
         self._shell.events.unregister("pre_run_cell", self.before_cell)
         self._shell.events.unregister("post_run_cell", self.after_cell)
+        self._put_back()
 
     def before_cell(self, info: Any) -> None:
         self._depth += 1
         if self._depth > 1:
             return  # a cell that runs inside of another one: the agent's, or a script's
-        self._text, self._size = [], 0
         if not _is_ours(str(info.raw_cell)):
             self._listen()
 
     def after_cell(self, result: Any) -> None:
-        if self._depth == 0:
-            return  # the cell in which the watching began
+        if self._depth == 0 or _is_blank(result):
+            return  # the cell in which the watching began; or one that IPython did not begin
         self._depth -= 1
         if self._depth:
             return
-        while self._undo:
-            self._undo.pop()()
+        self._put_back()
+        output, self._text = self._text, BoundedText(OUTPUT // 2, OUTPUT // 2)
         if result is None:
             return
         source = str(result.info.raw_cell)
         if source.strip() and not _is_ours(source):
             self.count += 1
-            self._cells.append(self._cell(source, result.error_before_exec or result.error_in_exec))
+            error = result.error_before_exec or result.error_in_exec
+            self._cells.append(self._cell(source, str(output), error))
 
-    def _cell(self, source: str, error: BaseException | None) -> RecentCell:
+    def _put_back(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _cell(self, source: str, output: str, error: BaseException | None) -> RecentCell:
         # The exception itself is not kept: its frames would keep the cell's data alive.
-        output = _bounded("".join(self._text))
         if error is None:
             return RecentCell(source, output)
         text = format_error(error, lambda name: cell_name(self._shell, name))
@@ -113,16 +119,17 @@ class RecentCells:
             self._note(text_of(args[0] if args else kwargs.get("data")))
             return method(*args, **kwargs)
 
-        try:
-            setattr(owner, name, noting)
-        except AttributeError:
-            return  # a stream of C, as in a terminal: its output is not remembered
-        self._undo.append(lambda: vars(owner).pop(name, None))
+        with suppress(AttributeError):  # of a terminal's stream the output is not remembered
+            self._undo.append(shadow(owner, name, noting))
 
     def _note(self, text: object) -> None:
-        if isinstance(text, str) and self._size < 10 * OUTPUT:
-            self._text.append(text)
-            self._size += len(text)
+        if isinstance(text, str):
+            self._text.add(text)
+
+
+def _is_blank(result: Any) -> bool:
+    """Whether it is the result of a cell without code, for which `pre_run_cell` does not fire."""
+    return result is not None and not str(result.info.raw_cell or "").strip()
 
 
 def _is_ours(source: str) -> bool:
@@ -133,10 +140,3 @@ def _is_ours(source: str) -> bool:
 def _plain_text(data: Any) -> object:
     """The plain form of a MIME bundle, on lines of its own."""
     return f"{data['text/plain']}\n" if isinstance(data, dict) and "text/plain" in data else None
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= OUTPUT:
-        return text
-    half = OUTPUT // 2
-    return f"{text[:half]}\n[... {len(text) - OUTPUT:,} characters left out ...]\n{text[-half:]}"

@@ -9,27 +9,32 @@ from __future__ import annotations
 import asyncio
 import io
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
 from jupyter_agent.kernel.bounded import Overflow
-from jupyter_agent.kernel.capture import Capture, StreamKind, mime_bundle
+from jupyter_agent.kernel.capture import Capture, StreamKind, json_ready, mime_bundle
 from jupyter_agent.messages import Output
 
 _INSIDE: ContextVar[bool] = ContextVar("jupyter_agent_inside", default=False)
 
 
-def is_foreign() -> bool:
-    """Whether another task than the agent's code is running now.
+_OTHER_THREADS: set[int] = set()
+"""Threads that were alive before the agent's code began: they are the person's."""
 
-    What the code starts inherits its context, and threads have no task: both are its own.
+
+def is_foreign() -> bool:
+    """Whether something else than the agent's code is running now.
+
+    What the code starts inherits its context; a new thread has no task: both are its own.
     """
     try:
         task = asyncio.current_task()
     except RuntimeError:
-        return False
+        return threading.get_ident() in _OTHER_THREADS
     return task is not None and not _INSIDE.get()
 
 
@@ -73,6 +78,13 @@ class _Stream(io.TextIOBase):
         return getattr(self._real, name)
 
 
+def _storable(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        return dict(json_ready(metadata or {}))
+    except (TypeError, ValueError, RecursionError):
+        return {}
+
+
 class _Publisher:
     """Stands in for the shell's display publisher; what it does not know goes to the real one.
 
@@ -98,7 +110,7 @@ class _Publisher:
             self._real.publish(data, metadata, transient=transient, update=update, **more)
             return
         display_id = (transient or {}).get("display_id")
-        output = Output("display", mime_bundle(data), dict(metadata or {}))
+        output = Output("display", mime_bundle(data), _storable(metadata))
         self._capture.show(output, display_id, update)
 
     def clear_output(self, wait: bool = False) -> None:
@@ -111,17 +123,37 @@ class _Publisher:
         return getattr(self._real, name)
 
 
+def shadow(owner: Any, name: str, value: object) -> Callable[[], None]:
+    """Shadow a method by an attribute of its owner. Gives what puts the former one back.
+
+    What somebody else put there meanwhile is left alone.
+
+    Raises:
+        AttributeError: The owner has no place for attributes (a stream of C).
+    """
+    missing = object()
+    former = vars(owner).get(name, missing)
+    setattr(owner, name, value)
+
+    def restore() -> None:
+        if vars(owner).get(name, missing) is not value:
+            return
+        if former is missing:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, former)
+
+    return restore
+
+
 @contextmanager
 def swapped(owner: Any, name: str, value: object) -> Iterator[None]:
     """Shadow a method by an attribute of its owner, and take it away again."""
-    shadowed = vars(owner).get(name)
-    setattr(owner, name, value)
+    restore = shadow(owner, name, value)
     try:
         yield
     finally:
-        delattr(owner, name)
-        if shadowed is not None:
-            setattr(owner, name, shadowed)
+        restore()
 
 
 @contextmanager
@@ -131,15 +163,10 @@ def _tapped(real: Any, stand_in: _Stream) -> Iterator[None]:
     Logging handlers do, and what subprocesses write to the kernel's file descriptors arrives
     there. A terminal's stream is left alone: it has no place for a method of ours.
     """
-    try:
-        real.write = stand_in.write
-    except AttributeError:
+    with ExitStack() as stack:
+        with suppress(AttributeError):
+            stack.enter_context(swapped(real, "write", stand_in.write))
         yield
-        return
-    try:
-        yield
-    finally:
-        vars(real).pop("write", None)
 
 
 @contextmanager
@@ -168,6 +195,9 @@ def capturing(
     sys.displayhook = shell.display_trap.hook = hook
     shell.display_pub = _Publisher(capture, saved[3])
     inside = _INSIDE.set(True)
+    # The threads that carry what subprocesses write are the kernel's: that is the code's output.
+    carriers = {getattr(getattr(real, "watch_fd_thread", None), "ident", 0) for real in saved[:2]}
+    _OTHER_THREADS.update({thread.ident or 0 for thread in threading.enumerate()} - carriers)
     try:
         with ExitStack() as taps:
             for real, stream in zip(saved[:2], streams, strict=True):
@@ -175,6 +205,7 @@ def capturing(
             yield capture
     finally:
         _INSIDE.reset(inside)
+        _OTHER_THREADS.clear()
         sys.stdout, sys.stderr, sys.displayhook = saved[:3]
         shell.display_pub, shell.display_trap.hook = saved[3:]
         for stream in streams:

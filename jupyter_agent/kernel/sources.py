@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -18,7 +19,9 @@ def without_literals(source: str) -> str:
     as a whole: nothing tells its words from its data.
     """
     try:
-        tree = ast.parse(TransformerManager().transform_cell(source))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the person has seen them when the cell ran
+            tree = ast.parse(TransformerManager().transform_cell(source))
         return ast.unparse(ast.fix_missing_locations(_Bare().visit(tree)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return PLACEHOLDER

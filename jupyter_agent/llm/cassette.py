@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from jupyter_agent.codec import event_from_json, event_to_json
 from jupyter_agent.errors import ConfigError
@@ -58,22 +58,23 @@ class Cassette:
     def replies(self) -> int:
         return sum(len(turn) for turn in self.turns)
 
-    def with_turn(self, turn: tuple[Entry, ...], written: frozenset[str]) -> Cassette:
+    def with_turn(self, turn: tuple[Entry, ...], written: Collection[str]) -> Cassette:
         """The cassette with a turn recorded again, or added.
 
-        A turn of the same conversation is replaced. Otherwise one with the same task is, unless
-        it is among `written`, the conversations that this session has recorded: a notebook may
-        give the same task twice.
+        A turn of the same conversation is replaced, otherwise one with the same task, but none
+        that this session has recorded itself (`written` lists their conversations): a notebook
+        may give the same task twice.
         """
         index = self._place(turn[0], written)
         if index is None:
             return replace(self, turns=(*self.turns, turn))
         return replace(self, turns=(*self.turns[:index], turn, *self.turns[index + 1 :]))
 
-    def _place(self, first: Entry, written: frozenset[str]) -> int | None:
-        for index, turn in enumerate(self.turns):
-            if turn[0].conversation == first.conversation:
-                return index
+    def _place(self, first: Entry, written: Collection[str]) -> int | None:
+        times = sum(conversation == first.conversation for conversation in written)
+        same = [i for i, t in enumerate(self.turns) if t[0].conversation == first.conversation]
+        if len(same) > times:
+            return same[times]
         for index, turn in enumerate(self.turns):
             if turn[0].turn == first.turn and turn[0].conversation not in written:
                 return index
@@ -116,18 +117,24 @@ def save(cassette: Cassette, path: Path) -> None:
     atomic_write(path, clean(text).encode("utf-8"))
 
 
-def record(path: Path, blank: Cassette, turn: tuple[Entry, ...], written: frozenset[str]) -> None:
+def record(path: Path, blank: Cassette, turn: tuple[Entry, ...], written: Collection[str]) -> None:
     """Put one turn into the cassette at `path`, which is made if it does not exist.
 
     `blank` says who replied. A cassette that holds scripted replies says so in its header until
     the last of them is recorded again.
     """
     key = sha256(str(path.resolve()).encode()).hexdigest()[:16]
-    with FileLock(Path(tempfile.gettempdir()) / f"jupyter_agent-{key}.lock"):
-        present = load(path) if path.exists() else blank
-        stamped = tuple(replace(entry, source=blank.source) for entry in turn)
-        updated = present.with_turn(stamped, written)
-        save(replace(updated, provider=blank.provider, model=blank.model), path)
+    try:
+        with FileLock(Path(tempfile.gettempdir()) / f"jupyter_agent-{key}.lock", timeout=10):
+            present = load(path) if path.exists() else blank
+            stamped = tuple(replace(entry, source=blank.source) for entry in turn)
+            updated = present.with_turn(stamped, written)
+            save(replace(updated, provider=blank.provider, model=blank.model), path)
+    except (OSError, Timeout) as error:
+        raise ConfigError(
+            f"The turn is done, but it could not be recorded in {path.name}: "
+            f"{getattr(error, 'strerror', None) or 'another kernel holds it'}."
+        ) from None
 
 
 def _weakest_source(cassette: Cassette) -> Source:

@@ -73,8 +73,11 @@ def choose(
     from jupyter_agent.llm.cassette import load
     from jupyter_agent.llm.replay import Recorder
 
+    # What would make the recording fail is better found before a model is paid.
+    if not cassette.parent.is_dir():
+        raise ConfigError(f"There is no folder for the cassette {cassette.name}. Make it first.")
     if cassette.exists():
-        load(cassette)  # a damaged one is better found before a model is paid
+        load(cassette)
     return Recorder(provider, cassette)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -51,6 +52,10 @@ def _asked(turn: Sequence[Message]) -> tuple[Item, ...]:
     return tuple(item for message in new for item in items(message))
 
 
+_Place = tuple[int, Entry]
+"""The number of a recorded turn, and one of its entries."""
+
+
 class Replay:
     """A provider that answers from a cassette.
 
@@ -66,18 +71,33 @@ class Replay:
         self._cassette = cassette
         self._file_name = file_name
         self._digests, self._turn_digests = _Digests(), _Digests()
-        entries = [entry for turn in cassette.turns for entry in turn]
-        self._by_conversation = {entry.conversation: entry for entry in reversed(entries)}
-        self._by_turn = {entry.turn: entry for entry in reversed(entries)}
+        self._by_conversation: defaultdict[str, list[_Place]] = defaultdict(list)
+        self._by_turn: defaultdict[str, list[_Place]] = defaultdict(list)
+        for number, turn in enumerate(cassette.turns):
+            for entry in turn:
+                self._by_conversation[entry.conversation].append((number, entry))
+                self._by_turn[entry.turn].append((number, entry))
+        self._current = -1
+        self._served: set[int] = set()
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
         turn = _turn_messages(request)
         conversation = self._digests.conversation(request.messages)
         turn_digest = self._turn_digests.conversation(turn)
-        entry = self._by_conversation.get(conversation) or self._by_turn.get(turn_digest)
-        if entry is None:
+        places = self._by_conversation.get(conversation) or self._by_turn.get(turn_digest)
+        if not places:
             raise ReplayMismatch(self._explain(turn))
-        yield entry.reply
+        yield self._next(places).reply
+
+    def _next(self, places: Sequence[_Place]) -> Entry:
+        """The entry to serve among equals: of the turn that is being replayed, else of the first
+        one that was not served yet, else of the last."""
+        current = [place for place in places if place[0] == self._current]
+        fresh = [place for place in places if place[0] not in self._served]
+        going_on = places[0][1].step > 1 and current
+        self._current, entry = (current if going_on else fresh or places[-1:])[0]
+        self._served.add(self._current)
+        return entry
 
     def body(self, request: Request) -> JsonObject:
         """Nothing is sent."""
@@ -147,7 +167,7 @@ class Recorder:
         self._path = path
         self._digests, self._turn_digests = _Digests(), _Digests()
         self._turn: list[Entry] = []
-        self._written: frozenset[str] = frozenset()
+        self._written: list[str] = []
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
         async with aclosing(self._provider.stream(request)) as stream:  # type: ignore[type-var]
@@ -173,7 +193,7 @@ class Recorder:
         source: tape.Source = "scripted" if self.source == "scripted" else "recorded"
         blank = Cassette(self.name, self.model, source)
         tape.record(self._path, blank, tuple(self._turn), self._written)
-        self._written |= {self._turn[0].conversation}
+        self._written.append(self._turn[0].conversation)
         self._turn.clear()
 
     def _note(self, request: Request, reply: MessageFinished) -> None:

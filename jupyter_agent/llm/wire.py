@@ -201,11 +201,14 @@ def _goes_out(block: Block, provider: str) -> bool:
 
 
 def _in_order(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    return tuple(sorted(blocks, key=_rank))
-
-
-def _rank(block: Block) -> int:
-    return 0 if isinstance(block, ToolResult) else 2 if isinstance(block, ToolCall) else 1
+    """Tool results first; words that follow a tool call before it. The rest as it was said."""
+    said = list(blocks)
+    results = [block for block in said if isinstance(block, ToolResult)]
+    others = [block for block in said if not isinstance(block, ToolResult)]
+    first = next((i for i, block in enumerate(others) if isinstance(block, ToolCall)), len(others))
+    late = [block for block in others[first:] if isinstance(block, (Text, Context, Image))]
+    rest = [block for block in others[first:] if not isinstance(block, (Text, Context, Image))]
+    return (*results, *others[:first], *late, *rest)
 
 
 def is_picture(image: Image) -> bool:

@@ -22,16 +22,18 @@ Command = Callable[[Sessions, list[str]], str]
 
 def run_command(shell: Any, line: str) -> None:
     """Run one command and print what it says. Raises `ConfigError` with one line."""
-    try:
-        words = shlex.split(line)
-    except ValueError as error:
-        raise ConfigError(f"%agent: {error}.") from None
-    name, arguments = (words[0], words[1:]) if words else ("help", [])
+    name, _, rest = line.strip().partition(" ")
+    name = name or "help"
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, 1)
         hint = f"Did you mean {near[0]}?" if near else f"The commands are: {', '.join(COMMANDS)}."
         raise ConfigError(f"%agent: there is no command {name!r}. {hint}")
-    text = COMMANDS[name](sessions_of(shell), arguments)
+    try:
+        # A task is written as people write: an apostrophe opens no quotation there.
+        words = rest.split() if name == "context" else shlex.split(rest)
+    except ValueError as error:
+        raise ConfigError(f"%agent: {error}.") from None
+    text = COMMANDS[name](sessions_of(shell), words)
     if text:
         print(text)  # noqa: T201 (a command's output is what the cell prints)
 

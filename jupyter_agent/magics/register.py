@@ -109,6 +109,9 @@ def unregister(shell: Any) -> None:
     magics = getattr(shell, "agent_magics", None)
     if magics is None:
         raise AgentError("jupyter_agent is not loaded.")
+    sessions = getattr(shell, "agent_sessions", None)
+    if sessions is not None:
+        sessions.notebook.refuse_while_busy()
     shell.input_transformers_post.remove(magics.await_agent)
     magics.recent.stop()
     for kind in ("cell", "line"):

@@ -45,7 +45,8 @@ def code_tools(executor: Executor, sight: Callable[[], Sight] = Sight) -> list[T
     async def execute_code(
         code: Annotated[str, Field(description="The text of a notebook cell.")],
         timeout: Annotated[
-            float | None, Field(gt=0, description="Seconds after which the code is interrupted.")
+            float | None,
+            Field(gt=0, le=86_400, description="Seconds after which the code is interrupted."),
         ] = None,
     ) -> ToolReturn:
         """Run code in the live kernel of the person's notebook, where their variables are.
@@ -80,7 +81,8 @@ def _content(execution: Execution, sight: Sight) -> tuple[Text | Image, ...]:
             parts.append(text)
     if execution.error:
         parts.append(execution.error)
-    text = shorten("\n".join(parts), MODEL_LIMIT, "print less to see it") or "(no output)"
+    whole = execution.whereabouts or "print less to see it"
+    text = shorten("\n".join(parts), MODEL_LIMIT, whole) or "(no output)"
     return (Text(text), *images)
 
 
@@ -96,12 +98,7 @@ def _shapes(execution: Execution) -> tuple[Text, ...]:
 
 
 def _shape(output: Output, described: Mapping[int, str]) -> str:
-    if id(output) in described:
-        return f"value: {described[id(output)]}"
-    text = output.data.get("text/plain")
-    if output.kind in ("stdout", "stderr") and isinstance(text, str):
-        return f"{output.kind}: {text.count(chr(10))} lines, {len(text):,} characters"
-    return f"{output.kind}: {', '.join(output.data)}"
+    return described.get(id(output)) or f"{output.kind}: {', '.join(output.data)}"
 
 
 def _line_of(error: str) -> str:
@@ -119,7 +116,7 @@ def _text(output: Output, as_image: bool) -> str:
     if output.kind == "stderr" and text:
         return f"[stderr] {_once(text)}"
     if as_image:
-        return f"{text} [shown to the person; you see the picture]".strip()
+        return f"{text} [shown to the person; the picture is below]".strip()
     shown = [kind for kind in output.data if kind != "text/plain" and output.kind == "display"]
     if shown:
         return f"{text} [shown to the person: {', '.join(shown)}]".strip()

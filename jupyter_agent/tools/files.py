@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jupyter_agent.tools.editing import editing_tools
 from jupyter_agent.tools.reading import reading_tools
 from jupyter_agent.tools.search import Hidden, nothing_hidden, search_tools
 from jupyter_agent.tools.tool import Tool
 from jupyter_agent.workspace import Workspace
 
+FILE_TOOLS = frozenset({"read_file", "write_file", "edit_file", "list_files", "search_files"})
 
-def file_tools(workspace: Workspace, hidden: Hidden = nothing_hidden) -> list[Tool]:
+
+def file_tools(
+    workspace: Workspace,
+    hidden: Hidden = nothing_hidden,
+    withheld: Callable[[], bool] = lambda: False,
+) -> list[Tool]:
     """`read_file`, `write_file`, `edit_file`, `list_files` and `search_files`.
 
     Each takes paths inside of the workspace only, and shows them relative to its root. What it
     refuses is a `ToolError`, and then nothing was changed. `hidden` gives files that are never
-    listed or searched, since they differ between a recording and its replay.
+    listed or searched, since they differ between a recording and its replay; `withheld` whether
+    what code has shown, which the state folder keeps, must not be read.
     """
-    return [*reading_tools(workspace), *editing_tools(workspace), *search_tools(workspace, hidden)]
+    return [
+        *reading_tools(workspace, withheld),
+        *editing_tools(workspace),
+        *search_tools(workspace, hidden),
+    ]

@@ -46,8 +46,14 @@ _BINARY_KINDS = (
 )
 
 
-def reading_tools(workspace: Workspace) -> list[Tool]:
-    """`read_file`, for one workspace."""
+def reading_tools(workspace: Workspace, withheld: Callable[[], bool] = lambda: False) -> list[Tool]:
+    """`read_file`, for one workspace.
+
+    Args:
+        workspace: Where to read.
+        withheld: Whether outputs of code are withheld from the model: then logs and kept outputs
+            in the state folder are, too.
+    """
 
     @tool("reads")
     def read_file(
@@ -61,6 +67,11 @@ def reading_tools(workspace: Workspace) -> list[Tool]:
         file you get the beginning and the end: use offset and limit for the rest. Notebooks come
         as cells, images as images; other binary files are only described.
         """
+        if withheld() and workspace.protects(workspace.resolve(path)):
+            raise ToolError(
+                f"{path} may hold outputs of code, which are withheld from you "
+                "(privacy.outputs is shapes)."
+            )
         return _read(workspace, path, offset, limit)
 
     return [read_file]

@@ -7,7 +7,7 @@ import difflib
 import inspect
 import json
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,11 +19,16 @@ from jupyter_agent.tools.tool import Tool, ToolReturn
 class Toolbox:
     """An ordered set of tools. The order is that of the schemas in every request.
 
-    With `read_only` the tools that write or execute are still listed, but refuse.
+    Args:
+        tools: The tools.
+        refusal: Says why a tool must not run, or gives an empty text. The tool is listed all the
+            same: a session's list never changes.
     """
 
-    def __init__(self, tools: Iterable[Tool], read_only: bool = False) -> None:
-        self._read_only = read_only
+    def __init__(
+        self, tools: Iterable[Tool], refusal: Callable[[Tool], str] = lambda tool: ""
+    ) -> None:
+        self._refusal = refusal
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.name in self._tools:
@@ -58,11 +63,8 @@ class Toolbox:
         return _result(call, returned)
 
     def _check_allowed(self, tool: Tool) -> None:
-        if self._read_only and tool.effect != "reads":
-            raise ToolError(
-                f"{tool.name} is refused: the person allows reading only (approvals.mode is "
-                "read_only). Nothing was run or written."
-            )
+        if reason := self._refusal(tool):
+            raise ToolError(f"{tool.name} is refused: {reason}. Nothing was run or written.")
 
     def _find(self, name: str) -> Tool:
         if name in self._tools:

@@ -41,6 +41,7 @@ _STOPS = {
     "refused": "The model refused to go on.",
     "error": "The turn ended with the error below.",
 }
+_OBJECT = re.compile(r"<[^<>\n]*>")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _LONGEST_SECRET = 4_000
 _TEXT_KINDS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
@@ -95,11 +96,13 @@ def _displays(view: TurnView) -> Iterator[SavedOutput]:
 def _is_rich(output: Output) -> bool:
     """Whatever code displayed, and values that are pictures or interactive.
 
-    A table that was merely the value of a look-up stays in the transcript.
+    So are values of which the plain text tells nothing (`<IPython.core.display.HTML object>`). A
+    table that was merely the value of a look-up stays in the transcript.
     """
-    if output.kind == "display":
-        return True
-    return output.kind == "result" and not _TEXT_KINDS.issuperset(output.data)
+    if output.kind != "result":
+        return output.kind == "display"
+    only_a_name = _OBJECT.fullmatch(str(output.data.get("text/plain", "")))
+    return bool(only_a_name and len(output.data) > 1) or not _TEXT_KINDS.issuperset(output.data)
 
 
 def _stored(kind: str, value: Any, limit: int) -> Any:
@@ -168,11 +171,11 @@ def _ending(view: TurnView) -> str:
 
 def _changes(receipt: Receipt) -> list[tuple[str, str]]:
     """What was changed, as names and words."""
-    proposed = _count(receipt.proposals, "cell")
+    proposed = _count(receipt.proposals, "proposal")
     return [
         *map(_variable, receipt.variables),
         *map(_file, receipt.files),
-        *([(proposed, "proposed below")] if receipt.proposals else []),
+        *([(proposed, "in the cell below")] if receipt.proposals else []),
     ]
 
 

@@ -92,7 +92,7 @@ def test_a_figure_is_an_output_of_the_cell(kernel: LiveKernel) -> None:
     pictures = [data for data in turn.cell.displays if "image/png" in data]
     assert len(pictures) == 1
     assert turn.cell.displays.index(pictures[0]) == 1
-    assert "shown to the person; you see the picture" in turn.result.text
+    assert "shown to the person; the picture is below" in turn.result.text
     assert kernel.run("1").displays == []
 
 
