@@ -272,6 +272,35 @@ def workspace_layer(state_folder: Path) -> Layer | None:
     return found
 
 
+_PROTECTING: Mapping[str, tuple[object, ...]] = MappingProxyType(
+    {
+        "approvals.mode": ("read_only", "auto"),
+        "context.detail": ("none", "names", "schema", "sample"),
+        "privacy.outputs": ("shapes", "full"),
+    }
+)
+"""Settings that protect a person, with their values from strict to loose."""
+
+
+def not_looser(folder: Layer | None, user: Layer | None) -> Layer | None:
+    """The workspace's layer without what would loosen a protection that the user's own file sets.
+
+    A folder may come from anybody. What the user's file says nothing about is the folder's.
+    """
+    if folder is None or user is None:
+        return folder
+    kept = {
+        key: value
+        for key, value in folder.values.items()
+        if not (
+            key in _PROTECTING
+            and key in user.values
+            and _PROTECTING[key].index(value) > _PROTECTING[key].index(user.values[key])
+        )
+    }
+    return Layer(folder.source, MappingProxyType(kept))
+
+
 def environment_layer(environ: Mapping[str, str]) -> Layer:
     """The variables that start with JUPYTER_AGENT_; any that is no setting is an error."""
     values = {}

@@ -18,6 +18,7 @@ from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.choose import choose
 from jupyter_agent.llm.provider import Provider
+from jupyter_agent.redact import keep_secret
 from jupyter_agent.workspace import Workspace, notebook_path
 
 SETTINGS_COMMAND = "%agent config"
@@ -38,6 +39,7 @@ class Notebook:
     Args:
         shell: The kernel's IPython shell.
         recent: The cells that the person ran.
+        folder: The workspace's folder where the notebook's is not known.
 
     Attributes:
         busy: Whether a turn is running.
@@ -47,7 +49,7 @@ class Notebook:
         ConfigError: A configuration file or a variable of the environment is wrong.
     """
 
-    def __init__(self, shell: Any, recent: RecentCells) -> None:
+    def __init__(self, shell: Any, recent: RecentCells, folder: Path) -> None:
         self.shell = shell
         self.recent = recent
         self.interrupts = Interrupts()
@@ -55,7 +57,7 @@ class Notebook:
         self.busy = False
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
-        self._folder = self.path.parent if self.path else Path.cwd()
+        self._folder = self.path.parent if self.path else folder
         self._by_command = config.layer(SETTINGS_COMMAND, {})
         self._cassette: Path | None = None
         self._provider: tuple[object, Provider] | None = None
@@ -69,15 +71,19 @@ class Notebook:
     def settings(self, turn: config.Layer | None = None) -> config.Resolved:
         """All layers resolved. Files and the environment are read anew each time."""
         workspace = self._workspace(self._resolve_without_workspace(turn).settings)
-        return config.resolve(
+        user, folder = config.user_layer(), config.workspace_layer(workspace.state_folder)
+        resolved = config.resolve(
             [
-                config.user_layer(),
-                config.workspace_layer(workspace.state_folder),
+                user,
+                config.not_looser(folder, user),
                 config.environment_layer(os.environ),
                 self._by_command,
                 turn,
             ]
         )
+        if key := resolved.settings.api_key:
+            keep_secret(key.get_secret_value())
+        return resolved
 
     def set(self, key: str, value: str) -> None:
         """`%agent config KEY VALUE`. Raises `ConfigError` and changes nothing on a bad value."""

@@ -28,10 +28,11 @@ _BEARER = re.compile(
     r"(?=\S*[0-9=._~+/])[A-Za-z0-9._~+/=\-]{12,}"
 )
 _SECRET_NAME = re.compile(
-    r"(?i)(?:^|_)(?:pg|api)?(?:key|token|secret|password|passwd|pwd|credentials?)(?:$|_)"
+    r"(?i)(?:^|_)(?:pg|api)?(?:key|token|secret|password|passwd|pass|passphrase|pwd|credentials?)(?:$|_)"
 )
 _FOLDERS = ("PWD", "OLDPWD")
 _MIN_SECRET = 8
+_CONFIGURED: set[str] = set()
 _FORMS = (True, False)
 
 
@@ -41,13 +42,19 @@ def secret_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     Each also as JSON escapes it, since tool arguments are JSON text.
     """
     environ = os.environ if environ is None else environ
-    found = {
+    found = set(_CONFIGURED) | {
         value
         for name, value in environ.items()
         if _SECRET_NAME.search(name) and name not in _FOLDERS and _may_be_secret(value)
     }
     escaped = {json.dumps(value, ensure_ascii=form)[1:-1] for value in found for form in _FORMS}
     return tuple(sorted(found | escaped, key=len, reverse=True))
+
+
+def keep_secret(value: str) -> None:
+    """Treat a configured value (an API key) as secret from now on."""
+    if len(value) >= _MIN_SECRET:
+        _CONFIGURED.add(value)
 
 
 def _may_be_secret(value: str) -> bool:

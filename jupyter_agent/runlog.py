@@ -1,7 +1,8 @@
 """The run log: one file of JSON lines for each turn, one line for each event that says something.
 
-Deltas are left out, since the finished message carries their text: each byte of content is
-written once. Time and sequence number are added here, secrets are taken out.
+Deltas are left out, since the finished message carries their text, and so are calls where they
+start. A tool's result stands there twice at most: as the model and as the person saw it. Time
+and sequence number are added here, secrets are taken out.
 """
 
 from __future__ import annotations

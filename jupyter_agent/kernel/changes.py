@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import weakref
 import zlib
-from collections import OrderedDict, defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -80,7 +80,7 @@ def changes(
     ]
     gone = [
         VariableChange(
-            name, "deleted", value.type_name if isinstance(value, _Trace) else summary(value)
+            name, "deleted", value.type_name if type(value) is _Trace else summary(value)
         )
         for name, value in before.values.items()
         if name not in after.values
@@ -107,9 +107,9 @@ def _fingerprint(value: Any) -> Fingerprint:
     kind = type(value)
     if kind in _OPAQUE or isinstance(value, _CODE):
         return None
-    if kind in (list, tuple, deque, set):
+    if issubclass(kind, (list, tuple, deque, set)):
         return len(value), _Same(_spread(value))
-    if kind in (dict, defaultdict, OrderedDict):
+    if issubclass(kind, dict):
         return len(value), _Same(_spread(value)), _Same(_spread(value.values()))
     if kind is bytearray:
         return len(value), zlib.crc32(value[:WHOLE_BYTES]), zlib.crc32(value[-WHOLE_BYTES:])
@@ -183,13 +183,15 @@ class _Trace:
 
 
 def _is_same(before: object, after: object) -> bool:
-    return before.leads_to(after) if isinstance(before, _Trace) else before is after
+    # Not isinstance: it would ask an object of the person's for its class, which may fail.
+    return before.leads_to(after) if type(before) is _Trace else before is after
 
 
 def _attributes(value: Any) -> Fingerprint:
     state = getattr(value, "__dict__", None)
     if not isinstance(state, dict):
-        return None
+        slots = (name for cls in type(value).__mro__ for name in vars(cls).get("__slots__", ()))
+        state = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     # Private attributes are often caches, which fill up when an object is merely used.
     cls = type(value)
     public = {

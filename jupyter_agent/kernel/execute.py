@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
+import getpass
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -221,15 +223,27 @@ class Executor:
             shown[id(output)] = error
             capture.show(output)
 
+        tell = self._shell.showtraceback
+
+        def show_current(exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+            """IPython prints groups of exceptions by itself, with the paths of its own files."""
+            error = (exc_tuple or sys.exc_info())[1]
+            if not is_foreign() and isinstance(error, BaseExceptionGroup):
+                show(type(error), error, ())
+            else:
+                tell(exc_tuple, *args, **kwargs)
+
         self.busy = True
         try:
             with (
+                swapped(self._shell, "showtraceback", show_current),
                 swapped(self._shell, "_showtraceback", show),
                 swapped(self._shell, "ask_exit", _refuse_exit),
                 # It would be printed; the error tells it already.
                 swapped(self._shell, "show_usage_error", lambda error: None),
                 self._paged(capture),
-                swapped(builtins, "input", _refuse_input(builtins.input)),
+                swapped(builtins, "input", _refuse_input(builtins.input, "input()")),
+                swapped(getpass, "getpass", _refuse_input(getpass.getpass, "getpass()")),
                 swapped(interactiveshell, "warn", _warn_unless_exit),
             ):
                 yield shown
@@ -243,13 +257,13 @@ def _warn_unless_exit(message: object, *args: Any, **kwargs: Any) -> None:
         warnings.warn(message, *args, **kwargs)  # type: ignore[call-overload]
 
 
-def _refuse_input(real: Callable[..., str]) -> Callable[..., str]:
-    """`input()` for the agent's code, where nobody could answer; others get the real one."""
+def _refuse_input(real: Callable[..., str], name: str) -> Callable[..., str]:
+    """A question in the agent's code, which nobody is there to answer; others may ask."""
 
-    def ask(prompt: object = "") -> str:
+    def ask(*args: Any, **kwargs: Any) -> str:
         if is_foreign():
-            return real(prompt)
-        raise RuntimeError("input() is not available in the agent's code: nobody could answer.")
+            return real(*args, **kwargs)
+        raise RuntimeError(f"{name} is not available in the agent's code: nobody could answer.")
 
     return ask
 

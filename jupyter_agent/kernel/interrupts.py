@@ -19,8 +19,14 @@ from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
+AGENT_FILE = "<agent-"
+"""How the file names begin under which the agent's code is compiled."""
 _RUN_CODE = InteractiveShell.run_code.__code__
 _LOOP_DISPATCH = asyncio.events.Handle._run.__code__
+
+
+INSIST_SECONDS = 0.25
+"""How long a cancellation may take before the signal is sent again."""
 
 
 class Interrupts:
@@ -38,6 +44,9 @@ class Interrupts:
         self._expired = False
         self._signal_is_ours = False
         self._installed = False
+        self._cancelling = False
+        self._insisting = False
+        self._insistence: threading.Timer | None = None
 
     @contextmanager
     def installed(self, task: asyncio.Task[Any]) -> Iterator[None]:
@@ -51,7 +60,9 @@ class Interrupts:
         try:
             yield
         finally:
-            self._installed = False
+            self._installed = self._cancelling = self._insisting = False
+            if self._insistence is not None:
+                self._insistence.cancel()
             signal.signal(signal.SIGINT, previous)
 
     @contextmanager
@@ -88,14 +99,27 @@ class Interrupts:
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
             return
         self._signal_is_ours = True
-        main = threading.main_thread().ident
-        if hasattr(signal, "pthread_kill") and main is not None:
-            signal.pthread_kill(main, signal.SIGINT)
-        else:
-            _thread.interrupt_main()
+        _signal_main_thread()
+
+    def _insist_later(self) -> None:
+        """Signal again if the event loop does not come to the cancellation.
+
+        The signal came while the code awaited, and the code went on to hold the loop.
+        """
+        self._cancelling = True
+        self._insistence = threading.Timer(INSIST_SECONDS, self._insist)
+        self._insistence.daemon = True
+        self._insistence.start()
+
+    def _insist(self) -> None:
+        if self._cancelling and self._installed:
+            self._insisting = True
+            _signal_main_thread()
 
     def _on_sigint(self, signum: int, frame: FrameType | None) -> None:
-        if not self._signal_is_ours:
+        if self._insisting:
+            self._insisting = False
+        elif not self._signal_is_ours:
             self.requested = True
         elif self._timer is None:
             self._signal_is_ours = False
@@ -107,20 +131,32 @@ class Interrupts:
         if self._task is not None:
             timer = None if self.requested else self._timer
             self._task.get_loop().call_soon_threadsafe(self._cancel, self._task, timer)
+            self._insist_later()
 
     def _cancel(self, task: asyncio.Task[Any], timer: threading.Timer | None) -> None:
         """Cancel for a person, or for a time-out whose execution has not ended meanwhile."""
+        self._cancelling = False
         if timer is None or timer is self._timer:
             task.cancel()
 
 
+def _signal_main_thread() -> None:
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, signal.SIGINT)  # wakes up time.sleep, too
+    else:
+        _thread.interrupt_main()
+
+
 def _in_agent_code(frame: FrameType | None) -> bool:
-    """Whether code of a cell is on the stack above the event loop's dispatch.
+    """Whether code of the agent's is on the stack above the event loop's dispatch.
+
+    That is its cell, or a function of it that runs in a task of its own.
 
     The turn runs in a task of its own, so that the user's own cell is never on this stack.
     """
     while frame is not None and frame.f_code is not _LOOP_DISPATCH:
-        if frame.f_code is _RUN_CODE:
+        if frame.f_code is _RUN_CODE or frame.f_code.co_filename.startswith(AGENT_FILE):
             return True
         frame = frame.f_back
     return False

@@ -105,7 +105,9 @@ def _error_line(error: BaseException, name_of: NameOf) -> str:
         return f"UsageError: {error}"  # of a magic: IPython shows it without frames too
     try:
         lines = traceback.format_exception_only(type(error), error)
-        return "".join(lines).strip()
+        inner = error.exceptions[:MAX_CHAIN] if isinstance(error, BaseExceptionGroup) else ()
+        parts = (_error_line(each, name_of).replace("\n", "\n    ") for each in inner)
+        return "\n".join(["".join(lines).strip(), *(f"  - {part}" for part in parts)])
     except Exception:
         # The message is made by the exception's own code, which may fail in turn.
         return f"{type(error).__name__}: (its message cannot be shown)"

@@ -16,6 +16,7 @@ def user_variables(shell: Any) -> dict[str, object]:
         name: value
         for name, value in list(shell.user_ns.items())
         if not name.startswith("_")
-        and not isinstance(value, ModuleType)
+        # By its type: an object may lie about its class, or fail when asked.
+        and not issubclass(type(value), ModuleType)
         and not (name in hidden and hidden[name] is value)
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -23,7 +24,11 @@ class Sessions:
     """The sessions of one kernel, by name. The first use of the extension makes them."""
 
     def __init__(self, shell: Any) -> None:
-        self.notebook = Notebook(shell, _recent_cells(shell))
+        magics = getattr(shell, "agent_magics", None)
+        if magics is None:  # `ask` without the extension
+            self.notebook = Notebook(shell, RecentCells(shell), Path.cwd())
+        else:
+            self.notebook = Notebook(shell, magics.recent, magics.folder)
         self.last: TurnView | None = None
         self._sessions: dict[str, Session] = {}
 
@@ -44,12 +49,6 @@ def sessions_of(shell: Any) -> Sessions:
         sessions = shell.agent_sessions = Sessions(shell)
     assert isinstance(sessions, Sessions)
     return sessions
-
-
-def _recent_cells(shell: Any) -> RecentCells:
-    """Those that the extension watches; without it (`ask` alone) there are none."""
-    magics = getattr(shell, "agent_magics", None)
-    return RecentCells(shell) if magics is None else magics.recent
 
 
 async def ask(
@@ -95,15 +94,17 @@ async def run_and_show(
         return answer
     finally:
         if status.shown:
-            clear_output(wait=True)
+            clear_output(wait=False)
         if view.stop_reason is not None:
             sessions.last = view
         _publish(view)
 
 
 def _publish(view: TurnView) -> None:
-    """The saved form, once, at the end. A turn that failed before it began leaves none."""
-    if not any(step.text or step.calls or step.notices for step in view.steps):
+    """The saved form, once, at the end. A turn that failed before it did anything leaves none."""
+    if view.stop_reason in (None, "error") and not any(
+        step.text or step.calls or step.notices for step in view.steps
+    ):
         return
     for output in saved_outputs(view):
         display(dict(output.data), metadata=dict(output.metadata), raw=True)

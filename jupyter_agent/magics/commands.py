@@ -104,10 +104,10 @@ def _cassette(sessions: Sessions, words: list[str]) -> str:
 
 
 def _context(sessions: Sessions, words: list[str]) -> str:
-    """what the next turn would send; with TASK for that task; with all the whole request"""
+    """what the next turn would send; with TASK for that task; with all [TASK] the request"""
     session = sessions["default"]
-    if words == ["all"]:
-        _, body = session.preview("(your task)", with_body=True)
+    if words[:1] == ["all"]:
+        _, body = session.preview(" ".join(words[1:]) or "(your task)", with_body=True)
         return json.dumps(body, ensure_ascii=False, indent=1) if body else "Nothing is sent."
     request, _ = session.preview(" ".join(words) or "(your task)")
     context = "".join(b.text for b in request.messages[-1].blocks if isinstance(b, Context))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Coroutine
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -31,6 +32,8 @@ class AgentMagics:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.recent = RecentCells(shell)
+        # The folder at the time of loading: the workspace must not follow a later os.chdir.
+        self.folder = Path.cwd()
 
     @magic_arguments()
     @argument("--provider", metavar="P", help="anthropic, openai or scripted")

@@ -66,6 +66,8 @@ def _returned(execution: Execution, sight: Sight) -> ToolReturn:
     if failed:
         display = (*display, Output("error", {"text/plain": execution.error}))
     details = {"state": execution.state, "error_name": execution.error_name}
+    if execution.whereabouts:
+        details["whereabouts"] = execution.whereabouts
     return ToolReturn(content, display, details, is_error=failed)
 
 

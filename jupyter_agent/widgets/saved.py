@@ -139,7 +139,7 @@ def _cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return _stable(text)
     near, head, tail = limit + _LONGEST_SECRET, limit * 2 // 3, limit // 3
-    left_out = f"[... {len(text) - head - tail:,} characters left out ...]"
+    left_out = f"[... {len(text) - head - tail:,} characters left out here ...]"
     end = _stable(text[-near:])
     return f"{_stable(text[:near])[:head]}\n{left_out}\n{end[len(end) - tail :]}"
 
@@ -210,7 +210,9 @@ def _shown(call: CallView) -> list[str]:
     if call.result is None:
         return []
     texts = [_output_text(output) for output in call.result.display]
-    return [text for text in texts if text] or [call.result.text]
+    shown = [text for text in texts if text] or [call.result.text]
+    where = call.result.details.get("whereabouts")
+    return [*shown, f"({where})"] if where else shown
 
 
 def _output_text(output: Output) -> str:

@@ -58,7 +58,7 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """One model call and its tool calls. `cut_off` says that the reply hit its token limit."""
+    """One model call and its tool calls. `notices` say what was out of the ordinary."""
 
     number: int
     thinking: str = ""

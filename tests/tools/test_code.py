@@ -91,7 +91,7 @@ def test_a_picture_goes_to_the_model(talk: Talk, wire: str) -> None:
     talk.choose(wire)
     talk.turn((PICTURE.format(2000),))
     (picture,) = talk.pictures()
-    assert "you see the picture" in talk.results
+    assert "the picture is below" in talk.results
     talk.kernel.helper("import base64, io", "from PIL import Image as P")
     size = f"P.open(io.BytesIO(base64.b64decode({picture!r}))).size"
     assert talk.kernel.value(size) == (768, 8)
@@ -128,7 +128,7 @@ def test_few_pictures_in_one_step(talk: Talk, wire: str) -> None:
     shows = ["\n".join(PICTURE.format(start + n) for n in range(3)) for start in (20, 30)]
     cell = talk.turn((shows[0], shows[1]))
     assert len(talk.pictures()) == 3
-    assert "3 more pictures of this step are not shown" in talk.results
+    assert "3 pictures are not sent to you" in talk.results
     assert sum("image/png" in data for data in cell.displays) == 6
 
 
@@ -179,7 +179,7 @@ def test_the_bound_over_results(
     found = [sum(isinstance(block, Image) for block in result.content) for result in bounded]
     assert found == kept
     for result, before, after in zip(bounded, counts, kept, strict=True):
-        notice = f"({before - after} more pictures of this step are not shown)"
+        notice = f"({before - after} pictures are not sent to you)"
         assert (notice in result.text) == (before > after)
 
 
