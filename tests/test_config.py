@@ -22,6 +22,7 @@ from jupyter_agent.config import (
     environment_layer,
     keys,
     layer,
+    not_looser,
     resolve,
     shown,
     user_layer,
@@ -727,3 +728,15 @@ def test_the_import_is_light() -> None:
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
     )
     assert run.stdout.strip() == "set()"
+
+
+def test_a_folder_does_not_loosen_what_the_person_set() -> None:
+    """The workspace's file may tighten a protection of the user's file, not loosen it."""
+    user = layer("user", {"privacy.outputs": "shapes", "context.detail": "schema"})
+    folder = layer(
+        "folder", {"privacy.outputs": "full", "context.detail": "none", "approvals.mode": "auto"}
+    )
+    kept = not_looser(folder, user)
+    assert kept is not None
+    assert dict(kept.values) == {"context.detail": "none", "approvals.mode": "auto"}
+    assert not_looser(folder, None) is folder

@@ -183,3 +183,14 @@ def test_redacting_twice_changes_nothing(text: str, secret: str) -> None:
 def test_long_texts_take_no_time(text: str) -> None:
     """No pattern runs wild."""
     redact(text)
+
+
+def test_folders_and_numbers_are_no_secrets() -> None:
+    """The working folder is in `PWD`: taking it out would break every path that code opens."""
+    environ = {
+        "PWD": "/home/ann/project",
+        "SSH_KEY_PATH": "/home/ann/.ssh/id",
+        "TOKEN_LIMIT": "800000000",
+        "DB_PASS": "correct-horse",
+    }
+    assert secret_values(environ) == ("correct-horse",)

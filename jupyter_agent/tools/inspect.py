@@ -30,7 +30,7 @@ def inspect_tools(
         name: Annotated[str, Field(description="The variable's name.")],
         detail: Annotated[
             Detail, Field(description="schema: structure only; sample: some values; full: more.")
-        ] = "sample",
+        ] = "schema",
     ) -> str:
         """Describe a variable of the kernel: its type, structure and, on request, values.
 

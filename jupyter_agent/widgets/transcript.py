@@ -43,7 +43,8 @@ class CallView:
         """The call's arguments in one line: the code's first line, a path, a pattern."""
         try:
             arguments = json.loads(self.call.arguments)
-            return one_line(str(next(iter(arguments.values()), "")))
+            first = next(iter(arguments.values()), "")
+            return f"{len(first)} items" if isinstance(first, list) else one_line(str(first))
         except (ValueError, AttributeError, RecursionError):
             return one_line(self.call.arguments)
 

@@ -478,3 +478,50 @@ def test_a_time_out_that_is_no_number_above_zero(kernel: LiveKernel) -> None:
     turn = kernel.agent({"code": "never_made = 1", "timeout": 0})
     assert turn.result.is_error and "timeout" in turn.result.text
     assert kernel.value("'never_made' in globals()") is False
+
+
+def test_a_group_of_exceptions(kernel: LiveKernel) -> None:
+    """Code raises a group: its members are told, and no frame of IPython's."""
+    result = kernel.agent("raise ExceptionGroup('g', [ValueError('a'), KeyError('b')])").result
+    assert result.text.endswith("- ValueError: a\n  - KeyError: 'b'")
+    assert "interactiveshell" not in result.text
+
+
+def test_a_thread_of_the_persons(kernel: LiveKernel) -> None:
+    """A thread that a cell started prints while the agent's code runs: it is not the agent's."""
+    kernel.helper(
+        "import threading, time",
+        "go, done = threading.Event(), threading.Event()",
+        "def tick():",
+        "    go.wait(20); print('tick of mine'); done.set()",
+        "threading.Thread(target=tick, daemon=True).start()",
+    )
+    turn = kernel.agent("go.set(); done.wait(20); print('the code')")
+    assert turn.result.text == "the code"
+
+
+def test_an_object_that_lies_about_its_class(kernel: LiveKernel) -> None:
+    """A variable fails when it is asked for its class: the turn goes on."""
+    kernel.helper(
+        "class Liar:",
+        "    @property",
+        "    def __class__(self): raise RuntimeError('no class')",
+        "liar = Liar()",
+    )
+    turn = kernel.agent("1 + 1")
+    kernel.helper("del liar")
+    assert (turn.cell.status, turn.result.text) == ("ok", "2")
+
+
+def test_what_json_does_not_hold(kernel: LiveKernel) -> None:
+    """Code displays dates, numpy numbers and a set in rich data: the turn is saved all the same."""
+    code = (
+        "import numpy as np, datetime\n"
+        "display({'application/json': {'a': np.int64(3), 'b': datetime.date(2026, 1, 2)},"
+        " 'text/plain': 'x'}, raw=True, metadata={'odd': {1, 2}})\n"
+        "display({'application/json': {'s': {1}}, 'text/plain': 'y'}, raw=True)"
+    )
+    turn = kernel.agent(code)
+    assert turn.cell.status == "ok" and "Fine" not in turn.cell.error
+    shown = [display for display in turn.cell.displays if "application/json" in display]
+    assert shown[0]["application/json"] == {"a": 3, "b": "2026-01-02"}

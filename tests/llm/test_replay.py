@@ -446,3 +446,16 @@ async def test_entries_hold_what_was_asked(path: Path) -> None:
         [["result", "at <time>"]],
         [["result", "4"]],
     ]
+
+
+async def test_the_same_task_from_the_same_state(path: Path) -> None:
+    """Two fresh conversations with the same task are two recordings, served in their order."""
+    script = [("Go.", [{"text": "one"}]), ("Go.", [{"text": "two"}])]
+    recorder = Recorder(Scripted(script), path)
+    assert [await Talk(recorder).ask("Go.") for _ in range(2)] == ["one", "two"]
+    player = Replay(load(path), path.name)
+    assert [await Talk(player).ask("Go.") for _ in range(3)] == ["one", "two", "two"]
+    again = Recorder(Scripted([("Go.", [{"text": "uno"}]), ("Go.", [{"text": "due"}])]), path)
+    for _ in range(2):
+        await Talk(again).ask("Go.")
+    assert [turn[0].reply.message.text for turn in load(path).turns] == ["uno", "due"]
