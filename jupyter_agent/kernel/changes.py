@@ -28,6 +28,9 @@ SAMPLES = 2_048
 ITEMS = 64
 """Items of a container, columns of a table or attributes of an object that are looked at."""
 
+FEW = 4
+"""So many items are remembered by reference once they are not kept alive, more by address."""
+
 _OPAQUE = (str, bytes, int, float, complex, bool, type(None), type, range, frozenset)
 _CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 Fingerprint = Hashable
@@ -137,14 +140,21 @@ class _Same:
     They are kept alive, so that their addresses cannot be taken by others, until it is `faded`.
     """
 
-    __slots__ = ("_ids", "_items")
+    __slots__ = ("_ids", "_items", "_traces")
 
     def __init__(self, items: Iterable[object]) -> None:
         self._items = tuple(items)
         self._ids = tuple(map(id, self._items))
+        self._traces: tuple[_Trace, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._ids == other._ids
+        if not isinstance(other, _Same) or self._ids != other._ids:
+            return False
+        pairs = [
+            *zip(self._traces, other._items, strict=False),
+            *zip(other._traces, self._items, strict=False),
+        ]
+        return all(trace.leads_to(item) for trace, item in pairs)
 
     def __hash__(self) -> int:
         return len(self._ids)
@@ -152,6 +162,9 @@ class _Same:
     def faded(self) -> _Same:
         same = _Same(())
         same._ids = self._ids
+        if len(self._items) <= FEW:
+            # The storage of a column: an address alone may be taken by its successor.
+            same._traces = tuple(map(_Trace, self._items))
         return same
 
 

@@ -22,7 +22,7 @@ from jupyter_agent.kernel.capture import Capture, mime_bundle
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.redirect import capturing, is_foreign, swapped
-from jupyter_agent.kernel.tracebacks import cell_name, format_error
+from jupyter_agent.kernel.tracebacks import cell_name, error_name, format_error
 from jupyter_agent.messages import Output
 
 _WRITES_TO_DESCRIPTORS = re.compile(r"subprocess|os\.system|popen|ctypes|multiprocessing")
@@ -186,7 +186,7 @@ class Executor:
         if error is None:
             return Execution(outputs, "done")
         text = format_error(error, self._name_of)
-        return Execution(outputs, "failed", text, type(error).__name__)
+        return Execution(outputs, "failed", text, error_name(error))
 
     def _name_of(self, filename: str) -> str | None:
         return cell_name(self._shell, filename)

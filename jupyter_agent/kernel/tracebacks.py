@@ -113,6 +113,12 @@ def _error_line(error: BaseException, name_of: NameOf) -> str:
         return f"{type(error).__name__}: (its message cannot be shown)"
 
 
+def error_name(error: BaseException) -> str:
+    """The class's name; a private kind of SyntaxError, which IPython makes, by its public one."""
+    name = type(error).__name__
+    return "SyntaxError" if isinstance(error, SyntaxError) and name.startswith("_") else name
+
+
 def _syntax_error(error: SyntaxError, name_of: NameOf) -> str:
     where = name_of(error.filename or "") or "the code"
     source = (error.text or "").rstrip("\n")
@@ -121,4 +127,4 @@ def _syntax_error(error: SyntaxError, name_of: NameOf) -> str:
         indent = len(source) - len(source.lstrip())
         pointer = "\n    " + " " * max(0, error.offset - 1 - indent) + "^"
     shown = f"\n    {source.strip()}{pointer}" if source else ""
-    return f"{where}, line {error.lineno}{shown}\n{type(error).__name__}: {error.msg}"
+    return f"{where}, line {error.lineno}{shown}\n{error_name(error)}: {error.msg}"

@@ -210,7 +210,7 @@ def test_no_data_leaves_with_the_changes(talk: Talk, wire: str) -> None:
     told = {}
     for level in SILENT:
         talk.kernel.run(f"for_{level} = 'zqmark'; a_list.append('zqmark')")
-        talk.kernel.run(f"frame['{level}'] = 'zqmark'; a_dict['{level}'] = 718392465")
+        talk.kernel.run(f"frame['{level}'] = 'zqmark {wire}'; a_dict['{level}'] = 718392465")
         told[level] = talk.sent("Go on.", level, "")
     assert {level: _around(text) for level, text in told.items() if _around(text)} == {}
     for level in ("names", "schema"):
