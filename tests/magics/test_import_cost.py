@@ -18,6 +18,7 @@ HEAVY = (
     "nbformat",
     "pandas",
     "pydantic",
+    "asyncio",  # it costs more than all the rest together
     "yaml",
     "httpx2",
 )
