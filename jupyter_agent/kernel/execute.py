@@ -21,7 +21,8 @@ from jupyter_agent.kernel.bounded import Overflow
 from jupyter_agent.kernel.capture import Capture, mime_bundle
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.interrupts import Interrupts
-from jupyter_agent.kernel.redirect import capturing, is_foreign, swapped
+from jupyter_agent.kernel.redirect import capturing, is_foreign
+from jupyter_agent.kernel.shadow import swapped
 from jupyter_agent.kernel.tracebacks import cell_name, error_name, format_error
 from jupyter_agent.messages import Output
 

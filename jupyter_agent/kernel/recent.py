@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.kernel.bounded import BoundedText
-from jupyter_agent.kernel.redirect import shadow
-from jupyter_agent.kernel.tracebacks import cell_name, format_error
+from jupyter_agent.kernel.shadow import shadow
 
 KEPT = 20
 """Cells that are remembered."""
@@ -101,6 +100,8 @@ class RecentCells:
         # The exception itself is not kept: its frames would keep the cell's data alive.
         if error is None:
             return RecentCell(source, output)
+        from jupyter_agent.kernel.tracebacks import cell_name, format_error
+
         text = format_error(error, lambda name: cell_name(self._shell, name))
         return RecentCell(source, output, text, type(error).__name__)
 

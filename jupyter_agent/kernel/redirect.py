@@ -17,6 +17,7 @@ from typing import Any
 
 from jupyter_agent.kernel.bounded import Overflow
 from jupyter_agent.kernel.capture import Capture, StreamKind, json_ready, mime_bundle
+from jupyter_agent.kernel.shadow import swapped
 from jupyter_agent.messages import Output
 
 _INSIDE: ContextVar[bool] = ContextVar("jupyter_agent_inside", default=False)
@@ -121,39 +122,6 @@ class _Publisher:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
-
-
-def shadow(owner: Any, name: str, value: object) -> Callable[[], None]:
-    """Shadow a method by an attribute of its owner. Gives what puts the former one back.
-
-    What somebody else put there meanwhile is left alone.
-
-    Raises:
-        AttributeError: The owner has no place for attributes (a stream of C).
-    """
-    missing = object()
-    former = vars(owner).get(name, missing)
-    setattr(owner, name, value)
-
-    def restore() -> None:
-        if vars(owner).get(name, missing) is not value:
-            return
-        if former is missing:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, former)
-
-    return restore
-
-
-@contextmanager
-def swapped(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Shadow a method by an attribute of its owner, and take it away again."""
-    restore = shadow(owner, name, value)
-    try:
-        yield
-    finally:
-        restore()
 
 
 @contextmanager
