@@ -16,6 +16,8 @@ MOST_ITEMS = 100
 MOST_RICH = 20_000_000
 """Characters of one rich output; a longer one is left out."""
 
+_NOT_STORABLE = (TypeError, ValueError, RecursionError)
+
 StreamKind = Literal["stdout", "stderr"]
 
 
@@ -96,7 +98,20 @@ class Capture:
             self._clear_next = False
 
 
-def mime_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
+def rich_output(
+    kind: Literal["result", "display"],
+    data: Mapping[str, Any],
+    metadata: Mapping[str, Any] | None = None,
+) -> Output:
+    """What code showed, in the form in which a notebook can store it."""
+    try:
+        stored = dict(_json_ready(metadata or {}))
+    except _NOT_STORABLE:
+        stored = {}
+    return Output(kind, _mime_bundle(data), stored)
+
+
+def _mime_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
     """A MIME bundle as a notebook stores it: JSON, with pictures as base64 text, and bounded.
 
     What cannot be stored, or is far too long, is left out, and the plain text says so.
@@ -106,14 +121,14 @@ def mime_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
     for kind, value in data.items():
         try:
             stored[str(kind)] = _stored(str(kind), value)
-        except (TypeError, ValueError, RecursionError):
+        except _NOT_STORABLE:
             left_out.append(f"[{kind} left out: it is too long, or cannot be stored]")
     if left_out:
         stored["text/plain"] = "\n".join([*filter(None, [stored.get("text/plain")]), *left_out])
     return stored
 
 
-def json_ready(value: Any) -> Any:
+def _json_ready(value: Any) -> Any:
     """The value as JSON holds it; raises TypeError, ValueError or RecursionError otherwise."""
     return json.loads(json.dumps(value, default=_plain_value, skipkeys=True))
 
@@ -134,7 +149,7 @@ def _stored(kind: str, value: Any) -> Any:
         text.add(value)
         return str(text)
     if not isinstance(value, str):
-        return json_ready(value)
+        return _json_ready(value)
     if len(value) > MOST_RICH:
         raise ValueError("too long")
     return value

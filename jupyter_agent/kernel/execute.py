@@ -18,7 +18,7 @@ from typing import Any, Literal
 from IPython.core import interactiveshell
 
 from jupyter_agent.kernel.bounded import Overflow
-from jupyter_agent.kernel.capture import Capture, mime_bundle
+from jupyter_agent.kernel.capture import Capture, rich_output
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.redirect import capturing, is_foreign
@@ -52,7 +52,7 @@ class Executor:
     """Runs code in one shell's namespace.
 
     Neither the execution counter nor `In`, `Out` and `_` change. The shell's own execution events
-    fire, as they do for every cell; `busy` is true meanwhile, so that hooks can tell.
+    fire, as they do for every cell.
 
     Args:
         shell: The IPython shell.
@@ -68,7 +68,6 @@ class Executor:
         self._interrupts = interrupts
         self._count = 0
         self._cancelled = self._began = False
-        self.busy = False
 
     async def run(self, code: str, timeout: float | None = None) -> Execution:
         """Execute `code`: Python, magics, `!commands` and top-level await.
@@ -121,7 +120,7 @@ class Executor:
 
         def write_payload(data: Any, single: bool = True) -> None:
             if data.get("source") == "page" and not is_foreign():
-                capture.show(Output("result", mime_bundle(data.get("data", {}))))
+                capture.show(rich_output("result", data.get("data", {})))
             else:
                 write(data, single)
 
@@ -234,22 +233,18 @@ class Executor:
             else:
                 tell(exc_tuple, *args, **kwargs)
 
-        self.busy = True
-        try:
-            with (
-                swapped(self._shell, "showtraceback", show_current),
-                swapped(self._shell, "_showtraceback", show),
-                swapped(self._shell, "ask_exit", _refuse_exit),
-                # It would be printed; the error tells it already.
-                swapped(self._shell, "show_usage_error", lambda error: None),
-                self._paged(capture),
-                swapped(builtins, "input", _refuse_input(builtins.input, "input()")),
-                swapped(getpass, "getpass", _refuse_input(getpass.getpass, "getpass()")),
-                swapped(interactiveshell, "warn", _warn_unless_exit),
-            ):
-                yield shown
-        finally:
-            self.busy = False
+        with (
+            swapped(self._shell, "showtraceback", show_current),
+            swapped(self._shell, "_showtraceback", show),
+            swapped(self._shell, "ask_exit", _refuse_exit),
+            # It would be printed; the error tells it already.
+            swapped(self._shell, "show_usage_error", lambda error: None),
+            self._paged(capture),
+            swapped(builtins, "input", _refuse_input(builtins.input, "input()")),
+            swapped(getpass, "getpass", _refuse_input(getpass.getpass, "getpass()")),
+            swapped(interactiveshell, "warn", _warn_unless_exit),
+        ):
+            yield shown
 
 
 def _warn_unless_exit(message: object, *args: Any, **kwargs: Any) -> None:
@@ -286,7 +281,7 @@ class _DisplayHook:
             return
         data, metadata = self._shell.display_formatter.format(value)
         if data:
-            output = Output("result", mime_bundle(data), metadata)
+            output = rich_output("result", data, metadata)
             self.described[id(output)] = f"value: {one_line(value, 'schema')}"
             capture.show(output)
 

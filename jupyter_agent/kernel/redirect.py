@@ -16,9 +16,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from jupyter_agent.kernel.bounded import Overflow
-from jupyter_agent.kernel.capture import Capture, StreamKind, json_ready, mime_bundle
+from jupyter_agent.kernel.capture import Capture, StreamKind, rich_output
 from jupyter_agent.kernel.shadow import swapped
-from jupyter_agent.messages import Output
 
 _INSIDE: ContextVar[bool] = ContextVar("jupyter_agent_inside", default=False)
 
@@ -79,13 +78,6 @@ class _Stream(io.TextIOBase):
         return getattr(self._real, name)
 
 
-def _storable(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    try:
-        return dict(json_ready(metadata or {}))
-    except (TypeError, ValueError, RecursionError):
-        return {}
-
-
 class _Publisher:
     """Stands in for the shell's display publisher; what it does not know goes to the real one.
 
@@ -111,8 +103,7 @@ class _Publisher:
             self._real.publish(data, metadata, transient=transient, update=update, **more)
             return
         display_id = (transient or {}).get("display_id")
-        output = Output("display", mime_bundle(data), _storable(metadata))
-        self._capture.show(output, display_id, update)
+        self._capture.show(rich_output("display", data, metadata), display_id, update)
 
     def clear_output(self, wait: bool = False) -> None:
         if is_foreign():

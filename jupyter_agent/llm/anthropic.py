@@ -12,7 +12,7 @@ from typing import Any
 
 import anthropic
 
-from jupyter_agent.errors import AgentError, ConfigError, ProviderError
+from jupyter_agent.errors import ConfigError, ProviderError
 from jupyter_agent.events import (
     MessageFinished,
     ReplySource,
@@ -22,13 +22,13 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by
 from jupyter_agent.llm.provider import ReplyPart, Request
+from jupyter_agent.llm.relay import relay
 from jupyter_agent.llm.wire import (
     NO_OUTPUT,
     api_base_for,
     arguments_object,
     conversation,
     count,
-    drain,
     is_picture,
     mapping,
     picture_notice,
@@ -119,29 +119,13 @@ class Anthropic:
             tuple(key for key in (self._client.api_key, self._client.auth_token) if key),
         )
 
-    async def stream(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
+    def stream(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
         """Ask the model; yields deltas, then one `MessageFinished`.
 
         Raises:
             ProviderError: The call failed, or its stream broke off.
         """
-        reply = _Reply()
-        try:
-            async with await self._open(request) as events:
-                async for event in events:
-                    for part in reply.add(mapping(event)):
-                        yield part
-                    if reply.complete:
-                        await drain(events)
-                        break
-            finished = reply.finished()
-        except AgentError:
-            raise
-        except Exception as error:
-            raise self._failure(error) from error
-        if finished is None:
-            raise self._endpoint.cut_short()
-        yield finished
+        return relay(lambda: self._open(request), _Reply(), self._failure, self._endpoint.cut_short)
 
     def body(self, request: Request) -> dict[str, Any]:
         """The JSON of the HTTP request: byte for byte the same for the same conversation."""

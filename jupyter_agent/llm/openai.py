@@ -12,7 +12,7 @@ from typing import Any
 
 import openai
 
-from jupyter_agent.errors import AgentError, ConfigError, ProviderError
+from jupyter_agent.errors import ConfigError, ProviderError
 from jupyter_agent.events import (
     MessageFinished,
     ReplySource,
@@ -22,6 +22,7 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by
 from jupyter_agent.llm.provider import ReplyPart, Request
+from jupyter_agent.llm.relay import relay
 from jupyter_agent.llm.wire import (
     MINIMAX_HOSTS,
     NO_OUTPUT,
@@ -29,7 +30,6 @@ from jupyter_agent.llm.wire import (
     arguments_text,
     conversation,
     count,
-    drain,
     host_of,
     is_json_object,
     is_picture,
@@ -116,29 +116,13 @@ class OpenAI:
         secrets = () if self._key == _NO_KEY_NEEDED else (self._key,)
         self._endpoint = Endpoint(label, model, place, "OPENAI_API_KEY", secrets)
 
-    async def stream(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
+    def stream(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
         """Ask the model; yields deltas, then one `MessageFinished`.
 
         Raises:
             ProviderError: The call failed, or its stream broke off.
         """
-        reply = _Reply()
-        try:
-            async with await self._open(request) as chunks:
-                async for chunk in chunks:
-                    for part in reply.add(mapping(chunk)):
-                        yield part
-                    if reply.complete:
-                        await drain(chunks)
-                        break
-            finished = reply.finished()
-        except AgentError:
-            raise
-        except Exception as error:
-            raise self._failure(error) from error
-        if finished is None:
-            raise self._endpoint.cut_short()
-        yield finished
+        return relay(lambda: self._open(request), _Reply(), self._failure, self._endpoint.cut_short)
 
     def body(self, request: Request) -> dict[str, Any]:
         """The JSON of the HTTP request: byte for byte the same for the same conversation."""

@@ -6,13 +6,11 @@ each request, which is what the providers' prompt caches live on.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
 import uuid
-from collections.abc import AsyncIterator, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
@@ -219,14 +217,3 @@ def is_picture(image: Image) -> bool:
 def picture_notice(image: Image) -> str:
     """What a model reads in the place of an image that it cannot take."""
     return f"(an image of type {image.media_type}, which the model cannot read)"
-
-
-async def drain(stream: AsyncIterator[object]) -> None:
-    """Read what is left of an answered stream, so that its connection can be used again.
-
-    The reply is complete by now: a server that dawdles or breaks off here does no harm.
-    """
-    with suppress(Exception):
-        async with asyncio.timeout(1.0):
-            async for _ in stream:
-                pass
