@@ -15,13 +15,14 @@ import ast
 import json
 import os
 import queue
+import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import yaml
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -139,10 +140,13 @@ def _result(data: Json) -> Result:
 class Running:
     """A cell that was sent to the kernel and has not been waited for."""
 
-    def __init__(self, client: BlockingKernelClient, message_id: str) -> None:
+    def __init__(
+        self, client: BlockingKernelClient, message_id: str, stacks: Callable[[], str]
+    ) -> None:
         self.shown: list[Json] = []
         self._client = client
         self._id = message_id
+        self._stacks = stacks
         self._idle = False
         self._clear_next = False
 
@@ -166,7 +170,8 @@ class Running:
                 left = max(0.0, end - time.monotonic())
                 self._take(self._client.get_iopub_msg(timeout=min(left, 1)))
             if time.monotonic() > end:
-                raise TimeoutError(f"not seen after {timeout:g} s; shown so far: {self.shown}")
+                late = f"not seen after {timeout:g} s; shown so far: {self.shown}"
+                raise TimeoutError(f"{late}\n{self._stacks()}")
 
     def _take(self, message: Mapping[str, Any]) -> None:
         if message["parent_header"].get("msg_id") != self._id:
@@ -207,11 +212,15 @@ class LiveKernel:
         self.folder = folder
         self._environ = {**clean_environment(folder), **(environ or {})}
         self._manager = KernelManager(kernel_name="python3")
+        self._stderr: IO[str]
         self._client: BlockingKernelClient
         self._scripts = 0
 
     def __enter__(self) -> LiveKernel:
-        self._manager.start_kernel(cwd=str(self.folder), env=self._environ)
+        # On SIGABRT a kernel that hangs says where: see `stacks`.
+        environ = {**self._environ, "PYTHONFAULTHANDLER": "1"}
+        self._stderr = (self.folder / "kernel_stderr.txt").open("w+")
+        self._manager.start_kernel(cwd=str(self.folder), env=environ, stderr=self._stderr)
         self._client = self._manager.blocking_client()
         self._client.start_channels()
         self._client.wait_for_ready(timeout=START_TIMEOUT)
@@ -226,6 +235,7 @@ class LiveKernel:
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=True)
         self._manager.cleanup_resources()
+        self._stderr.close()
 
     def load(self, *commands: str) -> None:
         """Load the extension, then run `%agent` commands such as `config max_steps 3`."""
@@ -250,7 +260,13 @@ class LiveKernel:
     def start(self, code: str, *, history: bool = True) -> Running:
         """Send a cell and do not wait for it."""
         message_id = self._client.execute(code, store_history=history, allow_stdin=False)
-        return Running(self._client, message_id)
+        return Running(self._client, message_id, self.stacks)
+
+    def stacks(self) -> str:
+        """Where the kernel hangs, thread by thread. It does not survive the question."""
+        self._manager.signal_kernel(signal.SIGABRT)
+        time.sleep(1)
+        return Path(self._stderr.name).read_text(encoding="utf-8", errors="replace")[-20_000:]
 
     def run(self, code: str, timeout: float = 60) -> Cell:
         """Run a cell as a person does."""
@@ -265,7 +281,8 @@ class LiveKernel:
     def value(self, expression: str) -> Any:
         """The value of an expression that is a Python literal, without running a cell."""
         message_id = self._client.execute("", silent=True, user_expressions={"it": expression})
-        found = Running(self._client, message_id).finish().reply["user_expressions"]["it"]
+        reply = Running(self._client, message_id, self.stacks).finish().reply
+        found = reply["user_expressions"]["it"]
         assert found["status"] == "ok", found
         return ast.literal_eval(found["data"]["text/plain"])
 

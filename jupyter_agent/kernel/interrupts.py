@@ -12,8 +12,9 @@ import _thread
 import asyncio
 import signal
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -44,9 +45,9 @@ class Interrupts:
         self._expired = False
         self._signal_is_ours = False
         self._installed = False
-        self._cancelling = False
+        self._cancelling_since: float | None = None
         self._insisting = False
-        self._insistence: threading.Timer | None = None
+        self._ending = threading.Lock()
 
     @contextmanager
     def installed(self, task: asyncio.Task[Any]) -> Iterator[None]:
@@ -55,14 +56,18 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        ended = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(task.get_loop(), ended), daemon=True)
         previous = signal.signal(signal.SIGINT, self._on_sigint)
         self._installed = True
+        watch.start()
         try:
             yield
         finally:
-            self._installed = self._cancelling = self._insisting = False
-            if self._insistence is not None:
-                self._insistence.cancel()
+            with self._ending:
+                self._installed = self._insisting = False
+                self._cancelling_since = None
+            ended.set()
             signal.signal(signal.SIGINT, previous)
 
     @contextmanager
@@ -101,20 +106,22 @@ class Interrupts:
         self._signal_is_ours = True
         _signal_main_thread()
 
-    def _insist_later(self) -> None:
-        """Signal again if the event loop does not come to the cancellation.
+    def _watch(self, loop: asyncio.AbstractEventLoop, ended: threading.Event) -> None:
+        """Help a signal along that was not acted on at once.
 
-        The signal came while the code awaited, and the code went on to hold the loop.
+        One that came just before the loop went to sleep is seen when the loop wakes up, so it is
+        woken up. One that came while the code awaited, and the code went on to hold the loop, is
+        sent again. (A handler must not start a thread: the code may hold the locks for that.)
         """
-        self._cancelling = True
-        self._insistence = threading.Timer(INSIST_SECONDS, self._insist)
-        self._insistence.daemon = True
-        self._insistence.start()
-
-    def _insist(self) -> None:
-        if self._cancelling and self._installed:
-            self._insisting = True
-            _signal_main_thread()
+        while not ended.wait(INSIST_SECONDS):
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_wake_up)
+            with self._ending:
+                since = self._cancelling_since
+                late = since is not None and time.monotonic() - since > INSIST_SECONDS
+                if late and self._installed:
+                    self._insisting = True
+                    _signal_main_thread()
 
     def _on_sigint(self, signum: int, frame: FrameType | None) -> None:
         if self._insisting:
@@ -130,14 +137,18 @@ class Interrupts:
             raise KeyboardInterrupt
         if self._task is not None:
             timer = None if self.requested else self._timer
+            self._cancelling_since = time.monotonic()
             self._task.get_loop().call_soon_threadsafe(self._cancel, self._task, timer)
-            self._insist_later()
 
     def _cancel(self, task: asyncio.Task[Any], timer: threading.Timer | None) -> None:
         """Cancel for a person, or for a time-out whose execution has not ended meanwhile."""
-        self._cancelling = False
-        if timer is None or timer is self._timer:
+        self._cancelling_since = None
+        if self._installed and (timer is None or timer is self._timer):
             task.cancel()
+
+
+def _wake_up() -> None:
+    """Nothing to do: being called is all."""
 
 
 def _signal_main_thread() -> None:
