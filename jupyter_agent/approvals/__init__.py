@@ -1,0 +1,28 @@
+"""Which calls run, which are asked for, and which are refused: a pure policy.
+
+`judge` is the way in; `verdict` has its types, `catalogue` the names that it knows.
+"""
+
+from jupyter_agent.approvals.policy import always_covers, grants, judge
+from jupyter_agent.approvals.verdict import (
+    Effect,
+    Known,
+    Mode,
+    Risk,
+    RiskKind,
+    Surroundings,
+    Verdict,
+)
+
+__all__ = [
+    "Effect",
+    "Known",
+    "Mode",
+    "Risk",
+    "RiskKind",
+    "Surroundings",
+    "Verdict",
+    "always_covers",
+    "grants",
+    "judge",
+]

@@ -1,0 +1,114 @@
+"""What the policy is told, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Mode = Literal["read_only", "ask_risky", "ask_all", "auto"]
+Effect = Literal["reads", "writes", "executes"]
+RiskKind = Literal[
+    "shell",
+    "process",
+    "install",
+    "delete",
+    "network",
+    "outside",
+    "overwrite",
+    "folder",
+    "browser",
+    "hidden",
+    "settings",
+    "agent",
+    "tool",
+]
+
+NOUNS: Mapping[RiskKind, str] = {
+    "shell": "shell commands",
+    "process": "other processes",
+    "install": "package installs",
+    "delete": "deletions",
+    "network": "network access",
+    "outside": "writes outside the workspace",
+    "overwrite": "writes over files that the agent has not read",
+    "folder": "changes of the working folder",
+    "browser": "JavaScript in your browser",
+    "hidden": "code that cannot be seen before it runs",
+    "settings": "changes to how Python and IPython work",
+    "agent": "changes to the agent itself",
+    "tool": "tools of other servers",
+}
+"""Each kind in words, for the person who answers."""
+
+NEVER_GRANTED: frozenset[RiskKind] = frozenset({"agent"})
+"""Kinds that are asked for each time: who may change the agent may change what it asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """One thing that a call does and a person may want to know of first.
+
+    `what` is one short line for that person; `line` is the code's, from 1, or 0.
+    """
+
+    kind: RiskKind
+    what: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a name in the kernel's namespace is, as far as the policy needs it.
+
+    Args:
+        qualified: `os` for the module os however it is named, `os.system` for that function,
+            `pathlib.PosixPath()` for an instance of a class, empty for anything else.
+        text: The value, where it is a short string or a path.
+        in_memory: Whether it is a buffer such as `io.StringIO`: writing there makes no file.
+    """
+
+    qualified: str = ""
+    text: str | None = None
+    in_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a call would run.
+
+    Args:
+        root: The workspace's folder, absolute and without symlinks.
+        folder: The kernel's working folder, from which relative paths in code start.
+        seen: Files that the agent has read whole or written itself, absolute, without symlinks.
+        protected: Folders and files that steer the agent: code that writes there always asks.
+        names: The kernel's names before the code runs, looked up only as the code uses them.
+        granted: What the person has allowed for the session, as `grants` gives it.
+    """
+
+    root: Path
+    folder: Path
+    seen: frozenset[Path] = frozenset()
+    protected: frozenset[Path] = frozenset()
+    names: Mapping[str, Known] = field(default_factory=dict)
+    granted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be done with a call.
+
+    Args:
+        decision: Run it, ask the person, or refuse it.
+        reason: Why it is refused, in one line.
+        risks: Why it asks.
+        writes: Files that it writes, where they can be told: the agent's own from then on.
+        tool: The tool's name, where it asks because of the tool and not because of the risks.
+    """
+
+    decision: Literal["allow", "ask", "refuse"]
+    reason: str = ""
+    risks: tuple[Risk, ...] = ()
+    writes: tuple[Path, ...] = ()
+    tool: str = ""

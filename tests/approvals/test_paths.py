@@ -1,0 +1,103 @@
+"""Where code may write without a question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import JudgeCode
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("open('new.txt', 'w')", ""),
+        ("open('new.txt', 'x')", ""),
+        ("open('seen.csv', 'w')", ""),
+        ("open('./sub/../seen.csv', mode='a')", ""),
+        ("open('/dev/null', 'w')", ""),
+        ("open('data.csv')", ""),
+        ("open('data.csv', 'w')", "overwrite"),
+        ("open('data.csv', 'r+')", "overwrite"),
+        ("open('data.csv', mode)", "overwrite"),
+        ("open('./sub/../data.csv', 'a')", "overwrite"),
+        ("open(name, 'w')", "overwrite"),
+        ("p = 'data.csv'\nopen(p, 'w')", "overwrite"),
+        ("p = 'da'\np += 'ta.csv'\nopen(p, 'w')", "overwrite"),
+        ("for p in ['x', 'data.csv']:\n    open(p, 'w')", "overwrite"),
+        ("for i, p in enumerate(['x', 'data.csv']):\n    open(p, 'w')", "overwrite"),
+        ("with open('data.csv', 'wb') as f: pass", "overwrite"),
+        ("open('../x.csv', 'w')", "outside"),
+        ("open('/etc/x.csv', 'w')", "outside"),
+        ("df.to_csv('~/x.csv')", "outside"),
+        ("open('link/x.csv', 'w')", "outside"),
+        ("import os\nopen(os.path.expanduser('~/x'), 'w')", "outside"),
+        ("from pathlib import Path\n(Path.home() / 'x').write_text('a')", "outside"),
+        ("from pathlib import Path\nPath('data.csv').write_text('a')", "overwrite"),
+        ("from pathlib import Path\nPath('seen.csv').write_text('a')", ""),
+        ("from pathlib import Path\nPath('data.csv').open('w')", "overwrite"),
+        ("from pathlib import Path\nPath('data.txt').with_suffix('.csv').touch()", "overwrite"),
+        ("from pathlib import Path\n(Path.cwd() / 'new').write_bytes(b'')", ""),
+        ("from pathlib import Path\n(Path.cwd().parent / 'new').write_bytes(b'')", "outside"),
+        ("from pathlib import Path\nPath('new').mkdir(parents=True)", ""),
+        ("import os\nos.makedirs('/opt/x')", "outside"),
+        ("import os\nos.path.join('a', '..', 'data.csv')", ""),
+        ("import os\nopen(os.path.join('a', '..', 'data.csv'), 'w')", "overwrite"),
+        ("df.to_csv('data.csv')", "overwrite"),
+        ("df.to_csv(path_or_buf='data.csv')", "overwrite"),
+        ("w = df.to_csv\nw('data.csv')", "overwrite"),
+        ("df.to_csv(*args)", "overwrite"),
+        ("df.to_csv(None)", ""),
+        ("df.to_csv(f'{x}.csv')", "overwrite"),
+        ("df.to_csv('{}.csv'.format('data'))", "overwrite"),
+        ("import numpy as np\nnp.save('data.csv', a)", "overwrite"),
+        ("import torch\ntorch.save(m, 'data.csv')", "overwrite"),
+        ("import joblib\njoblib.dump(m, 'data.csv')", "overwrite"),
+        ("import shutil\nshutil.copy('a', 'data.csv')", "overwrite"),
+        ("import shutil\nshutil.copy('data.csv', 'b.csv')", ""),
+        ("import shutil\nshutil.unpack_archive('a.zip', 'fresh')", ""),
+        ("import shutil\nshutil.unpack_archive('a.zip')", "overwrite"),
+        ("import zipfile\nzipfile.ZipFile('data.csv', 'w')", "overwrite"),
+        ("import gzip\ngzip.open('data.csv', 'wt')", "overwrite"),
+        ("import io\nio.open('data.csv', 'w')", "overwrite"),
+        ("import h5py\nh5py.File('data.csv', 'w')", "overwrite"),
+        ("import os\nos.symlink('/etc', 'x')", "outside"),
+        ("import os\nos.rename('seen.csv', 'new.csv')", ""),
+        ("import os\nos.rename('seen.csv', 'data.csv')", "overwrite"),
+        ("from functools import partial\npartial(open, mode='w')('data.csv')", "overwrite"),
+        ("list(map(open, ['a'], ['w']))", "overwrite"),
+        ("import os\nos.chdir('/etc')\nopen('x', 'w')", "overwrite"),
+        ("%cd /etc\nopen('x', 'w')", "overwrite"),
+        ("%%writefile data.csv\nx", "overwrite"),
+        ("%%writefile new.py\nx", ""),
+        ("%%writefile ../new.py\nx", "outside"),
+        ("%%writefile -a data.csv\nx", "overwrite"),
+        ("con.execute(\"COPY t TO 'data.csv'\")", "overwrite"),
+        ("open('.git/config', 'w')", "agent"),
+        ("open('nb.cassette.jsonl', 'w')", "agent"),
+        ("open('a\\0b', 'w')", ""),
+        ("open('x' * 9999, 'w')", "overwrite"),
+        ("import tempfile\nopen(tempfile.mkdtemp() + '/a', 'w')", ""),
+        ("import tempfile\nopen(tempfile.gettempdir() + '/../a', 'w')", "overwrite"),
+        ("plt.savefig('data.csv')", "overwrite"),
+        ("model.save_pretrained('fresh')", ""),
+    ],
+)
+def test_writes(judged: JudgeCode, code: str, kind: str) -> None:
+    """New files and files that the agent knows are written freely; others ask."""
+    verdict = judged(code)
+    kinds = {risk.kind for risk in verdict.risks}
+    assert (kind in kinds) if kind else verdict.decision == "allow", verdict.risks
+
+
+def test_what_is_written(judged: JudgeCode, root: Path) -> None:
+    """The files are told, so that the agent may write them again."""
+    verdict = judged("df.to_csv('new.csv'); open('seen.csv', 'w')")
+    assert set(verdict.writes) == {root / "new.csv", root / "seen.csv"}
+
+
+def test_temporary(judged: JudgeCode, root: Path) -> None:
+    """The system's folder for temporary files is free for all."""
+    assert judged(f"open({str(root.parent / 'temporary' / 'x')!r}, 'w')").decision == "allow"
+    assert judged(f"open({str(root.parent / 'home' / 'x')!r}, 'w')").decision == "ask"

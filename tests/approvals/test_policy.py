@@ -1,0 +1,152 @@
+"""Modes, grants, tools, and that the policy always answers."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jupyter_agent.approvals import Surroundings, always_covers, grants, judge
+
+from .conftest import JudgeCode
+from .test_ordinary import ORDINARY
+from .test_risky import CASES
+
+SHELL = {"code": "!ls"}
+
+
+def test_modes(around: Surroundings) -> None:
+    """`auto` runs all, `read_only` refuses what does not read, `ask_all` asks for reads too."""
+    assert judge("execute_code", "executes", SHELL, "auto", around).decision == "allow"
+    refused = judge("execute_code", "executes", {"code": "1"}, "read_only", around)
+    assert refused.decision == "refuse"
+    assert "read_only" in refused.reason
+    assert judge("read_file", "reads", {"path": "a"}, "read_only", around).decision == "allow"
+    asked = judge("read_file", "reads", {"path": "a"}, "ask_all", around)
+    assert (asked.decision, asked.risks) == ("ask", ())
+    assert judge("update_plan", "reads", {}, "ask_all", around).decision == "allow"
+    assert judge("execute_code", "executes", SHELL, "ask_all", around).risks
+    assert judge("read_file", "reads", {"path": "a"}, "ask_risky", around).decision == "allow"
+
+
+def test_grants_of_a_kind(around: Surroundings) -> None:
+    """ "Always" covers the kinds that were asked for, and no others."""
+    code = {"code": "import requests\nrequests.get('https://a.b')\n%pip install x"}
+    verdict = judge("execute_code", "executes", code, "ask_risky", around)
+    assert always_covers(verdict) == "network access and package installs"
+    granted = grants(verdict, "ask_risky", "execute_code")
+    assert granted == {"network", "install"}
+    around = replace(around, granted=granted)
+    assert judge("execute_code", "executes", code, "ask_risky", around).decision == "allow"
+    assert judge("execute_code", "executes", SHELL, "ask_risky", around).decision == "ask"
+
+
+def test_grants_of_a_tool(around: Surroundings) -> None:
+    """In `ask_all` "always" covers one tool."""
+    verdict = judge("execute_code", "executes", SHELL, "ask_all", around)
+    assert always_covers(verdict) == "every call of execute_code"
+    around = replace(around, granted=grants(verdict, "ask_all", "execute_code"))
+    assert judge("execute_code", "executes", SHELL, "ask_all", around).decision == "allow"
+    assert judge("write_file", "writes", {"path": "a"}, "ask_all", around).decision == "ask"
+
+
+def test_the_agent_itself_is_never_granted(around: Surroundings) -> None:
+    """Who may change the agent may change what it asks for: each time anew."""
+    code = {"code": "%agent config approvals.mode auto"}
+    verdict = judge("execute_code", "executes", code, "ask_risky", around)
+    assert grants(verdict, "ask_risky", "execute_code") == frozenset()
+    assert always_covers(verdict) == ""
+    around = replace(around, granted=frozenset({"agent"}))
+    assert judge("execute_code", "executes", code, "ask_risky", around).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("new.txt", ""),
+        ("seen.csv", ""),
+        ("data.csv", "overwrite"),
+        ("../x", "outside"),
+        (".jupyter_agent/config.yaml", "agent"),
+    ],
+)
+def test_file_tools(around: Surroundings, path: str, kind: str) -> None:
+    """A file tool asks before it writes over what the agent has not read."""
+    verdict = judge("write_file", "writes", {"path": path, "content": ""}, "ask_risky", around)
+    assert [risk.kind for risk in verdict.risks] == ([kind] if kind else [])
+
+
+def test_notes(around: Surroundings) -> None:
+    """The agent's own notes are written without a question."""
+    note = {"content": "x", "category": "y"}
+    assert judge("record_note", "writes", note, "ask_risky", around).decision == "allow"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"path": "new.txt"}, {"code": "1"}])
+def test_tools_of_servers(around: Surroundings, arguments: dict[str, str]) -> None:
+    """A tool of another server asks, whatever its arguments look like; "always" is for it alone."""
+    verdict = judge("github__merge", "executes", arguments, "ask_risky", around)
+    assert verdict.risks[0].what == "runs the tool merge of the server github"
+    assert always_covers(verdict) == "every call of github__merge"
+    granted = grants(verdict, "ask_risky", "github__merge")
+    around = replace(around, granted=granted)
+    assert judge("github__merge", "executes", {}, "ask_risky", around).decision == "allow"
+    assert judge("github__close", "executes", {}, "ask_risky", around).decision == "ask"
+    assert judge("github__list", "reads", {}, "ask_risky", around).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["(" * 50_000, "[" * 150 + "]" * 150, "-" * 90_000 + "1", "a" + ".b" * 20_000, "\0", "x\ud800",
+     "x = 1\n" * 170_000, "'" + "a" * 1_000_000 + "'", "!ls\n" * 8_000, "+".join("a" * 5_000),
+     "f(" * 90 + ")" * 90, "%time " * 5_000 + "x", "x = 1\n" * 40_000,
+     "".join(f"a{i} = a{i + 1}\n" for i in range(5_000)), "x = x + x\n" * 2_000],
+)  # fmt: skip
+def test_bounds(judged: JudgeCode, code: str) -> None:
+    """Huge and deep cells get an answer, soon."""
+    start = time.perf_counter()
+    judged(code)
+    assert time.perf_counter() - start < 3
+
+
+def test_fast(judged: JudgeCode) -> None:
+    """A normal cell takes a few milliseconds."""
+    judged("1")
+    start = time.perf_counter()
+    for code in ORDINARY:
+        judged(code)
+    assert (time.perf_counter() - start) / len(ORDINARY) < 0.01
+
+
+FIXTURES = settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+PIECES = st.sampled_from([code for _, code in CASES] + ORDINARY)
+
+
+@FIXTURES
+@given(text=st.one_of(st.text(), st.lists(PIECES, max_size=3).map("\n".join)))
+def test_never_raises(judged: JudgeCode, text: str) -> None:
+    """Any text gets a verdict."""
+    assert judged(text).decision in ("allow", "ask")
+
+
+@FIXTURES
+@given(code=PIECES, cut=st.integers(0, 200))
+def test_never_raises_on_torn_code(judged: JudgeCode, code: str, cut: int) -> None:
+    """Code that is cut off gets a verdict."""
+    assert judged(code[:cut] + code[cut + 1 :]).decision in ("allow", "ask")
+
+
+@FIXTURES
+@given(code=PIECES)
+def test_comments_change_nothing(judged: JudgeCode, code: str) -> None:
+    """Empty lines before and comments behind make no difference."""
+    if "%%" in code or len(code.splitlines()) == 1:
+        return  # there they are part of the text, or no longer the only line
+    kinds = {risk.kind for risk in judged(code).risks}
+    changed = judged(f"\n\n{code}\n# a comment\n")
+    assert {risk.kind for risk in changed.risks} == kinds
