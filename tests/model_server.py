@@ -302,6 +302,12 @@ def _arguments(call: Call) -> tuple[str, ...]:
     return (call.arguments,) if isinstance(call.arguments, str) else call.arguments
 
 
+def events(kind: str, reply: Reply, server: Any) -> Iterator[Json]:
+    """The events or chunks of a reply in the format `kind`; a fault is `{"fault": fault}`."""
+    made = _anthropic_events if kind == "anthropic" else _openai_chunks
+    return made(reply, server)
+
+
 def _anthropic_events(reply: Reply, server: ModelServer) -> Iterator[Json]:
     if reply.raw:
         yield from reply.raw

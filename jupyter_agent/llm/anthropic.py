@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +20,10 @@ from jupyter_agent.events import (
     TextDelta,
     ThinkingDelta,
 )
-from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by
+from jupyter_agent.llm.connection import Connection
+from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by, status_of
 from jupyter_agent.llm.provider import ReplyPart, Request
-from jupyter_agent.llm.relay import relay
+from jupyter_agent.llm.relay import NotAStream, relay, sent
 from jupyter_agent.llm.wire import (
     NO_OUTPUT,
     api_base_for,
@@ -43,6 +44,7 @@ from jupyter_agent.messages import (
     Context,
     Image,
     Message,
+    Said,
     Text,
     Thinking,
     ToolCall,
@@ -65,18 +67,6 @@ _STOPS: dict[str, ReplyStop] = {
     # reply is unfinished, and calling it the answer would be wrong.
     "pause_turn": "max_tokens",
 }
-_STATUS_OF_EVENT = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
 
 
 class Anthropic:
@@ -88,6 +78,9 @@ class Anthropic:
         api_base: The server's address. Default: `ANTHROPIC_BASE_URL`, else Anthropic's own.
         max_tokens: The longest reply to allow.
         timeout: Seconds without a sign of life after which a call fails.
+        effort: How hard the model works, in the API's own word; None leaves it to the model.
+        connection: Proxy, certificates and headers.
+        thinking: The API's `thinking` parameter; None leaves it out.
 
     Raises:
         ConfigError: There is no key, or the address is none.
@@ -103,12 +96,18 @@ class Anthropic:
         api_base: str | None = None,
         max_tokens: int = 16_000,
         timeout: float = 600.0,
+        effort: str | None = None,
+        connection: Connection | None = None,
+        thinking: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self._key = (api_key or "").strip() or None
         self._base = api_base_for(_NAME, api_base or os.environ.get("ANTHROPIC_BASE_URL"))
         self._max_tokens = max_tokens
         self._timeout = timeout
+        self._effort = effort
+        self._connection = connection or Connection()
+        self._thinking = thinking
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client = self._new_client()
         self._endpoint = Endpoint(
@@ -140,10 +139,12 @@ class Anthropic:
             system = {"type": "text", "text": clean(request.system), "cache_control": _CACHED}
             body["system"] = [system]
         body |= _tools(request, messages)
-        # Marks the last block for the cache without touching the messages' own bytes. Other
-        # servers do not know it.
-        if self._client.base_url.host == "api.anthropic.com":
-            body["cache_control"] = _CACHED
+        if self._thinking is not None:
+            body["thinking"] = dict(self._thinking)
+        if self._effort is not None:
+            body["output_config"] = {"effort": self._effort}
+        # Marks the last block for the cache without touching the messages' own bytes.
+        body["cache_control"] = _CACHED
         return body
 
     async def close(self) -> None:
@@ -158,7 +159,11 @@ class Anthropic:
                 base_url=self._base,
                 timeout=anthropic.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
                 max_retries=0,
+                default_headers=dict(self._connection.headers) or None,
+                http_client=self._http_client(),
             )
+        except ConfigError:
+            raise
         except Exception as error:
             raise ConfigError(f"Anthropic cannot be set up: {_first_line(error)}") from error
         if not (client.api_key or client.auth_token or client.credentials):
@@ -167,7 +172,11 @@ class Anthropic:
             )
         return client
 
-    async def _open(self, request: Request) -> anthropic.AsyncStream[object]:
+    def _http_client(self) -> anthropic.DefaultAsyncHttpxClient | None:
+        options = self._connection.client_options()
+        return anthropic.DefaultAsyncHttpxClient(**options) if options else None
+
+    async def _open(self, request: Request) -> _Events:
         # Connections belong to the event loop that made them: another loop needs other ones.
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
@@ -181,7 +190,7 @@ class Anthropic:
             cast_to=object,
             body=self.body(request),
             stream=True,
-            stream_cls=anthropic.AsyncStream[object],
+            stream_cls=_Events,
         )
 
     def _failure(self, error: Exception) -> ProviderError:
@@ -192,18 +201,54 @@ class Anthropic:
             return self._endpoint.broke(TimeoutError())
         if isinstance(error, anthropic.APIConnectionError):
             return self._endpoint.broke(error.__cause__ or error)
+        if isinstance(error, NotAStream):
+            return self._not_a_stream(error)
         return self._endpoint.broke(error)
 
+    def _not_a_stream(self, error: NotAStream) -> ProviderError:
+        body = error.body()
+        if "error" not in body:
+            return self._endpoint.no_stream(error.text)
+        return self._endpoint.answered(status_of(body), said_by(body), code=code_of(body))
+
     def _answered(self, error: anthropic.APIStatusError) -> ProviderError:
-        code = code_of(error.body)
         # An error event comes in a stream that had started well, with status 200.
-        status = error.status_code if error.status_code >= 400 else _STATUS_OF_EVENT.get(code)
+        status = status_of(error.body) if error.status_code < 300 else error.status_code
         return self._endpoint.answered(
             status,
             said_by(error.body),
-            code=code,
+            code=code_of(error.body),
             retry_after=retry_after(error.response.headers),
         )
+
+
+class _Events(anthropic.AsyncStream[object]):
+    """The SDK's stream; it also reads events that have no name, which the SDK passes over."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._bytes = sent(self.response.aiter_bytes())
+
+    async def close(self) -> None:
+        # At once: the garbage collector would close the generators beneath in any order.
+        await self._bytes.aclose()
+        await super().close()
+
+    async def _iter_events(self) -> AsyncIterator[Any]:
+        async for event in self._decoder.aiter_bytes(self._bytes):
+            name = event.event or _name_of(event.data)
+            yield type(event)(event=name, data=event.data) if name else event
+
+
+def _name_of(data: str) -> str | None:
+    """The name of an event without one: the type that its data has."""
+    if not data or data.startswith("[DONE]"):
+        return None
+    try:
+        event = mapping(json.loads(data))
+    except (ValueError, RecursionError):
+        return "broken"  # the SDK reads it once more and fails
+    return "error" if event.get("error") else string(event.get("type")) or None
 
 
 def _first_line(error: Exception) -> str:
@@ -230,8 +275,8 @@ class _OpenBlock:
             case "thinking" if self.text or self.signature:
                 signed = {"signature": self.signature} if self.signature else {}
                 return Thinking(self.text, {"provider": _NAME, **signed})
-            case "redacted_thinking":
-                return Thinking("", {"provider": _NAME, "redacted": self.start.get("data")})
+            case "redacted_thinking" if data := clean(string(self.start.get("data"))):
+                return Thinking("", {"provider": _NAME, "redacted": data})
             case "tool_use":
                 return self._tool_call()
         return None
@@ -247,7 +292,8 @@ class _Reply:
 
     def __init__(self) -> None:
         self.complete = False
-        self._blocks: dict[int, _OpenBlock] = {}
+        self._blocks: list[_OpenBlock] = []
+        self._open: dict[object, _OpenBlock] = {}
         self._usage: dict[str, int] = {}
         self._stop: str | None = None
 
@@ -266,27 +312,48 @@ class _Reply:
             case "message_stop":
                 self.complete = True
 
+    def add_whole(self, body: Mapping[str, Any]) -> Iterator[ReplyPart]:
+        """Take in a reply that came in one piece; yields its deltas."""
+        if body.get("type") != "message" or not isinstance(body.get("content"), list):
+            return
+        self._count(body.get("usage"))
+        for index, block in enumerate(body["content"]):
+            yield from self._start({"index": index, "content_block": block})
+        self._stop = string(body.get("stop_reason")) or None
+        self.complete = True
+
+    @property
+    def answered(self) -> bool:
+        # Here a stop reason alone is no end: the protocol has an event for it.
+        return self.complete
+
     def finished(self) -> MessageFinished | None:
         """The whole reply; None where the stream ended without a stop reason."""
         if not self.complete or self._stop is None:
             return None
-        made = (block.finished() for _, block in sorted(self._blocks.items()))
+        made = (block.finished() for block in self._blocks)
         blocks = unique_ids(block for block in made if block is not None)
         stop = stop_for(_STOPS.get(self._stop, "end"), blocks)
         return MessageFinished(Message("assistant", blocks), self._total(), stop)
 
     def _start(self, event: Mapping[str, Any]) -> Iterator[ReplyPart]:
         start = mapping(event.get("content_block"))
-        block = _OpenBlock(start, signature=string(start.get("signature")))
-        self._blocks[count(event.get("index"))] = block
+        block = _OpenBlock(start, signature=clean(string(start.get("signature"))))
+        self._blocks.append(block)
+        self._open[_index(event)] = self._open[None] = block
         yield from self._say(block, string(start.get("text")), TextDelta)
         yield from self._say(block, string(start.get("thinking")), ThinkingDelta)
 
     def _delta(self, event: Mapping[str, Any]) -> Iterator[ReplyPart]:
-        block = self._blocks.get(count(event.get("index")))
-        if block is None:
-            return
         delta = mapping(event.get("delta"))
+        block = self._open.get(_index(event))
+        if block is None:
+            # Some gateways leave the starts out. Of a call too much would be missing.
+            kind = string(delta.get("type")).removesuffix("_delta")
+            if kind not in ("text", "thinking"):
+                return
+            yield from self._start({**event, "content_block": {"type": kind}})
+            block = self._blocks[-1]
         match delta.get("type"):
             case "text_delta":
                 yield from self._say(block, string(delta.get("text")), TextDelta)
@@ -295,7 +362,7 @@ class _Reply:
             case "input_json_delta":
                 block.pieces.append(string(delta.get("partial_json")))
             case "signature_delta":
-                block.signature = string(delta.get("signature"))
+                block.signature = clean(string(delta.get("signature")))
 
     @staticmethod
     def _say(
@@ -315,6 +382,12 @@ class _Reply:
         written = self._usage.get("cache_creation_input_tokens", 0)
         fresh = self._usage.get("input_tokens", 0)
         return Usage(fresh + read + written, self._usage.get("output_tokens", 0), read, written)
+
+
+def _index(event: Mapping[str, Any]) -> int | None:
+    """The number of the block that is meant; None, where the server says none, is the latest."""
+    index = event.get("index")
+    return index if isinstance(index, int) else None
 
 
 def _tools(request: Request, messages: list[Message]) -> dict[str, Any]:
@@ -347,7 +420,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _block(block: Block) -> dict[str, Any]:
     match block:
-        case Text() | Context():
+        case Text() | Context() | Said():
             return _text(block.text)
         case Image():
             return _image(block)

@@ -3,6 +3,9 @@
     {"cassette": 1, "package": …, "provider": …, "model": …, "source": "recorded" | "scripted"}
     {"conversation": …, "turn": …, "step": 1, "asked": [["task", …]], "reply": …, "usage": …, …}
 
+Where the person decided about the reply's calls, or typed something before it was asked for, the
+line has `decisions` and `said`: a replay repeats them.
+
 `conversation` is the digest of the whole conversation before the reply, `turn` that of the
 current turn alone, `asked` what was new since the step before: a miss is explained from it.
 """
@@ -12,16 +15,17 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
+from pydantic import TypeAdapter
 
 from jupyter_agent.codec import event_from_json, event_to_json
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.events import MessageFinished
+from jupyter_agent.events import ApprovalAnswer, Decider, MessageFinished
 from jupyter_agent.llm.conversation import Item
 from jupyter_agent.messages import clean
 from jupyter_agent.redact import redact_json, secret_values
@@ -34,8 +38,28 @@ SOURCES = ("recorded", "scripted")
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """What the person decided about one call of a reply; `call` counts from 0.
+
+    `always` is what "always" would have covered: the model reads it in a refusal.
+    """
+
+    call: int
+    question: str
+    reasons: tuple[str, ...]
+    answer: ApprovalAnswer
+    by: Decider
+    reason: str = ""
+    always: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One recorded model call. `source` is the cassette's where it is None."""
+    """One recorded model call. `source` is the cassette's where it is None.
+
+    `said` is what the person typed before the call, `decisions` what they decided after it,
+    `said_after` what they typed too late for any further call.
+    """
 
     conversation: str
     turn: str
@@ -43,6 +67,9 @@ class Entry:
     asked: tuple[Item, ...]
     reply: MessageFinished
     source: Source | None = None
+    said: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    said_after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +200,30 @@ def _entry(path: Path, number: int, line: str) -> Entry:
         source = data.get("source")
         if not all(isinstance(digest, str) for digest in digests) or source not in (None, *SOURCES):
             raise ValueError
-        return Entry(*digests, int(data["step"]), asked, reply, source)
+        said, after = (_texts(data.get(key, [])) for key in ("said", "said_after"))
+        decisions = _decisions(data.get("decisions", []), len(reply.message.tool_calls))
+        return Entry(*digests, int(data["step"]), asked, reply, source, said, decisions, after)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise ConfigError(
             f"{path.name}, line {number}: not a recorded reply (damaged, or a merge conflict). "
             "Restore the file or record the notebook anew."
         ) from None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """A list of texts as a tuple. Raises `ValueError` where it is anything else."""
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError
+    return tuple(value)
+
+
+def _decisions(value: object, calls: int) -> tuple[Decision, ...]:
+    """Decisions about a reply with so many calls, one for a call at the most."""
+    decisions = TypeAdapter(tuple[Decision, ...]).validate_python(value)
+    places = [decision.call for decision in decisions]
+    if len(places) != len(set(places)) or not set(places) <= set(range(calls)):
+        raise ValueError
+    return decisions
 
 
 def _sourced(entry: Entry, cassette: Cassette, header: Source) -> Entry:
@@ -197,6 +242,9 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "asked": [[item.kind, item.text] for item in entry.asked],
         **({"source": entry.source} if entry.source else {}),
         "finished": finished,
+        **({"said": list(entry.said)} if entry.said else {}),
+        **({"decisions": [asdict(d) for d in entry.decisions]} if entry.decisions else {}),
+        **({"said_after": list(entry.said_after)} if entry.said_after else {}),
     }
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from jupyter_agent.config import Settings
+from jupyter_agent.config import HttpSettings, Settings, ThinkingSettings
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.provider import Provider
+
+if TYPE_CHECKING:
+    from jupyter_agent.llm.connection import Connection
 
 ProviderName = Literal["anthropic", "openai", "scripted"]
 
 DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}
+_ANTHROPIC_TOKENS = 16_000
 MINIMAX_MODEL = "MiniMax-M2.5"
 _WAYS_TO_A_MODEL = (
     "set ANTHROPIC_API_KEY or OPENAI_API_KEY before the kernel starts; or, for any compatible or "
@@ -62,7 +66,7 @@ def choose(
         return _replay(cassette)
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
-    provider = _live(name, settings, folder)
+    provider = _spoken_to(_live(name, settings, folder), settings.tool_protocol)
     if mode != "record":
         return provider
     if cassette is None:
@@ -79,6 +83,19 @@ def choose(
     if cassette.exists():
         load(cassette)
     return Recorder(provider, cassette)
+
+
+def _spoken_to(provider: Provider, protocol: str) -> Provider:
+    """The provider as its model is to be spoken to. Around it is the recorder, if any."""
+    if protocol == "native":
+        return provider
+    if protocol == "code":
+        from jupyter_agent.llm.code_protocol import CodeProtocol
+
+        return CodeProtocol(provider)
+    from jupyter_agent.llm.inline import Inline
+
+    return Inline(provider)
 
 
 def _replay(cassette: Path | None) -> Provider:
@@ -102,15 +119,43 @@ def _live(name: ProviderName, settings: Settings, folder: Path) -> Provider:
                 "provider is scripted, but no script is named. Set script to a YAML file."
             )
         return Scripted.from_file(folder / Path(settings.script).expanduser())
+    way, effort = _connection(settings.http), settings.thinking.effort
     model = settings.model or _default_model(name, settings.api_base)
     if name == "anthropic":
         from jupyter_agent.llm.anthropic import Anthropic
 
-        limit = settings.max_tokens or 16_000
-        return Anthropic(model, key, settings.api_base, limit, settings.timeout)
+        limit = settings.max_tokens or _ANTHROPIC_TOKENS
+        thinking = _thinking(settings.thinking, limit)
+        return Anthropic(
+            model, key, settings.api_base, limit, settings.timeout, effort, way, thinking
+        )
     from jupyter_agent.llm.openai import OpenAI
 
-    return OpenAI(model, key, settings.api_base, settings.max_tokens, settings.timeout)
+    longest = settings.max_tokens
+    return OpenAI(model, key, settings.api_base, longest, settings.timeout, effort, way)
+
+
+def _connection(settings: HttpSettings) -> Connection:
+    from jupyter_agent.llm.connection import Connection, parse_headers
+
+    headers = parse_headers(settings.headers.get_secret_value()) if settings.headers else {}
+    proxy = settings.proxy.get_secret_value() if settings.proxy else None
+    return Connection(headers, proxy, settings.ca_bundle)
+
+
+def _thinking(settings: ThinkingSettings, limit: int) -> dict[str, object] | None:
+    """Anthropic's `thinking` parameter."""
+    if settings.mode == "default":
+        return None
+    if settings.mode == "off":
+        return {"type": "disabled"}
+    if settings.mode != "budget":
+        return {"type": settings.mode}
+    if settings.budget >= limit:
+        raise ConfigError(
+            f"thinking.budget ({settings.budget}) must be less than max_tokens ({limit})."
+        )
+    return {"type": "enabled", "budget_tokens": settings.budget}
 
 
 def _default_model(name: str, api_base: str | None) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_agent.llm.wire import arguments_object
-from jupyter_agent.messages import Image, Message, Text, ToolCall, ToolResult, clean
+from jupyter_agent.messages import Image, Message, Said, Text, ToolCall, ToolResult, clean
 from jupyter_agent.redact import redact, secret_values
 
 _VOLATILE = (
@@ -39,7 +39,7 @@ _VOLATILE = (
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that counts: `kind` is `task`, `call` or `result`."""
+    """One thing that counts: `kind` is `task`, `said`, `call` or `result`."""
 
     kind: str
     text: str
@@ -62,6 +62,8 @@ def items(message: Message) -> list[Item]:
             found.append(Item("call", normalized(f"{block.name} {arguments}")))
         elif isinstance(block, ToolResult):
             found.append(Item("result", _result_text(block)))
+        elif isinstance(block, Said):
+            found.append(Item("said", normalized(block.text)))
         elif isinstance(block, Text) and message.role == "user":
             found.append(Item("task", normalized(block.text)))
     return found

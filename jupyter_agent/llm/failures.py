@@ -23,6 +23,26 @@ _TOO_LONG = re.compile(
     r"input is too long|too many input tokens|request_too_large",
     re.IGNORECASE,
 )
+_OF_EVENT = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "timeout": 408,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_server_error": 500,
+    "service_unavailable": 503,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 _USED_UP = ("insufficient_quota", "billing_hard_limit_reached", "billing_error")
 _KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|key)-[\w*.-]{6,}|\bAIza[\w-]{10,}|(?<=Bearer )\S+")
 _HINTS = {
@@ -101,6 +121,9 @@ class Endpoint:
         match error:
             case httpx2.TimeoutException() | TimeoutError():
                 return self._passing(f"{self._place} did not answer in time. Try again later.")
+            case httpx2.TooManyRedirects():
+                text = f"{self._place} redirects in a circle. Check api_base."
+                return ProviderError(self.line(text))
             case httpx2.ConnectError():
                 text = f"{self._place} cannot be reached: {_short(str(error))}"
                 return self._passing(f"{_sentence(text)} Check the network and api_base.")
@@ -128,6 +151,11 @@ class Endpoint:
             )
         return f"The call of {self.label} failed: {type(error).__name__}: {_short(str(error))}"
 
+    def no_stream(self, text: str) -> ProviderError:
+        """The error for an answer with status 200 that is no reply: a web page, or other JSON."""
+        kind = "a web page" if text.lstrip().startswith("<") else "something else"
+        return self._passing(f"{self._place} sent {kind} instead of a reply. Check api_base.")
+
     def cut_short(self) -> ProviderError:
         """The error for a stream that ended without saying why."""
         return self._passing(
@@ -147,15 +175,17 @@ def may_pass(status: int | None) -> bool:
     return status is None or status in (408, 409, 429) or status >= 500
 
 
-def said_by(body: object) -> str:
+def said_by(body: object, depth: int = 5) -> str:
     """The server's own words in an error's body, whatever its form; nothing for HTML."""
+    if not depth:
+        return ""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):
         return "" if body.lstrip().startswith("<") else body
     if isinstance(body, dict):
         for key in ("error", "message", "detail", "msg"):
-            if said := said_by(body.get(key)):
+            if said := said_by(body.get(key), depth - 1):
                 return said
     return ""
 
@@ -164,6 +194,17 @@ def code_of(body: object) -> str:
     """The server's name for the error: its `code`, else its `type`."""
     parts = mapping(mapping(body).get("error", body))
     return string(parts.get("code")) or string(parts.get("type"))
+
+
+def status_of(body: object) -> int | None:
+    """The HTTP status that an error in a stream stands for; None where nobody knows."""
+    parts = mapping(mapping(body).get("error", body))
+    code = parts.get("code")
+    if isinstance(code, str) and code.isascii() and code.isdigit():
+        code = int(code)
+    if isinstance(code, int) and 400 <= code < 600:
+        return code
+    return _OF_EVENT.get(string(code)) or _OF_EVENT.get(string(parts.get("type")))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

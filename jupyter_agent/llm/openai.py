@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +20,10 @@ from jupyter_agent.events import (
     TextDelta,
     ThinkingDelta,
 )
-from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by
+from jupyter_agent.llm.connection import Connection
+from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by, status_of
 from jupyter_agent.llm.provider import ReplyPart, Request
-from jupyter_agent.llm.relay import relay
+from jupyter_agent.llm.relay import NotAStream, relay, sent
 from jupyter_agent.llm.wire import (
     MINIMAX_HOSTS,
     NO_OUTPUT,
@@ -36,6 +37,7 @@ from jupyter_agent.llm.wire import (
     mapping,
     picture_notice,
     safe_name,
+    sendable,
     stop_for,
     string,
     unique_ids,
@@ -45,6 +47,7 @@ from jupyter_agent.messages import (
     Context,
     Image,
     Message,
+    Said,
     Text,
     Thinking,
     ToolCall,
@@ -68,14 +71,6 @@ _STOPS: dict[str, ReplyStop] = {
 }
 # Reasons by which OpenRouter and vLLM say that the reply broke off.
 _BROKEN_STOPS = ("error", "abort")
-_STATUS_OF_EVENT = {
-    "invalid_request_error": 400,
-    "invalid_api_key": 401,
-    "insufficient_quota": 429,
-    "model_not_found": 404,
-    "rate_limit_exceeded": 429,
-    "server_error": 500,
-}
 
 
 class OpenAI:
@@ -87,6 +82,8 @@ class OpenAI:
         api_base: The server's address. Default: `OPENAI_BASE_URL`, else OpenAI's own.
         max_tokens: The longest reply to allow; None leaves it to the server.
         timeout: Seconds without a sign of life after which a call fails.
+        effort: How hard the model works, in the API's own word; None leaves it to the model.
+        connection: Proxy, certificates and headers.
 
     Raises:
         ConfigError: There is no key and OpenAI's own server wants one, or the address is none.
@@ -102,12 +99,16 @@ class OpenAI:
         api_base: str | None = None,
         max_tokens: int | None = None,
         timeout: float = 600.0,
+        effort: str | None = None,
+        connection: Connection | None = None,
     ) -> None:
         self.model = model
         self._base = api_base_for(_NAME, api_base or os.environ.get("OPENAI_BASE_URL"))
         self._key = _key(api_key, self._base)
         self._max_tokens = max_tokens
         self._timeout = timeout
+        self._effort = effort
+        self._connection = connection or Connection()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client = self._new_client()
         self._host = self._client.base_url.host
@@ -156,12 +157,20 @@ class OpenAI:
                 base_url=self._base,
                 timeout=openai.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
                 max_retries=0,
+                default_headers=dict(self._connection.headers) or None,
+                http_client=self._http_client(),
             )
+        except ConfigError:
+            raise
         except Exception as error:
             said = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise ConfigError(f"OpenAI cannot be set up: {said}") from error
 
-    async def _open(self, request: Request) -> openai.AsyncStream[object]:
+    def _http_client(self) -> openai.DefaultAsyncHttpxClient | None:
+        options = self._connection.client_options()
+        return openai.DefaultAsyncHttpxClient(**options) if options else None
+
+    async def _open(self, request: Request) -> _Events:
         # Connections belong to the event loop that made them: another loop needs other ones.
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
@@ -176,7 +185,7 @@ class OpenAI:
             cast_to=object,
             body=self.body(request),
             stream=True,
-            stream_cls=openai.AsyncStream[object],
+            stream_cls=_Events,
         )
 
     def _options(self) -> dict[str, Any]:
@@ -185,6 +194,8 @@ class OpenAI:
         if self._max_tokens is not None:
             own = self._host == _OWN_HOST
             options["max_completion_tokens" if own else "max_tokens"] = self._max_tokens
+        if self._effort is not None:
+            options["reasoning_effort"] = self._effort
         if self._host in MINIMAX_HOSTS:
             # Otherwise the reasoning comes as tags amid the answer.
             options["reasoning_split"] = True
@@ -204,18 +215,35 @@ class OpenAI:
         if isinstance(error, openai.APIConnectionError):
             return self._endpoint.broke(error.__cause__ or error)
         if isinstance(error, openai.APIError):
-            return self._event(error)
+            return self._event(error.body)
+        if isinstance(error, NotAStream):
+            body = error.body()
+            return self._event(body) if "error" in body else self._endpoint.no_stream(error.text)
         return self._endpoint.broke(error)
 
-    def _event(self, error: openai.APIError) -> ProviderError:
-        """An error event in a stream that had started well."""
-        code = code_of(error.body)
-        number = mapping(error.body).get("code")
-        status = number if isinstance(number, int) and 400 <= number < 600 else None
-        if status is None:
-            kind = string(mapping(error.body).get("type"))
-            status = _STATUS_OF_EVENT.get(code) or _STATUS_OF_EVENT.get(kind)
-        return self._endpoint.answered(status, said_by(error.body), code=code)
+    def _event(self, body: object) -> ProviderError:
+        """An error in an answer that had started well."""
+        return self._endpoint.answered(status_of(body), said_by(body), code=code_of(body))
+
+
+class _Events(openai.AsyncStream[object]):
+    """The SDK's stream; events without data are passed over, named errors are errors."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._bytes = sent(self.response.aiter_bytes())
+
+    async def close(self) -> None:
+        # At once: the garbage collector would close the generators beneath in any order.
+        await self._bytes.aclose()
+        await super().close()
+
+    async def _iter_events(self) -> AsyncIterator[Any]:
+        async for event in self._decoder.aiter_bytes(self._bytes):
+            if event.event == "error" and '"error"' not in event.data:
+                yield type(event)(data=f'{{"error": {event.data or "true"}}}')
+            elif event.data:
+                yield event
 
 
 def _key(api_key: str | None, base: str | None) -> str:
@@ -272,7 +300,7 @@ class _OpenCall:
         }
 
     def finished(self) -> ToolCall:
-        metadata = {"provider": _NAME, "extra": self.extra} if self.extra else {}
+        metadata = {"provider": _NAME, "extra": sendable(self.extra)} if self.extra else {}
         return ToolCall(self.id, self.name, self.arguments, metadata)
 
 
@@ -306,12 +334,12 @@ class _Reply:
 
     def add(self, chunk: Mapping[str, Any]) -> Iterator[ReplyPart]:
         """Take in one chunk; yields the deltas that are in it."""
-        choice = mapping(next(iter(_list(chunk.get("choices"))), None))
+        choice = _choice(chunk)
         if usage := mapping(chunk.get("usage") or choice.get("usage")):
             self._usage = _usage(usage)
         delta = mapping(choice.get("delta"))
         yield from self._think(delta)
-        yield from self._say(string(delta.get("content")))
+        yield from self._say(_words(delta.get("content")))
         if refusal := string(delta.get("refusal")):
             self._refused = True
             yield from self._say(refusal)
@@ -319,6 +347,16 @@ class _Reply:
         self._stop = string(choice.get("finish_reason")) or self._stop
         # The chunk that has the usage and nothing else is the last one.
         self.complete = bool(self._stop and usage and not choice)
+
+    def add_whole(self, body: Mapping[str, Any]) -> Iterator[ReplyPart]:
+        """Take in a reply that came in one piece; yields its deltas."""
+        choice = _choice(body)
+        whole = {**choice, "delta": choice.get("message")}
+        yield from self.add({"choices": [whole], "usage": body.get("usage")})
+
+    @property
+    def answered(self) -> bool:
+        return bool(self._stop) and self._stop not in _BROKEN_STOPS
 
     def finished(self) -> MessageFinished | None:
         """The whole reply; None where the stream ended without a finish reason."""
@@ -332,7 +370,8 @@ class _Reply:
     def _blocks(self) -> Iterator[Block]:
         thinking, text = "".join(self._thinking), "".join(self._text)
         if thinking or self._details:
-            metadata = {"reasoning_details": self._details} if self._details else {}
+            details = sendable(self._details)
+            metadata = {"reasoning_details": details} if details else {}
             yield Thinking(thinking, {"provider": _NAME, **metadata})
         if text:
             yield Text(text)
@@ -348,7 +387,8 @@ class _Reply:
         details = _list(delta.get("reasoning_details"))
         added = "".join(self._detail(mapping(detail)) for detail in details)
         plain = string(delta.get("reasoning_content")) or string(delta.get("reasoning"))
-        if text := plain or added:
+        within = _words(delta.get("content"), "thinking")
+        if text := plain or added or within:
             self._thinking.append(text)
             yield ThinkingDelta(clean(text))
 
@@ -379,6 +419,21 @@ class _Reply:
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _choice(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    """The first choice: others were not asked for, and would get mixed up with it."""
+    choices = [mapping(choice) for choice in _list(chunk.get("choices"))]
+    return next((choice for choice in choices if not count(choice.get("index"))), {})
+
+
+def _words(content: object, kind: str = "text") -> str:
+    """The words in a delta's content: a text, or parts of which each has its kind (Mistral)."""
+    if isinstance(content, str):
+        return content if kind == "text" else ""
+    parts = [mapping(part) for part in _list(content)]
+    said = [part.get(kind) for part in parts if part.get("type") == kind]
+    return "".join(_words(value) for value in said)
 
 
 def _same_detail(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -489,7 +544,7 @@ def _content(said: Iterable[Block], shown: list[dict[str, Any]]) -> str | list[d
 
 def _part(block: Block) -> dict[str, Any]:
     match block:
-        case Text() | Context():
+        case Text() | Context() | Said():
             return _text_part(block.text)
         case Image() if is_picture(block):
             url = f"data:{block.media_type};base64,{block.data}"

@@ -6,12 +6,13 @@ import difflib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.errors import ReplayMismatch
 from jupyter_agent.events import MessageFinished, ReplySource
 from jupyter_agent.llm import cassette as tape
-from jupyter_agent.llm.cassette import Cassette, Entry
+from jupyter_agent.llm.cassette import Cassette, Decision, Entry
 from jupyter_agent.llm.conversation import Item, extend, items, task_index
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 from jupyter_agent.messages import JsonObject, Message
@@ -78,6 +79,7 @@ class Replay:
                 self._by_conversation[entry.conversation].append((number, entry))
                 self._by_turn[entry.turn].append((number, entry))
         self._current = -1
+        self._step = 0
         self._served: set[int] = set()
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
@@ -97,7 +99,19 @@ class Replay:
         going_on = places[0][1].step > 1 and current
         self._current, entry = (current if going_on else fresh or places[-1:])[0]
         self._served.add(self._current)
+        self._step = entry.step
         return entry
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What the person decided about the calls of the reply that was served last."""
+        return self._cassette.turns[self._current][self._step - 1].decisions
+
+    @property
+    def said_next(self) -> tuple[str, ...]:
+        """What the person typed between the reply that was served last and the next one."""
+        turn = self._cassette.turns[self._current]
+        return turn[self._step].said if self._step < len(turn) else turn[-1].said_after
 
     def body(self, request: Request) -> JsonObject:
         """Nothing is sent."""
@@ -170,6 +184,7 @@ class Recorder:
         self._digests, self._turn_digests = _Digests(), _Digests()
         self._turn: list[Entry] = []
         self._written: list[str] = []
+        self._said: list[str] = []
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
         async with aclosing(self._provider.stream(request)) as stream:  # type: ignore[type-var]
@@ -187,11 +202,22 @@ class Recorder:
     def begin(self) -> None:
         """A new turn starts; what a failed one left behind is dropped."""
         self._turn.clear()
+        self._said.clear()
+
+    def decided(self, decision: Decision) -> None:
+        """Note what the person decided about a call of the last reply."""
+        last = self._turn[-1]
+        self._turn[-1] = replace(last, decisions=(*last.decisions, decision))
+
+    def heard(self, texts: Sequence[str]) -> None:
+        """Note what the person typed before the next call."""
+        self._said.extend(texts)
 
     def commit(self) -> None:
         """Write the turn into the cassette."""
         if not self._turn:
             return
+        self._turn[-1] = replace(self._turn[-1], said_after=tuple(self._said))
         source: tape.Source = "scripted" if self.source == "scripted" else "recorded"
         blank = Cassette(self.name, self.model, source)
         tape.record(self._path, blank, tuple(self._turn), self._written)
@@ -206,5 +232,7 @@ class Recorder:
             len(self._turn) + 1,
             _asked(turn),
             reply,
+            said=tuple(self._said),
         )
+        self._said.clear()
         self._turn.append(entry)

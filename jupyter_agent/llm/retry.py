@@ -14,8 +14,10 @@ from tenacity import (
     RetryCallState,
     retry_if_exception,
     stop_after_attempt,
+    stop_any,
     wait_exponential_jitter,
 )
+from tenacity.stop import stop_base
 
 from jupyter_agent.errors import ProviderError
 from jupyter_agent.events import Retrying
@@ -30,8 +32,11 @@ class RetryPolicy:
         enabled: Whether to try again at all.
         max_retries: Tries after the first one.
         initial_delay: Seconds before the first retry.
-        max_delay: The longest wait in seconds. A server's `Retry-After` beyond it is ignored.
+        max_delay: The longest wait in seconds that grows by itself. A server's `Retry-After` is
+            honoured beyond it.
         exponential_base: The factor from one wait to the next.
+        max_total: Seconds of waiting for one model call, all in all. A server that asks for more
+            is not asked again.
     """
 
     enabled: bool = True
@@ -39,6 +44,7 @@ class RetryPolicy:
     initial_delay: float = 1.0
     max_delay: float = 60.0
     exponential_base: float = 2.0
+    max_total: float = 300.0
 
     @property
     def attempts(self) -> int:
@@ -79,7 +85,7 @@ async def stream_with_retry(
 
 def _retrying(policy: RetryPolicy) -> AsyncRetrying:
     return AsyncRetrying(
-        stop=stop_after_attempt(policy.attempts),
+        stop=stop_any(stop_after_attempt(policy.attempts), _stop_after_waiting(policy.max_total)),
         wait=_Wait(policy),
         retry=retry_if_exception(lambda error: getattr(error, "retryable", False)),
         retry_error_callback=_give_up,
@@ -99,20 +105,40 @@ class _Wait(wait_exponential_jitter):
 
     def __call__(self, retry_state: RetryCallState) -> float:
         asked = _error(retry_state).retry_after
-        if asked is not None and 0 <= asked <= self.max:
+        if asked is not None and asked >= 0:
             return asked
         return float(super().__call__(retry_state))
 
 
+class _stop_after_waiting(stop_base):
+    """Stop before a wait with which all waits together are longer than `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        return retry_state.idle_for + retry_state.upcoming_sleep > self._seconds
+
+
 def _give_up(state: RetryCallState) -> None:
     error = _error(state)
-    if state.attempt_number == 1:
+    asked = error.retry_after
+    if asked is not None and state.upcoming_sleep == asked > 1 and error.retryable:
+        wait = f" The server asks to wait {_time(asked)}."
+    else:
+        wait = ""
+    if state.attempt_number == 1 and not wait:
         raise error
+    tries = f" Gave up after {state.attempt_number} attempts." if state.attempt_number > 1 else ""
     raise ProviderError(
-        f"{error} Gave up after {state.attempt_number} attempts.",
+        f"{error}{wait}{tries}",
         status=error.status,
         retry_after=error.retry_after,
     ) from error
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 86_400 else "more than a day"
 
 
 def _error(state: RetryCallState) -> ProviderError:

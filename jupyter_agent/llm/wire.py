@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import uuid
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from jupyter_agent.messages import (
     Context,
     Image,
     Message,
+    Said,
     Text,
     Thinking,
     ToolCall,
@@ -34,6 +36,7 @@ MINIMAX_HOSTS = ("api.minimax.io", "api.minimaxi.com")
 
 _MINIMAX_SUFFIX = {"anthropic": "/anthropic", "openai": "/v1"}
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_WORDS = (Text, Context, Said, Image, Thinking)
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -50,6 +53,20 @@ def string(value: object) -> str:
 def count(value: object) -> int:
     """`value` where it is a positive whole number, else 0."""
     return value if isinstance(value, int) and value > 0 else 0
+
+
+def sendable(value: Any) -> Any:
+    """A JSON value of a server's as it can be sent back: no half characters, no NaN."""
+    match value:
+        case str():
+            return clean(value)
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {clean(str(key)): sendable(part) for key, part in value.items()}
+        case list():
+            return [sendable(part) for part in value]
+    return value
 
 
 def api_base_for(provider: str, api_base: str | None) -> str | None:
@@ -143,13 +160,14 @@ def unique_ids(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def _with_own_id(call: ToolCall, used: set[str]) -> ToolCall:
-    own = call.id or f"call_{uuid.uuid4().hex[:24]}"
-    number = 1
+    # Neither may hold half a character: they go into every later request.
+    first, name = clean(call.id) or f"call_{uuid.uuid4().hex[:24]}", clean(call.name)
+    own, number = first, 1
     while own in used:
         number += 1
-        own = f"{call.id}_{number}"
+        own = f"{first}_{number}"
     used.add(own)
-    return call if own == call.id else replace(call, id=own)
+    return call if (own, name) == (call.id, call.name) else replace(call, id=own, name=name)
 
 
 def stop_for(stop: ReplyStop, blocks: Iterable[Block]) -> ReplyStop:
@@ -190,7 +208,7 @@ def _sendable(message: Message, provider: str) -> Message:
 
 def _goes_out(block: Block, provider: str) -> bool:
     match block:
-        case Text() | Context():
+        case Text() | Context() | Said():
             return bool(block.text.strip())
         case Thinking():
             return block.metadata.get("provider") == provider and len(block.metadata) > 1
@@ -199,13 +217,13 @@ def _goes_out(block: Block, provider: str) -> bool:
 
 
 def _in_order(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Tool results first; words that follow a tool call before it. The rest as it was said."""
+    """Tool results first; what follows a tool call before it. The rest as it was said."""
     said = list(blocks)
     results = [block for block in said if isinstance(block, ToolResult)]
     others = [block for block in said if not isinstance(block, ToolResult)]
     first = next((i for i, block in enumerate(others) if isinstance(block, ToolCall)), len(others))
-    late = [block for block in others[first:] if isinstance(block, (Text, Context, Image))]
-    rest = [block for block in others[first:] if not isinstance(block, (Text, Context, Image))]
+    late = [block for block in others[first:] if isinstance(block, _WORDS)]
+    rest = [block for block in others[first:] if not isinstance(block, _WORDS)]
     return (*results, *others[:first], *late, *rest)
 
 

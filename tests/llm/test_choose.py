@@ -11,7 +11,9 @@ from jupyter_agent.config import Settings, layer, resolve
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.cassette import Cassette, save
 from jupyter_agent.llm.choose import NO_MODEL, NOTHING_CONFIGURED, choose, provider_name
+from jupyter_agent.llm.provider import Request
 from jupyter_agent.llm.replay import Recorder, Replay
+from jupyter_agent.messages import Message, Text
 
 DUMMY = "dummy-" + "for-tests"
 ANTHROPIC = {"ANTHROPIC_API_KEY": DUMMY}
@@ -73,12 +75,12 @@ def test_the_configured_provider(
 @pytest.mark.parametrize(
     ("mode", "environ", "has_cassette", "kind", "model"),
     [
-        ("auto", ANTHROPIC, True, "Anthropic", "claude-sonnet-5-5"),
-        ("auto", ANTHROPIC, False, "Anthropic", "claude-sonnet-5-5"),
-        ("auto", OPENAI, True, "OpenAI", "gpt-5.5"),
+        ("auto", ANTHROPIC, True, "Inline", "claude-sonnet-5-5"),
+        ("auto", ANTHROPIC, False, "Inline", "claude-sonnet-5-5"),
+        ("auto", OPENAI, True, "Inline", "gpt-5.5"),
         ("auto", {}, True, "Replay", "claude-recorded"),
-        ("live", OPENAI, True, "OpenAI", "gpt-5.5"),
-        ("live", OPENAI, False, "OpenAI", "gpt-5.5"),
+        ("live", OPENAI, True, "Inline", "gpt-5.5"),
+        ("live", OPENAI, False, "Inline", "gpt-5.5"),
         ("replay", ANTHROPIC, True, "Replay", "claude-recorded"),
         ("replay", {}, True, "Replay", "claude-recorded"),
         ("record", ANTHROPIC, True, "Recorder", "claude-sonnet-5-5"),
@@ -188,3 +190,44 @@ async def test_model_and_key_of_the_settings(provider: str) -> None:
     assert minimax.model == "MiniMax-M2.5"
     await chosen.close()
     await minimax.close()
+
+
+HELLO = Request("", (Message("user", (Text("hi"),)),))
+
+
+@pytest.mark.parametrize(
+    ("values", "sent"),
+    [
+        ({}, None),
+        ({"thinking.mode": "off"}, {"type": "disabled"}),
+        ({"thinking.mode": "adaptive"}, {"type": "adaptive"}),
+        ({"thinking.mode": "between_tools"}, {"type": "between_tools"}),
+        (
+            {"thinking.mode": "budget", "thinking.budget": 2048},
+            {"type": "enabled", "budget_tokens": 2048},
+        ),
+    ],
+)
+def test_thinking_of_anthropic(values: dict[str, object], sent: object) -> None:
+    """Each mode is the parameter of the Messages API that it names; by default there is none."""
+    given = {"provider": "anthropic", "api_key": "k", "api_base": "http://127.0.0.1:9", **values}
+    body = choose(resolve([layer("test", given)]).settings, None, {}).body(HELLO)
+    assert body.get("thinking") == sent
+
+
+def test_a_thinking_budget_beyond_the_reply() -> None:
+    """Thinking is part of the reply, so its budget must be smaller."""
+    given = {"thinking.mode": "budget", "thinking.budget": 4096, "max_tokens": 4096}
+    settings = resolve([layer("test", {"provider": "anthropic", "api_key": "k", **given})]).settings
+    with pytest.raises(ConfigError, match=r"thinking\.budget \(4096\) must be less than"):
+        choose(settings, None, {})
+
+
+def test_effort() -> None:
+    """How hard the model works is said in each API's own words."""
+    bodies = {}
+    for name in ("anthropic", "openai"):
+        given = {"provider": name, "api_key": "k", "thinking.effort": "low"}
+        bodies[name] = choose(resolve([layer("test", given)]).settings, None, {}).body(HELLO)
+    assert bodies["anthropic"]["output_config"] == {"effort": "low"}
+    assert bodies["openai"]["reasoning_effort"] == "low"

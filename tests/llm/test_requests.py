@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +21,13 @@ from model_server import (
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.llm.provider import Provider, Request
+from jupyter_agent.llm.wire import safe_name
 from jupyter_agent.messages import (
     Block,
     Context,
     Image,
     Message,
+    Said,
     Text,
     Thinking,
     ToolCall,
@@ -31,6 +35,7 @@ from jupyter_agent.messages import (
     ToolSpec,
 )
 
+SNAPSHOTS = Path(__file__).with_name("snapshots")
 PNG = "iVBORw0KGgo="
 READ = ToolSpec(
     "read_file", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}}
@@ -72,224 +77,120 @@ def a_text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def a_use(call_id: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {"type": "tool_use", "id": call_id, "name": "read_file", "input": arguments or {}}
-
-
-def a_result(call_id: str, *content: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": [*content], **more}
-
-
 def said(role: str, *content: Any) -> dict[str, Any]:
     return {"role": role, "content": [*content]}
-
-
-def o_call(call_id: str, arguments: str = "{}", **extra: Any) -> dict[str, Any]:
-    function = {"name": "read_file", "arguments": arguments}
-    return {**extra, "id": call_id, "type": "function", "function": function}
 
 
 def o_said(role: str, content: Any, **more: Any) -> dict[str, Any]:
     return {"role": role, "content": content, **more}
 
 
-def o_result(call_id: str, content: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": content}
-
-
 SIGNED = Thinking("hm", {"provider": "anthropic", "signature": "sig=="})
 REDACTED = Thinking("", {"provider": "anthropic", "redacted": "abc"})
 DETAILS = [{"type": "reasoning.text", "text": "hm", "index": 0}]
 DETAILED = Thinking("hm", {"provider": "openai", "reasoning_details": DETAILS})
-A_SIGNED = {"type": "thinking", "thinking": "hm", "signature": "sig=="}
-A_PICTURE = {
-    "type": "image",
-    "source": {"type": "base64", "media_type": "image/png", "data": PNG},
-}
-O_PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
-INVALID = {"invalid_arguments": '{"path": "a'}
 
-# name -> (messages, what Anthropic gets, what OpenAI gets)
-CASES: dict[str, tuple[list[Message], list[Any], list[Any]]] = {
-    "a task": ([user("hi")], [said("user", a_text("hi"))], [o_said("user", "hi")]),
-    "a task with its context": (
-        [user("hi", Context("variables: x"))],
-        [said("user", a_text("hi"), a_text("variables: x"))],
-        [o_said("user", "hi\n\nvariables: x")],
-    ),
-    "an image of the user": (
-        [user("look", Image("image/png", PNG))],
-        [said("user", a_text("look"), A_PICTURE)],
-        [o_said("user", [a_text("look"), O_PICTURE])],
-    ),
-    "blank text, empty messages, the same role twice": (
-        [user("a", "", " \n"), model(""), user("b"), model("c"), model("d"), user("e")],
-        [
-            said("user", a_text("a"), a_text("b")),
-            said("assistant", a_text("c"), a_text("d")),
-            said("user", a_text("e")),
-        ],
-        [o_said("user", "a\n\nb"), o_said("assistant", "c\n\nd"), o_said("user", "e")],
-    ),
-    "a call and its result": (
-        [
-            user("go"),
-            model("ok", call("c1", '{"path":  "a\\u00e9"}')),
-            user(result("c1", "text")),
-        ],
-        [
-            said("user", a_text("go")),
-            said("assistant", a_text("ok"), a_use("c1", {"path": "aé"})),
-            said("user", a_result("c1", a_text("text"))),
-        ],
-        [
-            o_said("user", "go"),
-            o_said("assistant", "ok", tool_calls=[o_call("c1", '{"path":  "a\\u00e9"}')]),
-            o_result("c1", "text"),
-        ],
-    ),
-    "two calls, one fails, one is silent, and a word after them": (
-        [
-            user("go"),
-            model(call("c1", ""), call("c2")),
-            user("and then", result("c1", "no", is_error=True), result("c2")),
-        ],
-        [
-            said("user", a_text("go")),
-            said("assistant", a_use("c1"), a_use("c2")),
-            said(
-                "user",
-                a_result("c1", a_text("no"), is_error=True),
-                a_result("c2", a_text("(no output)")),
-                a_text("and then"),
-            ),
-        ],
-        [
-            o_said("user", "go"),
-            o_said("assistant", None, tool_calls=[o_call("c1"), o_call("c2")]),
-            o_result("c1", "no"),
-            o_result("c2", "(no output)"),
-            o_said("user", "and then"),
-        ],
-    ),
-    "images in results": (
-        [
-            user("go"),
-            model(call("c1"), call("c2")),
-            user(
-                result("c1", "plot", Image("image/png", PNG)),
-                result("c2", Image("image/svg+xml", PNG)),
-            ),
-        ],
-        [
-            said("user", a_text("go")),
-            said("assistant", a_use("c1"), a_use("c2")),
-            said(
-                "user",
-                a_result("c1", a_text("plot"), A_PICTURE),
-                a_result(
-                    "c2",
-                    a_text("(an image of type image/svg+xml, which the model cannot read)"),
-                ),
-            ),
-        ],
-        [
-            o_said("user", "go"),
-            o_said("assistant", None, tool_calls=[o_call("c1"), o_call("c2")]),
-            o_result("c1", "plot\n(1 image follows)"),
-            o_result("c2", "(an image of type image/svg+xml, which the model cannot read)"),
-            o_said("user", [a_text("(images in the result of the tool call c1)"), O_PICTURE]),
-        ],
-    ),
-    "text after a call": (
-        [user("go"), model(SIGNED, call("c1"), "wait"), user(result("c1", "x"))],
-        [
-            said("user", a_text("go")),
-            said("assistant", A_SIGNED, a_text("wait"), a_use("c1")),
-            said("user", a_result("c1", a_text("x"))),
-        ],
-        [
-            o_said("user", "go"),
-            o_said("assistant", "wait", tool_calls=[o_call("c1")]),
-            o_result("c1", "x"),
-        ],
-    ),
-    "thinking of both providers": (
-        [
-            user("go"),
-            model(SIGNED, REDACTED, DETAILED, Thinking("unsigned"), call("c1")),
-            user(result("c1", "x")),
-        ],
-        [
-            said("user", a_text("go")),
-            said(
-                "assistant",
-                A_SIGNED,
-                {"type": "redacted_thinking", "data": "abc"},
-                a_use("c1"),
-            ),
-            said("user", a_result("c1", a_text("x"))),
-        ],
-        [
-            o_said("user", "go"),
-            o_said("assistant", None, reasoning_details=DETAILS, tool_calls=[o_call("c1")]),
-            o_result("c1", "x"),
-        ],
-    ),
-    "nothing but thinking": (
-        [user("go"), model(SIGNED), model(DETAILED), user("on")],
-        [said("user", a_text("go"), a_text("on"))],
-        [o_said("user", "go\n\non")],
-    ),
-    "arguments that were cut off": (
-        [user("go"), model(call("c1", '{"path": "a')), user(result("c1", "cut"))],
-        [
-            said("user", a_text("go")),
-            said("assistant", a_use("c1", INVALID)),
-            said("user", a_result("c1", a_text("cut"))),
-        ],
-        [
-            o_said("user", "go"),
-            o_said("assistant", None, tool_calls=[o_call("c1", json.dumps(INVALID))]),
-            o_result("c1", "cut"),
-        ],
-    ),
-    "a field that only another server knows": (
-        [
-            user("go"),
-            model(call("c1", provider="openai", extra={"extra_content": {"s": 1}})),
-            user(result("c1", "x")),
-        ],
-        [
-            said("user", a_text("go")),
-            said("assistant", a_use("c1")),
-            said("user", a_result("c1", a_text("x"))),
-        ],
-        [
-            o_said("user", "go"),
-            o_said("assistant", None, tool_calls=[o_call("c1", extra_content={"s": 1})]),
-            o_result("c1", "x"),
-        ],
-    ),
+CASES: dict[str, list[Message]] = {
+    "a task": [user("hi")],
+    "a task with its context": [user("hi", Context("variables: x"))],
+    "an image of the user": [user("look", Image("image/png", PNG))],
+    "blank text, empty messages, the same role twice": [
+        user("a", "", " \n"),
+        model(""),
+        user("b"),
+        model("c"),
+        model("d"),
+        user("e"),
+    ],
+    "a call and its result": [
+        user("go"),
+        model("ok", call("c1", '{"path":  "a\\u00e9"}')),
+        user(result("c1", "text")),
+    ],
+    "two calls, one fails, one is silent, and a word after them": [
+        user("go"),
+        model(call("c1", ""), call("c2")),
+        user("and then", result("c1", "no", is_error=True), result("c2")),
+    ],
+    "images in results": [
+        user("go"),
+        model(call("c1"), call("c2")),
+        user(
+            result("c1", "plot", Image("image/png", PNG)),
+            result("c2", Image("image/svg+xml", PNG)),
+        ),
+    ],
+    "text after a call": [user("go"), model(SIGNED, call("c1"), "wait"), user(result("c1", "x"))],
+    "thinking of both providers": [
+        user("go"),
+        model(SIGNED, REDACTED, DETAILED, Thinking("unsigned"), call("c1")),
+        user(result("c1", "x")),
+    ],
+    "nothing but thinking": [user("go"), model(SIGNED), model(DETAILED), user("on")],
+    "arguments that were cut off": [
+        user("go"),
+        model(call("c1", '{"path": "a')),
+        user(result("c1", "cut")),
+    ],
+    "a field that only another server knows": [
+        user("go"),
+        model(call("c1", provider="openai", extra={"extra_content": {"s": 1}})),
+        user(result("c1", "x")),
+    ],
+    "what the person typed meanwhile": [
+        user("go"),
+        model(call("c1")),
+        user(result("c1", "x")),
+        user(Said("use the other file")),
+    ],
+    "names and ids that an API refuses": [
+        user("go"),
+        model(ToolCall("functions.run:0", "run it!", "{}"), ToolCall("x", "", "{}")),
+        user(result("functions.run:0", "no such tool"), result("x", "nor this")),
+    ],
+    "odd texts": [
+        user("half \ud800 NUL \x00 <|endoftext|> \u202e \r\n 😀"),
+        model("</tool_call>", call("c1", '{"path": "\\ud800 😀"}')),
+        user(result("c1", "\x1b[31mred")),
+    ],
+    "a system message amid the conversation": [
+        user("hi"),
+        model("yes?"),
+        Message("system", (Text("The kernel was restarted."),)),
+    ],
+    "after an interrupt": [
+        user("go"),
+        model("ok", call("c1"), call("c2")),
+        user(result("c1", "x"), result("c2", "Not run.", is_error=True)),
+        user(Context("(The person interrupted the turn here.)")),
+        user("again"),
+    ],
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_anthropic_request(case: str) -> None:
-    """Anthropic's API gets the messages of the table, in a form that it accepts."""
-    messages, expected, _ = CASES[case]
-    sent = await send("anthropic", Request("Be brief.", tuple(messages), (READ,)))
-    assert sent.body["messages"] == expected
-    check_anthropic(sent.body)
+async def test_request(case: str) -> None:
+    """Each provider gets the messages of the snapshot, in a form that it accepts.
+
+    `UPDATE_SNAPSHOTS=1 pytest tests/llm/test_requests.py` writes the snapshots anew.
+    """
+    request = Request("Be brief.", tuple(CASES[case]), (READ,))
+    made_up = [safe_name(c.name) for message in CASES[case] for c in message.tool_calls]
+    anthropic, openai = [await send(kind, request) for kind in ("anthropic", "openai")]
+    check_anthropic(anthropic.body, unknown_tools=made_up)
+    check_openai(openai.body, unknown_tools=made_up)
+    system, *spoken = openai.body["messages"]
+    assert system == o_said("system", "Be brief.")
+    sent = {"anthropic": anthropic.body["messages"], "openai": spoken}
+    path = SNAPSHOTS / f"{case.replace(',', '').replace(' ', '_')}.json"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        path.write_text(json.dumps(sent, indent=2) + "\n", encoding="utf-8")
+    assert sent == json.loads(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("case", CASES)
-async def test_openai_request(case: str) -> None:
-    """A chat completions API gets the messages of the table, in a form that it accepts."""
-    messages, _, expected = CASES[case]
-    sent = await send("openai", Request("Be brief.", tuple(messages), (READ,)))
-    assert sent.body["messages"] == [o_said("system", "Be brief."), *expected]
-    check_openai(sent.body)
+def test_no_snapshot_is_left_over() -> None:
+    """Each snapshot belongs to a case."""
+    assert len(list(SNAPSHOTS.glob("*.json"))) == len(CASES)
 
 
 async def test_whole_anthropic_body() -> None:
@@ -303,6 +204,7 @@ async def test_whole_anthropic_body() -> None:
         "max_tokens": 77,
         "messages": [said("user", a_text("hi"))],
         "stream": True,
+        "cache_control": {"type": "ephemeral"},
         "system": [a_text("Be brief.") | {"cache_control": {"type": "ephemeral"}}],
         "tools": [
             {

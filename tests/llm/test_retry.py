@@ -99,17 +99,23 @@ async def test_growing_waits() -> None:
 
 
 async def test_retry_after_is_kept() -> None:
-    """The server's wait comes before ours, unless it is longer than we ever wait."""
+    """The server's wait comes before ours, longer or shorter."""
     replies = [
         failed(429, "slow", retry_after="0"),
         failed(429, "slow", retry_after_ms="40"),
-        failed(429, "slow", retry_after="3600"),
+        failed(429, "slow", retry_after="0.2"),
     ]
     parts, error, _ = await asked(*replies, Reply(text="ok"))
     waits = [part.delay for part in parts if isinstance(part, Retrying)]
     assert error is None
-    assert waits[:2] == [0, 0.04]
-    assert waits[2] <= QUICK.max_delay
+    assert waits == [0, 0.04, 0.2]
+
+
+async def test_a_server_that_asks_for_an_hour() -> None:
+    """Nobody waits an hour in a cell, nor asks earlier than told: it ends and says why."""
+    parts, error, requests = await asked(failed(429, "slow", retry_after="3600"), Reply(text="ok"))
+    assert (parts, requests) == ([], 1)
+    assert "The server asks to wait 3600 s." in str(error)
 
 
 async def test_cancelled_wait() -> None:

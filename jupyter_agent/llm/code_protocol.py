@@ -1,0 +1,306 @@
+"""For models that cannot call tools: they act by writing one fenced block of Python.
+
+What goes out has no tools and no tool calls: the system prompt explains the protocol, earlier
+calls are the model's own words again, and their results are what the user says. Each message is
+rendered by itself, so that the same conversation gives the same bytes in each request.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+import warnings
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from jupyter_agent.events import MessageFinished, ReplySource
+from jupyter_agent.llm.inline import spoken
+from jupyter_agent.llm.provider import Provider, ReplyPart, Request
+from jupyter_agent.llm.textcalls import thought_end
+from jupyter_agent.llm.wire import NO_OUTPUT, arguments_object, unique_ids
+from jupyter_agent.messages import (
+    Block,
+    Context,
+    Image,
+    JsonObject,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+
+ACT = "execute_code"
+"""The tool that runs the block."""
+WRITTEN_AS_CODE: JsonObject = {"provider": "code_protocol"}
+"""Metadata of such a call: the tools are functions where it runs, in a replay, too."""
+_PROTOCOL = """\
+## How you act in this conversation
+You have no tool calls here. You act by writing Python:
+
+- To do something, write one fenced block that begins with ```python and ends with ```, and stop \
+there. It is run like a cell of the notebook (where these instructions say `execute_code`, they \
+mean this), and the next message tells you what it showed, after the word "Output". Magics and \
+top-level await work in it.
+- Only the first such block of a reply is run. What follows it is thrown away: never write an \
+output yourself.
+- A reply without such a block is your answer, and the turn is over. Mark code that is only to be \
+read as ```text.
+"""
+_FUNCTIONS = """\
+
+The other tools are functions in that code. Each returns a text: print it to read it. Where a \
+variable of the person has such a name, use agent_tools.NAME.
+
+```text
+{signatures}
+```
+"""
+_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,})[ \t]*(?P<info>[^`\n]*)$", re.MULTILINE)
+_PYTHON = re.compile(r"\{?\.?(?:python3?|py3?|ipython3?|pycon)\b.*", re.IGNORECASE)
+_MAGIC = re.compile(r"^(?P<indent>[ \t]*)(?:[%!]|\w+[ \t]*=[ \t]*[%!]).*$", re.MULTILINE)
+_MOST_ENDS = 20
+_MOST_BLOCKS = 200
+"""Blocks of a reply, and ends of one block, that are looked at."""
+
+
+class CodeProtocol:
+    """A provider whose model acts by writing code.
+
+    Deltas pass as they come; the finished message takes their place.
+
+    Args:
+        provider: The one that is asked. It is never shown a tool.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self.name = provider.name
+        self.model = provider.model
+        self.source: ReplySource = provider.source
+        self._provider = provider
+
+    async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
+        acts = request.tools_allowed and any(tool.name == ACT for tool in request.tools)
+        inner = self._provider.stream(in_words(request))
+        async with aclosing(inner) as stream:  # type: ignore[type-var]
+            async for part in stream:
+                if isinstance(part, MessageFinished) and acts:
+                    yield with_call(part)
+                else:
+                    yield part
+
+    def body(self, request: Request) -> JsonObject:
+        return self._provider.body(in_words(request))
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+
+# What goes out -----------------------------------------------------------------------------------
+
+
+def in_words(request: Request) -> Request:
+    """The request without tools: everything is said in words."""
+    return Request(
+        _system(request.system, request.tools), tuple(map(_message_in_words, request.messages))
+    )
+
+
+def _system(system: str, tools: Iterable[ToolSpec]) -> str:
+    by_name = {tool.name: tool for tool in tools}
+    if by_name.pop(ACT, None) is None:
+        return system
+    signatures = "\n".join(map(signature, by_name.values()))
+    functions = _FUNCTIONS.format(signatures=signatures) if by_name else ""
+    return f"{system.rstrip()}\n\n{_PROTOCOL}{functions}"
+
+
+def signature(tool: ToolSpec) -> str:
+    """A tool as the head of a Python function, with its first line of description."""
+    schema = tool.parameters
+    needed = schema.get("required", ())
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    definitions = schema.get("$defs", {})
+    parameters = [
+        _parameter(name, properties[name], name in needed, definitions)
+        for name in parameter_names(tool)
+    ]
+    summary = (tool.description.strip().splitlines() or [""])[0]
+    return f"def {tool.name}({', '.join(parameters)}) -> str:  # {summary}"
+
+
+def parameter_names(tool: ToolSpec) -> list[str]:
+    """The order in which a tool's function takes its arguments by position."""
+    needed = tool.parameters.get("required", ())
+    return sorted(tool.parameters.get("properties", {}), key=lambda name: name not in needed)
+
+
+def _parameter(name: str, schema: Mapping[str, Any], needed: bool, definitions: Any) -> str:
+    kind = _kind(schema, definitions)
+    return f"{name}: {kind}" + ("" if needed else f" = {schema.get('default')!r}")
+
+
+def _kind(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> str:
+    """A JSON Schema as a Python type, roughly: the toolbox checks it exactly."""
+    if not isinstance(schema, Mapping) or depth > 4:
+        return "Any"
+    if "$ref" in schema:
+        schema = definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
+    if "enum" in schema:
+        return " | ".join(map(repr, schema["enum"]))
+    if options := schema.get("anyOf") or schema.get("oneOf"):
+        kinds = dict.fromkeys(_kind(option, definitions, depth + 1) for option in options)
+        return " | ".join(kinds)
+    if schema.get("type") == "array":
+        return f"list[{_kind(schema.get('items', {}), definitions, depth + 1)}]"
+    if schema.get("type") == "object" and schema.get("properties"):
+        items = schema["properties"].items()
+        pairs = (f"{name!r}: {_kind(item, definitions, depth + 1)}" for name, item in items)
+        return "{" + ", ".join(pairs) + "}"
+    names = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+    names |= {"null": "None", "object": "dict"}
+    return names.get(str(schema.get("type")), "Any")
+
+
+def _message_in_words(message: Message) -> Message:
+    """A message without calls and results, the same each time. One of ours stays one."""
+    if message.role == "assistant":
+        if not message.tool_calls:
+            return message
+        calls = "\n\n".join(map(_fenced, message.tool_calls))
+        words = f"{message.text}\n\n{calls}" if message.text.strip() else calls
+        others = tuple(b for b in message.blocks if not isinstance(b, ToolCall))
+        return spoken(replace(message, blocks=others), words, ())
+    if not message.tool_results:
+        return message
+    return replace(message, blocks=tuple(_without_results(message.blocks)))
+
+
+def _without_results(blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        if isinstance(block, ToolResult):
+            yield from _result(block)
+        else:
+            yield block
+
+
+def _result(result: ToolResult) -> Iterator[Block]:
+    """A result as the user says it. Not as a task: those are the person's words."""
+    head = "Output (an error):" if result.is_error else "Output:"
+    yield Context(f"{head}\n{result.text or NO_OUTPUT}")
+    yield from (block for block in result.content if isinstance(block, Image))
+
+
+def _fenced(call: ToolCall) -> str:
+    """A call as the block that the model wrote, or could have written."""
+    arguments = arguments_object(call)
+    code = arguments.get("code")
+    if call.name != ACT or not isinstance(code, str):
+        given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        code = f"print({call.name}({given}))"
+    longest = max((len(ticks) for ticks in re.findall(r"`{3,}", code)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}python\n{code}\n{fence}"
+
+
+# What comes back ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """The block of a reply that is to be run, and the words before it.
+
+    `closed` is false where the reply ends inside of it.
+    """
+
+    words: str
+    code: str
+    closed: bool
+
+
+def with_call(finished: MessageFinished) -> MessageFinished:
+    """The reply with its block of code as a call of `execute_code`; itself where it has none.
+
+    What follows the block goes. A block that the token limit cut off becomes a call, too, and the
+    reply stays cut off, so that the loop tells the model instead of running it.
+    """
+    message, stop = finished.message, finished.stop_reason
+    if message.tool_calls or stop == "refused":
+        return finished
+    block = code_block(message.text)
+    if block is None or (not block.closed and stop != "max_tokens" and not _parses(block.code)):
+        return finished
+    arguments = json.dumps({"code": block.code}, ensure_ascii=False)
+    call = ToolCall("", ACT, arguments, WRITTEN_AS_CODE)
+    cut_off = stop == "max_tokens" and not block.closed
+    return replace(
+        finished,
+        message=spoken(message, block.words, unique_ids((call,))),
+        stop_reason="max_tokens" if cut_off else "tool_use",
+    )
+
+
+def code_block(text: str) -> CodeBlock | None:
+    """The first block marked as Python; or the only block, where it has no mark and parses."""
+    place, blocks = thought_end(text), 0
+    plain: CodeBlock | None = None
+    while (head := _FENCE.search(text, place)) and blocks < _MOST_BLOCKS:
+        blocks += 1
+        info = head["info"].strip()
+        if _PYTHON.fullmatch(info):
+            block, _ = _body(text, head, python=True)
+            return block if block.code.strip() else None
+        block, place = _body(text, head, python=not info)
+        if not info and blocks == 1 and block.closed:
+            plain = block
+    return plain if plain and blocks == 1 and plain.code.strip() and _parses(plain.code) else None
+
+
+def _body(text: str, head: re.Match[str], python: bool) -> tuple[CodeBlock, int]:
+    """The block that begins at `head`, and where it ends.
+
+    A text in the code may have fences of its own: of several ends the first counts with which
+    the code is whole.
+    """
+    indent, ticks = head["indent"], head["ticks"]
+    words, start = text[: head.start()].strip(), head.end() + 1
+    closing = re.compile(rf"^[ \t]*{re.escape(ticks)}`*[ \t]*$", re.MULTILINE)
+    first: tuple[CodeBlock, int] | None = None
+    for end in islice(closing.finditer(text, start), _MOST_ENDS if python else 1):
+        block = CodeBlock(words, _dedented(text[start : end.start()], indent), closed=True)
+        if not python or _parses(block.code):
+            return block, end.end()
+        first = first or (block, end.end())
+    return first or (CodeBlock(words, _dedented(text[start:], indent), closed=False), len(text))
+
+
+def _dedented(code: str, indent: str) -> str:
+    """The code of a block that stands indented in a list, without that indentation."""
+    code = code.strip("\n").rstrip()
+    if not indent:
+        return code
+    lines = code.split("\n")
+    if all(line.startswith(indent) or not line.strip() for line in lines):
+        return "\n".join(line.removeprefix(indent) for line in lines)
+    return textwrap.dedent(code)
+
+
+def _parses(code: str) -> bool:
+    """Whether it is whole Python, as far as that can be told without IPython."""
+    if code.lstrip().startswith("%%"):
+        return True
+    return _is_python(code) or _is_python(_MAGIC.sub(r"\g<indent>pass", code))
+
+
+def _is_python(code: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True

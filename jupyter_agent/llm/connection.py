@@ -1,0 +1,83 @@
+"""How a model server is reached: proxy, certificates, extra headers.
+
+Without settings the environment decides, as everywhere: `HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`,
+`SSL_CERT_DIR`, and `REQUESTS_CA_BUNDLE` or `CURL_CA_BUNDLE` where those are not set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.errors import ConfigError
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_OWN_BUNDLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Settings of the way to a server.
+
+    Args:
+        headers: Headers to send besides the SDK's.
+        proxy: The proxy's address; None: what the environment says.
+        ca_bundle: A file or folder of certificates to trust besides the public ones.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    proxy: str | None = None
+    ca_bundle: str | None = None
+
+    def client_options(self) -> dict[str, Any]:
+        """Arguments for an HTTP client; empty where the SDK's own does.
+
+        Raises:
+            ConfigError: The bundle cannot be read.
+        """
+        options: dict[str, Any] = {"proxy": self.proxy} if self.proxy else {}
+        if bundle := self.ca_bundle or _bundle_of(os.environ):
+            options["verify"] = _trusting(bundle)
+        return options
+
+
+def parse_headers(text: str) -> dict[str, str]:
+    """`Name: value`, one in a line. Raises `ConfigError`; the values are never shown."""
+    headers = {}
+    for number, line in enumerate(text.replace("\\n", "\n").split("\n"), 1):
+        if not line.strip():
+            continue
+        name, colon, value = line.partition(":")
+        value = value.strip()
+        if not colon or not _NAME.fullmatch(name.strip()) or not value.isascii():
+            raise ConfigError(f"http.headers, line {number}: not of the form Name: value.")
+        headers[name.strip()] = value
+    return headers
+
+
+def _bundle_of(environ: Mapping[str, str]) -> str:
+    if any(environ.get(name) for name in _OWN_BUNDLES):
+        return ""  # the HTTP library reads these itself
+    return next((environ[name] for name in _BUNDLES if environ.get(name)), "")
+
+
+def _trusting(bundle: str) -> ssl.SSLContext:
+    import certifi
+
+    context = ssl.create_default_context(cafile=certifi.where())
+    path = Path(bundle).expanduser()
+    try:
+        if path.is_dir():
+            context.load_verify_locations(capath=path)
+        else:
+            context.load_verify_locations(cafile=path)
+    except (OSError, ssl.SSLError) as error:
+        why = getattr(error, "strerror", None) or "it holds no certificate"
+        raise ConfigError(f"http.ca_bundle: {bundle} cannot be used ({why}).") from None
+    return context
