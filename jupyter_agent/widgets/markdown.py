@@ -23,6 +23,15 @@ _SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
 _BARE_SCHEME = re.compile(r"(?i)\b(javascript|vbscript|data)\s*:(?=\S)")
 _JOINER = "\u2060"
 _LOOK_AHEAD = 400
+# What MathJax could be told by these: to link, to style the page, to draw characters by number,
+# and to give every other formula on the page another meaning.
+_COMMANDS = (
+    "href url mmlToken require class cssId style data htmlClass htmlId htmlStyle htmlData bbox "
+    "includegraphics unicode def gdef edef xdef let newcommand renewcommand providecommand "
+    "newenvironment renewenvironment"
+)
+_MATH = re.compile(rf"\\(?=(?:{'|'.join(_COMMANDS.split())})(?![A-Za-z]))")
+_ENTITY = re.compile(r"&(?=(#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,30});)")
 
 
 def inert(markdown: str) -> str:
@@ -32,6 +41,7 @@ def inert(markdown: str) -> str:
     the notebook, since fetching a remote one tells its server what the address holds.
     """
     text = _without_tags(plain(markdown))
+    text = _MATH.sub(lambda match: match[0] + _JOINER, text)
     text = _BARE_SCHEME.sub(lambda match: match[0] + _JOINER, text)
     text = _IMAGE.sub(lambda match: "!" + _broken_unless(_is_local(text, match.start())), text)
     return _LINK.sub(lambda match: "]" + _broken_unless(_leads_well(text, match.end() + 1)), text)
@@ -58,7 +68,9 @@ def _is_local(text: str, start: int) -> bool:
 
 def _target(text: str, start: int) -> str:
     """A link's target as a renderer reads it: entities and backslashes undone, blanks gone."""
-    target = _ESCAPED.sub(r"\1", html.unescape(text[start : start + _LOOK_AHEAD]))
+    # Twice: `_in_text` has escaped some.
+    ahead = html.unescape(html.unescape(text[start : start + _LOOK_AHEAD]))
+    target = _ESCAPED.sub(r"\1", ahead)
     target = target.lstrip(f" \t\n<{_JOINER}")
     # Browsers drop these inside of an address.
     return re.sub(rf"[\t\n{_JOINER}\u200b\u00ad]", "", target)
@@ -86,10 +98,21 @@ def _in_text(line: str) -> str:
     parts = line.split("`")
     spans = len(parts) % 2 == 1 and "``" not in line
     return "`".join(
-        _in_code(part) if spans and index % 2 else _TAG.sub("&lt;", part)
+        _in_code(part) if spans and index % 2 else _TAG.sub("&lt;", _decoded_later(part, "amp;"))
         for index, part in enumerate(parts)
     )
 
 
 def _in_code(text: str) -> str:
-    return _TAG.sub("<" + _JOINER, text)
+    return _TAG.sub("<" + _JOINER, _decoded_later(text, _JOINER))
+
+
+def _decoded_later(text: str, broken: str) -> str:
+    """References to letters and to TeX's own signs broken up: no formula is made of them."""
+
+    def replaced(match: re.Match[str]) -> str:
+        character = html.unescape(f"&{match[1]};")
+        plain_sign = character.isascii() and (character.isalnum() or character in "\\$:{}()[]")
+        return f"&{broken}" if plain_sign or plain(character) != character else "&"
+
+    return _ENTITY.sub(replaced, text)

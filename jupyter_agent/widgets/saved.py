@@ -9,16 +9,29 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import Any
 
-from jupyter_agent.events import FileChange, Receipt, VariableChange
 from jupyter_agent.messages import JsonObject, Output, clean
-from jupyter_agent.plaintext import one_line, plain
-from jupyter_agent.redact import redact, redact_json, secret_values
+from jupyter_agent.redact import redact_json, secret_values
+from jupyter_agent.widgets.legible import cut, line, stable
 from jupyter_agent.widgets.markdown import inert
 from jupyter_agent.widgets.transcript import CallView, StepView, TurnView
+from jupyter_agent.widgets.wording import (
+    MARKS,
+    PLAN_MARKS,
+    asked_about,
+    body,
+    changes,
+    ending,
+    is_code,
+    pieces,
+    shown,
+    summary,
+    told,
+)
 
 HTML_LIMIT, HTML_TOTAL = 10_000, 450_000
 """Characters of one output in the HTML transcript, and of all outputs together."""
@@ -28,22 +41,18 @@ TEXT_LIMIT, TEXT_TOTAL = 1_000, 75_000
 _LINE = "rgba(128,128,128,.3)"
 _CARD = f"border:1px solid {_LINE};border-radius:5px;padding:2px 8px;margin:4px 0"
 _OUTER = f"border:1px solid {_LINE};border-radius:6px;padding:4px 10px;font-size:13px"
-_PRE = "margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere;font-size:12px"
+_WRAPPED = "white-space:pre-wrap;overflow-wrap:break-word;word-break:normal"
+_PRE = f"margin:4px 0;{_WRAPPED};font-family:monospace;font-size:12px"
 _OUT = f"{_PRE};padding:4px 8px;background:rgba(128,128,128,.08)"
-_WORDS = "margin:6px 0;white-space:pre-wrap;overflow-wrap:anywhere"
-_SUMMARY = "cursor:pointer;overflow-wrap:anywhere"
-_MARK = {"waiting": "…", "running": "…", "done": "✓", "failed": "✗"}
-_PLAN = {"pending": "○", "in_progress": "◐", "done": "●"}
-_STOPS = {
-    "step_limit": "The step limit was reached; this is the best answer so far.",
-    "budget": "The budget is used up; this is what is done so far.",
-    "interrupted": "Interrupted.",
-    "refused": "The model refused to go on.",
-    "error": "The turn ended with the error below.",
-}
+_FAILED = f"{_OUT};border-left:3px solid rgba(220,70,70,.6)"
+_WORDS = f"margin:6px 0;{_WRAPPED};font-family:inherit;font-size:13px;line-height:1.45"
+_SMALL = "margin:4px 0;opacity:.8;font-size:12px;overflow-wrap:break-word"
+_SUMMARY = "cursor:pointer;overflow-wrap:break-word"
+_GIST = "background:none;padding:0;opacity:.75"
+_TINTS = {"+": "rgba(46,160,67,.18)", "-": "rgba(220,70,70,.18)"}
+_BLANK_LINE = re.compile(r"\n(?=[ \t]*\n)")
+_MATH = re.compile(r"[$\\]")
 _OBJECT = re.compile(r"<[^<>\n]*>")
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
-_LONGEST_SECRET = 4_000
 _TEXT_KINDS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
 
 
@@ -58,7 +67,7 @@ class SavedOutput:
 def saved_outputs(view: TurnView) -> list[SavedOutput]:
     """The transcript, then the rich displays of the agent's code, then the answer."""
     outputs = [_transcript(view), *_displays(view)]
-    answer = inert(_stable(view.answer))
+    answer = inert(stable(view.answer))
     if answer.strip():
         outputs.append(SavedOutput({"text/markdown": answer, "text/plain": answer}))
     return outputs
@@ -66,7 +75,19 @@ def saved_outputs(view: TurnView) -> list[SavedOutput]:
 
 def plain_transcript(view: TurnView) -> str:
     """The transcript as plain text, the answer below it."""
-    return "\n".join([*_plain(view), *(["", _stable(view.answer)] if view.answer else [])])
+    return "\n".join([*_plain(view), *(["", stable(view.answer)] if view.answer else [])])
+
+
+def running_html(view: TurnView) -> str:
+    """The transcript of a turn that is not over, opened: for front ends without the widget."""
+    return "".join(_html(view, running=True))
+
+
+def running_line(view: TurnView) -> str:
+    """Where a running turn is, in one line."""
+    step = f"step {view.steps[-1].number} of {view.max_steps}" if view.steps else "starting"
+    call = next((call for call in reversed(view.calls) if call.result is None), None)
+    return f"Agent: {step}" + (f" · {line(call.call.name)}" if call else "")
 
 
 def _transcript(view: TurnView) -> SavedOutput:
@@ -107,7 +128,7 @@ def _is_rich(output: Output) -> bool:
 
 def _stored(kind: str, value: Any, limit: int) -> Any:
     if kind == "text/plain" and isinstance(value, str):
-        return _cut(value, limit)
+        return cut(value, limit)
     if kind.startswith("image/") and kind != "image/svg+xml":
         return value  # base64: no words, and too long to look through
     return _safe(value)
@@ -119,160 +140,105 @@ def _safe(value: Any) -> Any:
     return json.loads(clean(text))
 
 
-def _stable(text: str) -> str:
-    """Legible text without secrets and without memory addresses."""
-    return _ADDRESS.sub("0x…", redact(plain(text), secret_values()))
+# HTML: inline styles only, no text colours of its own, everything escaped. What others wrote stands
+# in <pre> and <code>, which MathJax leaves alone, or has its delimiters apart. No line is blank:
+# in a Markdown file, as nbconvert makes one, HTML ends at the first blank line.
 
 
-def _share(view: TurnView, most: int, total: int) -> int:
-    """Characters for one text of a turn, so that all of them stay within the total."""
-    texts = sum(1 + len(_shown(call)) for call in view.calls) + 2 * len(view.steps)
-    return max(200, min(most, total // max(1, texts)))
-
-
-def _cut(text: str, limit: int) -> str:
-    """Stable text, shortened.
-
-    Secrets are taken out before it is cut, since half of a key is not known as one any more; of a
-    long text only near the places where it is cut.
-    """
-    if len(text) <= limit:
-        return _stable(text)
-    near, head, tail = limit + _LONGEST_SECRET, limit * 2 // 3, limit // 3
-    left_out = f"[... {len(text) - head - tail:,} characters left out here ...]"
-    end = _stable(text[-near:])
-    return f"{_stable(text[:near])[:head]}\n{left_out}\n{end[len(end) - tail :]}"
-
-
-def _summary(view: TurnView) -> str:
-    calls, failed = len(view.calls), sum(call.state == "failed" for call in view.calls)
-    parts = [_count(len(view.steps), "step")]
-    if calls:
-        parts.append(_count(calls, "tool call") + (f" ({failed} failed)" if failed else ""))
-    if view.receipt.files:
-        parts.append(_count(len(view.receipt.files), "file"))
-    if view.usage.total_tokens:
-        parts.append(f"{view.usage.total_tokens:,} tokens")
-    if view.model:
-        parts.append(view.model)
-    return " · ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _ending(view: TurnView) -> str:
-    """The line that says why a turn ended, where that was not an answer."""
-    if view.stop_reason == "end" and not view.answer.strip():
-        return "The model ended the turn without an answer."
-    return _STOPS.get(view.stop_reason or "", "")
-
-
-def _changes(receipt: Receipt) -> list[tuple[str, str]]:
-    """What was changed, as names and words."""
-    proposed = _count(receipt.proposals, "proposal")
-    return [
-        *map(_variable, receipt.variables),
-        *map(_file, receipt.files),
-        *([(proposed, "in the cell below")] if receipt.proposals else []),
-    ]
-
-
-def _variable(change: VariableChange) -> tuple[str, str]:
-    words = "new" if change.kind == "added" else change.kind
-    return change.name, f"{words} {change.summary}"
-
-
-def _file(change: FileChange) -> tuple[str, str]:
-    kind = "new" if change.kind == "created" else "changed"
-    lines = f"+{change.lines_added}" + (f" −{change.lines_removed}" if change.lines_removed else "")
-    return change.path, f"{kind}, {lines} lines"
-
-
-def _body(call: CallView) -> str:
-    """What was asked for: the code, or the arguments. Nothing where a diff says it all."""
-    if call.result is not None and any(o.kind == "diff" for o in call.result.display):
-        return ""
-    try:
-        arguments = json.loads(call.call.arguments)
-    except (ValueError, RecursionError):
-        return call.call.arguments
-    if isinstance(arguments, dict) and isinstance(arguments.get("code"), str):
-        return str(arguments["code"]).rstrip()
-    if not isinstance(arguments, dict):
-        return call.call.arguments
-    return "\n".join(f"{key}: {value}" for key, value in arguments.items())
-
-
-def _shown(call: CallView) -> list[str]:
-    """What came back, for a person to read: the diff or the outputs, else the model's text."""
-    if call.result is None:
-        return []
-    texts = [_output_text(output) for output in call.result.display]
-    shown = [text for text in texts if text] or [call.result.text]
-    where = call.result.details.get("whereabouts")
-    return [*shown, f"({where})"] if where else shown
-
-
-def _output_text(output: Output) -> str:
-    if "text/plain" in output.data:
-        return str(output.data["text/plain"]).strip("\n")
-    return f"[{', '.join(output.data)}]" if output.data else ""
-
-
-# HTML: inline styles only, no colours of its own, everything escaped.
-
-
-def _html(view: TurnView) -> Iterator[str]:
+def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     limit = _share(view, HTML_LIMIT, HTML_TOTAL)
-    yield f'<details style="{_OUTER}"><summary style="{_SUMMARY}">'
-    yield f"<b>Agent</b> &nbsp;{_escape(_summary(view), limit)}</summary>"
+    heading = running_line(view).removeprefix("Agent: ") if running else summary(view)
+    yield f'<details{" open" if running else ""} style="{_OUTER}"><summary style="{_SUMMARY}">'
+    yield f"<b>Agent</b> &nbsp;{_inline(heading, limit)}</summary>"
     for item in view.plan:
-        yield f"<div>{_PLAN[item.state]} {_escape(item.text, limit)}</div>"
+        yield f"<div>{PLAN_MARKS[item.state]} {_inline(item.text, limit)}</div>"
     for step in view.steps:
-        yield from _html_step(step, step is view.steps[-1] and not step.calls, limit)
-    changes = _changes(view.receipt)
-    if changes:
-        shown = " · ".join(
-            f"<code>{_escape(name, limit)}</code> {_escape(words, limit)}"
-            for name, words in changes
-        )
-        yield f'<div style="margin:6px 0 2px;opacity:.8"><b>Changed</b> &nbsp;{shown}</div>'
+        is_answer = step is view.steps[-1] and not step.calls and not running
+        yield from _html_step(step, is_answer, limit)
+    changed = " · ".join(
+        f"<code>{_escape(name, limit)}</code> {_inline(words, limit)}"
+        for name, words in changes(view.receipt)
+    )
+    if changed:
+        yield f'<div style="margin:6px 0 2px;opacity:.8"><b>Changed</b> &nbsp;{changed}</div>'
     yield "</details>"
-    if ending := _ending(view):
-        yield f'<div style="{_WORDS}"><i>{_escape(ending, limit)}</i></div>'
+    if last := ending(view):
+        yield f'<div style="margin:6px 0"><i>{_inline(last, limit)}</i></div>'
 
 
 def _html_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
+    for text in step.said:
+        yield f'<pre style="{_WORDS}"><b>You:</b> {_escape(text, limit)}</pre>'
     if step.thinking:
         yield f'<details style="margin:4px 0;opacity:.75"><summary style="{_SUMMARY}">Thinking'
-        yield f'</summary><div style="{_WORDS}">{_escape(step.thinking, limit)}</div></details>'
+        yield f'</summary><pre style="{_WORDS}">{_escape(step.thinking, limit)}</pre></details>'
     for notice in step.notices:
-        yield f'<div style="{_WORDS}"><i>{_escape(notice, limit)}</i></div>'
+        yield f'<div style="margin:6px 0"><i>{_inline(notice, limit)}</i></div>'
     if step.text and not is_answer:
-        yield f'<div style="{_WORDS}">{_escape(step.text, limit)}</div>'
+        yield f'<pre style="{_WORDS}">{_escape(step.text, limit)}</pre>'
     for call in step.calls:
         yield from _html_call(call, limit)
 
 
 def _html_call(call: CallView, limit: int) -> Iterator[str]:
-    failure = f" {_escape(call.failure, limit)}" if call.failure else ""
+    words = f" {_inline(told(call), limit)}" if told(call) else ""
     yield f'<details style="{_CARD}"><summary style="{_SUMMARY}">'
-    yield f"<code>{_escape(call.call.name, limit)}</code> {_escape(call.gist, limit)}"
-    yield f" &nbsp;{_MARK[call.state]}{failure}</summary>"
-    if body := _body(call):
-        yield f'<pre style="{_PRE}">{_escape(body, limit)}</pre>'
-    for text in _shown(call):
-        yield f'<pre style="{_OUT}">{_escape(text, limit)}</pre>'
+    yield f"<code><b>{_escape(line(call.call.name), limit)}</b></code>"
+    if gist := call.gist:
+        yield f' <code style="{_GIST}">{_escape(gist, limit)}</code>'
+    yield f" &nbsp;{MARKS[call.state]}{words}</summary>"
+    if question := asked_about(call):
+        yield f'<div style="{_SMALL}">{_inline(question, limit)}</div>'
+    if wanted := body(call):
+        yield f'<pre style="{_PRE}">{_escape(wanted, limit)}</pre>'
+    if call.result is None and call.output:
+        yield f'<pre style="{_OUT}">{_escape(call.output, limit)}</pre>'
+    for kind, text in pieces(call):
+        escaped = _escape(text, limit)
+        inside = _tinted(escaped, 2 * limit) if kind == "diff" else escaped
+        yield f'<pre style="{_FAILED if kind == "error" else _OUT}">{inside}</pre>'
     yield "</details>"
 
 
+def _tinted(diff: str, room: int) -> str:
+    """A diff with what was added and removed, below its head, on a ground of its own."""
+    head, at, rest = diff.partition("\n@@")
+    if not at:
+        return diff
+    parts = [head]
+    for sign, lines in groupby(("@@" + rest).split("\n"), lambda text: text[:1]):
+        run = "\n".join(lines)
+        tint = _TINTS.get(sign)
+        parts.append(f'<span style="background:{tint}">{run}</span>' if tint else run)
+    tinted = "\n".join(parts)
+    return tinted if len(tinted) - len(diff) <= room else diff
+
+
+def _share(view: TurnView, most: int, total: int) -> int:
+    """Characters for one text of a turn, so that all of them stay within the total."""
+    texts = sum(1 + len(shown(call)) for call in view.calls) + 2 * len(view.steps)
+    texts += sum(len(step.said) for step in view.steps)
+    return max(200, min(most, total // max(1, texts)))
+
+
 def _escape(text: str, limit: int) -> str:
-    escaped = html.escape(_cut(text, limit))
-    if len(escaped) > 2 * limit:  # markup through and through, which escaping makes longer
-        return html.escape(_cut(text, limit * limit // len(escaped)))
-    return escaped
+    return _bounded(_escaped, text, limit)
+
+
+def _inline(text: str, limit: int) -> str:
+    """Foreign words outside of <pre> and <code>: MathJax must not find its delimiters."""
+    return _bounded(lambda t: _MATH.sub(r"<span>\g<0></span>", _escaped(t)), text, limit)
+
+
+def _escaped(text: str) -> str:
+    return _BLANK_LINE.sub("&#10;", html.escape(text))
+
+
+def _bounded(escaped: Callable[[str], str], text: str, limit: int) -> str:
+    whole = escaped(cut(text, limit))
+    if len(whole) > 2 * limit:  # markup through and through, which escaping makes longer
+        return escaped(cut(text, limit * limit // len(whole)))
+    return whole
 
 
 # Plain text: for terminals, and for whatever shows no HTML.
@@ -280,34 +246,37 @@ def _escape(text: str, limit: int) -> str:
 
 def _plain(view: TurnView) -> Iterator[str]:
     limit = _share(view, TEXT_LIMIT, TEXT_TOTAL)
-    yield f"Agent: {_stable(_summary(view))}"
-    yield from (f"  {_PLAN[item.state]} {_stable(item.text)}" for item in view.plan)
+    yield f"Agent: {stable(summary(view))}"
+    yield from (f"  {PLAN_MARKS[item.state]} {line(item.text, 200)}" for item in view.plan)
     for step in view.steps:
+        yield from (f"  {step.number}. You: {_indented(t, 5, limit)}" for t in step.said)
         if step.thinking:
             yield f"  {step.number}. (thinking) {_indented(step.thinking, 5, limit)}"
-        yield from (f"  {step.number}. {_stable(notice)}" for notice in step.notices)
+        yield from (f"  {step.number}. {_indented(n, 5, limit)}" for n in step.notices)
         if step.text and (step.calls or step is not view.steps[-1]):
             yield f"  {step.number}. {_indented(step.text, 5, limit)}"
         for call in step.calls:
             yield from _plain_call(call, limit)
-    changes = _changes(view.receipt)
-    if changes:
-        yield "  Changed: " + " · ".join(_stable(f"{name} {words}") for name, words in changes)
-    if ending := _ending(view):
-        yield f"  {_stable(ending)}"
+    changed = [stable(f"{name} {words}") for name, words in changes(view.receipt)]
+    if changed:
+        yield "  Changed: " + " · ".join(changed)
+    if last := ending(view):
+        yield f"  {stable(last)}"
 
 
 def _plain_call(call: CallView, limit: int) -> Iterator[str]:
-    failure = f" {_stable(call.failure)}" if call.failure else ""
-    yield f"     {_MARK[call.state]} {one_line(_stable(call.call.name))}{failure}"
-    if body := _body(call) or call.gist:
-        yield f"         {_indented(body, 9, limit)}"
-    for text in _shown(call):
+    words = f" {stable(told(call))}" if told(call) else ""
+    yield f"     {MARKS[call.state]} {line(call.call.name)}{words}"
+    if question := asked_about(call):
+        yield f"         {_indented(question, 9, limit)}"
+    if wanted := body(call) or call.gist:
+        yield f"         {_indented(wanted, 9, limit)}"
+    for text in shown(call):
         yield f"         │ {_indented(text, 9, limit, '│ ')}"
 
 
 def _indented(text: str, columns: int, limit: int, mark: str = "") -> str:
-    return _cut(text, limit).replace("\n", "\n" + " " * columns + mark)
+    return cut(text, limit).replace("\n", "\n" + " " * columns + mark)
 
 
 # Markdown: for converters that prefer it.
@@ -315,38 +284,46 @@ def _indented(text: str, columns: int, limit: int, mark: str = "") -> str:
 
 def _markdown(view: TurnView) -> Iterator[str]:
     limit = _share(view, TEXT_LIMIT, TEXT_TOTAL)
-    yield f"**Agent** {inert(_stable(_summary(view)))}\n"
-    yield from (f"\n{_PLAN[item.state]} {inert(_stable(item.text))}\n" for item in view.plan)
+    yield f"**Agent** {inert(stable(summary(view)))}\n"
+    yield from (f"\n{PLAN_MARKS[item.state]} {inert(line(item.text, 200))}\n" for item in view.plan)
     for step in view.steps:
-        yield from (f"\n*{inert(_stable(notice))}*\n" for notice in step.notices)
+        yield from (_quoted("**You:** ", text, limit) for text in step.said)
+        yield from (f"\n*{inert(line(notice, 300))}*\n" for notice in step.notices)
         if step.text and (step.calls or step is not view.steps[-1]):
-            yield f"\n{inert(_stable(step.text))}\n"
+            yield _quoted("", step.text, 10 * limit)
         for call in step.calls:
             yield from _markdown_call(call, limit)
-    changes = _changes(view.receipt)
-    if changes:
-        names = " · ".join(f"{_span(name)} {words}" for name, words in changes)
-        yield f"\n**Changed** {inert(_stable(names))}\n"
-    if ending := _ending(view):
-        yield f"\n*{inert(_stable(ending))}*\n"
+    changed = " · ".join(f"{_span(name)} {words}" for name, words in changes(view.receipt))
+    if changed:
+        yield f"\n**Changed** {inert(stable(changed))}\n"
+    if last := ending(view):
+        yield f"\n*{inert(stable(last))}*\n"
 
 
 def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
-    failure = f" {inert(_stable(call.failure))}" if call.failure else ""
-    yield f"\n{_span(call.call.name)} {_MARK[call.state]}{failure}\n"
-    if body := _body(call) or call.gist:
-        yield _fenced(body, limit)
-    for text in _shown(call):
-        yield _fenced(text, limit)
+    words = f" {inert(stable(told(call)))}" if told(call) else ""
+    yield f"\n{_span(call.call.name)} {MARKS[call.state]}{words}\n"
+    if question := asked_about(call):
+        yield f"\n{inert(line(question, 300))}\n"
+    if wanted := body(call) or call.gist:
+        yield _fenced(wanted, limit, "python" if is_code(call) else "")
+    for kind, text in pieces(call):
+        yield _fenced(text, limit, "diff" if kind == "diff" else "")
+
+
+def _quoted(opening: str, text: str, limit: int) -> str:
+    """Words in a quotation: whatever block they leave open ends with it."""
+    words = inert(cut(text, limit)).split("\n")
+    return "\n" + "\n".join(f"> {each}" for each in [opening + words[0], *words[1:]]) + "\n"
 
 
 def _span(text: str) -> str:
-    return "`" + inert(one_line(_stable(text)).replace("`", "'")) + "`"
+    return "`" + inert(line(text).replace("`", "'")) + "`"
 
 
-def _fenced(text: str, limit: int) -> str:
+def _fenced(text: str, limit: int, language: str = "") -> str:
     """A code block whose fence is longer than any run of backticks inside."""
-    text = inert("```\n" + _cut(text, limit))[4:]
+    text = inert("```\n" + cut(text, limit))[4:]
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"\n{fence}\n{text}\n{fence}\n"
+    return f"\n{fence}{language}\n{text}\n{fence}\n"

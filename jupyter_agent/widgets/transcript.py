@@ -1,6 +1,6 @@
 """What a turn looks like: one pure reducer from events to a view.
 
-Every form that people see (the saved output, the terminal's text, later a live widget) is made
+Every form that people see (the saved output, the live view, the terminal's text) is made
 from the same `TurnView`, so that they cannot disagree.
 """
 
@@ -8,35 +8,53 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from jupyter_agent.events import (
+    Advised,
+    ApprovalAnswered,
+    ApprovalAsked,
+    Compacted,
     Event,
     MessageFinished,
     Receipt,
     Retrying,
+    Steered,
     StepStarted,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
+    ToolOutput,
     ToolStarted,
     TurnFinished,
     TurnStarted,
     TurnStop,
 )
 from jupyter_agent.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
-from jupyter_agent.plaintext import one_line
+from jupyter_agent.widgets.legible import line
 
-CallState = Literal["waiting", "running", "done", "failed"]
+CallState = Literal[
+    "waiting", "asking", "running", "done", "failed", "refused", "interrupted", "not_run"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One tool call. `result` comes with the states done and failed."""
+    """One tool call. `result` comes with the states done, failed, refused, interrupted and
+    not_run, which says that the call never began.
+
+    `output` and `latest` are what running code has printed so far, `seconds` how long it ran:
+    they pass, and the saved form holds none of them.
+    """
 
     call: ToolCall
     state: CallState = "waiting"
     result: ToolResult | None = None
+    asked: ApprovalAsked | None = None
+    answered: ApprovalAnswered | None = None
+    output: str = ""
+    latest: str = ""
+    seconds: float | None = None
 
     @property
     def gist(self) -> str:
@@ -44,28 +62,32 @@ class CallView:
         try:
             arguments = json.loads(self.call.arguments)
             first = next(iter(arguments.values()), "")
-            return f"{len(first)} items" if isinstance(first, list) else one_line(str(first))
+            return f"{len(first)} items" if isinstance(first, list) else line(str(first))
         except (ValueError, AttributeError, RecursionError):
-            return one_line(self.call.arguments)
+            return line(self.call.arguments)
 
     @property
     def failure(self) -> str:
-        """The name of the error, in one word or line, where the call failed."""
-        if self.state != "failed" or self.result is None:
+        """The name of the error, in one word or line, where the call failed or never began."""
+        if self.state not in ("failed", "not_run") or self.result is None:
             return ""
         name = self.result.details.get("error_name")
-        return str(name) if name else one_line(self.result.text, 60)
+        return str(name) if name else line(self.result.text, 60)
 
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """One model call and its tool calls. `notices` say what was out of the ordinary."""
+    """One model call and its tool calls. `notices` say what was out of the ordinary.
+
+    `said` is what the person typed meanwhile and the model read at this step.
+    """
 
     number: int
     thinking: str = ""
     text: str = ""
     calls: tuple[CallView, ...] = ()
     notices: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +103,7 @@ class TurnView:
     """A turn so far. `stop_reason` is None while it runs."""
 
     task: str = ""
+    provider: str = ""
     model: str = ""
     steps: tuple[StepView, ...] = ()
     max_steps: int = 0
@@ -105,8 +128,8 @@ class TurnView:
 def reduce(view: TurnView, event: Event) -> TurnView:
     """The view after one more event."""
     match event:
-        case TurnStarted(task=task, model=model):
-            return TurnView(task=task, model=model)
+        case TurnStarted(task=task, provider=provider, model=model):
+            return TurnView(task=task, provider=provider, model=model)
         case StepStarted(number=number, limit=limit):
             return replace(view, steps=(*view.steps, StepView(number)), max_steps=limit)
         case TurnFinished():
@@ -139,16 +162,44 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
         case ThinkingDelta(text=text):
             return replace(step, thinking=step.thinking + text)
         case Retrying(reason=reason, attempt=attempt):
-            notice = f"Try {attempt} failed and was repeated: {reason}"
+            discarded = " What it had said was discarded." if step.text or step.thinking else ""
+            notice = f"Try {attempt} failed and was repeated: {reason}{discarded}"
             return replace(step, text="", thinking="", notices=(*step.notices, notice))
         case MessageFinished(message=message, stop_reason=stop):
             return _with_message(step, message, stop)
+        case Advised(text=text):
+            return replace(step, notices=(*step.notices, f"Told to the model: {text}"))
+        case Compacted(before=before, after=after):
+            sizes = f"about {before:,} tokens, now {after:,}"
+            notice = f"The conversation was too long and was shortened: {sizes}."
+            return replace(step, notices=(*step.notices, notice))
+        case Steered(text=text):
+            return replace(step, said=(*step.said, text))
         case ToolStarted(call=call):
-            return _with_call(step, call.id, "running")
-        case ToolFinished(result=result):
-            state: CallState = "failed" if result.is_error else "done"
-            return _with_call(step, result.call_id, state, result)
+            return _with_call(step, call.id, state="running")
+        case ApprovalAsked():
+            return _with_call(step, event.call_id, state="asking", asked=event)
+        case ApprovalAnswered():
+            return _with_call(step, event.call_id, state="running", answered=event)
+        case ToolOutput():
+            return _with_output(step, event)
+        case ToolFinished(result=result, seconds=seconds):
+            state = _end_state(result)
+            return _with_call(step, result.call_id, state=state, result=result, seconds=seconds)
     return step
+
+
+def _end_state(result: ToolResult) -> CallState:
+    if not result.is_error:
+        return "done"
+    match result.details.get("state"):
+        case "refused":
+            return "refused"
+        case "interrupted":
+            return "interrupted"
+        case "not_run":
+            return "not_run"
+    return "failed"
 
 
 def _with_message(step: StepView, message: Message, stop: str) -> StepView:
@@ -168,11 +219,13 @@ def _with_message(step: StepView, message: Message, stop: str) -> StepView:
     )
 
 
-def _with_call(
-    step: StepView, call_id: str, state: CallState, result: ToolResult | None = None
-) -> StepView:
+def _with_call(step: StepView, call_id: str, **changes: Any) -> StepView:
     calls = tuple(
-        replace(view, state=state, result=result) if view.call.id == call_id else view
-        for view in step.calls
+        replace(view, **changes) if view.call.id == call_id else view for view in step.calls
     )
     return replace(step, calls=calls)
+
+
+def _with_output(step: StepView, event: ToolOutput) -> StepView:
+    output = next((c.output for c in step.calls if c.call.id == event.call_id), "")
+    return _with_call(step, event.call_id, output=output + event.text, latest=event.latest)

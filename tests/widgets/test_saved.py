@@ -3,247 +3,36 @@
 from __future__ import annotations
 
 import json
-import unicodedata
-from collections.abc import Callable
+import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import Any
 
-import mistune
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from markdown_it import MarkdownIt
+from widgets.hostile import FIELDS, check_saved, saved, turn, view_of
 
 from jupyter_agent.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
     Event,
-    FileChange,
     MessageFinished,
-    Receipt,
     Retrying,
-    StepStarted,
     ToolFinished,
-    ToolStarted,
     TurnFinished,
     TurnStarted,
     TurnStop,
-    VariableChange,
 )
 from jupyter_agent.messages import (
     Message,
     Output,
     Text,
-    Thinking,
     ToolCall,
     ToolResult,
     Usage,
 )
-from jupyter_agent.widgets.saved import SavedOutput, plain_transcript, saved_outputs
-from jupyter_agent.widgets.transcript import TurnView, reduce
+from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
+from jupyter_agent.widgets.transcript import TurnView
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
-TAGS = frozenset({"details", "summary", "div", "pre", "code", "b", "i"})
-
-FIELDS = [
-    "task",
-    "model",
-    "text",
-    "thinking",
-    "name",
-    "arguments",
-    "output",
-    "result",
-    "error",
-    "error_name",
-    "diff",
-    "file",
-    "variable",
-    "summary",
-    "reason",
-    "answer",
-]
-
-HOSTILE = {
-    "script": "<script>alert(1)</script>",
-    "event": '<img src=x onerror="alert(1)">',
-    "attribute": "\" onmouseover='alert(1)' style=\"x",
-    "link": "[x](javascript:alert(1)) <a href='javascript:alert(1)'>x</a>",
-    "details": "</summary></details></details></div><script>1</script>",
-    "pre": "</code></pre><iframe src=//x></iframe><pre>",
-    "ansi": "\x1b[31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07 \x9b1m",
-    "direction": "abc\u202edcba\u2066\u2069\u200f",
-    "surrogate": "a\ud800b\udfff",
-    "line": "x" * 1_000_000,
-    "NUL": "a\0b\x07\x08\x7f\x85",
-    "fence": "```\n<script>1</script>\n```\n````\n~~~\n<img onerror=x>",
-    "spans": "`a` ``b`` `<script>1</script>` ` <img onerror=x>",
-    "paragraphs": "a\n\n<script>alert(1)</script>\n\n# b\r\n<img onerror=x>",
-    "comment": "<!-- --><script>1</script><!--",
-    "brackets": "[" * 20_000,
-    "blank": " \n\t ",
-    "nothing": "",
-}
-
-
-def turn(**fields: Any) -> list[Event]:
-    """The events of one turn that shows something of each kind."""
-    f: dict[str, Any] = dict.fromkeys(FIELDS, "ok")
-    f |= {"stop": "end", "display": (), "is_error": True} | fields
-    calls = [
-        ToolCall("c1", f["name"], f["arguments"]),
-        ToolCall("c2", "execute_code", json.dumps({"code": f["arguments"]})),
-        ToolCall("c3", f["name"], json.dumps({f["arguments"]: f["arguments"]})),
-        ToolCall("c4", "write_file", json.dumps({"path": f["file"], "content": f["output"]})),
-    ]
-    streams = tuple(
-        Output(kind, {"text/plain": f["output"]}) for kind in ("stdout", "stderr", "result")
-    )
-    shown = (*streams, Output("error", {"text/plain": f["error"]}), *f["display"])
-    details = {"error_name": f["error_name"]}
-    results = [
-        ToolResult("c1", (Text(f["result"]),), f["is_error"]),
-        ToolResult("c2", (Text(f["output"]),), f["is_error"], shown, details),
-        ToolResult("c3", (Text(f["error"]),), True),
-        ToolResult("c4", (Text("ok"),), False, (Output("diff", {"text/plain": f["diff"]}),)),
-    ]
-    receipt = Receipt(
-        (VariableChange(f["variable"], "added", f["summary"]),),
-        (FileChange(f["file"], "created", 3, 1),),
-    )
-    message = Message("assistant", (Thinking(f["thinking"]), Text(f["text"]), *calls))
-    last = Message("assistant", (Text(f["answer"]),))
-    return [
-        TurnStarted(f["task"], "anthropic", f["model"]),
-        StepStarted(1, 5),
-        Retrying(f["reason"], 1, 0.5),
-        MessageFinished(message, Usage(100, 10), "tool_use"),
-        *(ToolStarted(call) for call in calls),
-        *(ToolFinished(result, 0.1) for result in results),
-        StepStarted(2, 5),
-        MessageFinished(last, Usage(200, 20), "end"),
-        TurnFinished(f["stop"], Usage(300, 30), receipt, f["error"]),
-    ]
-
-
-def view_of(events: list[Event]) -> TurnView:
-    view = TurnView()
-    for event in events:
-        view = reduce(view, event)
-    return view
-
-
-def saved(**fields: Any) -> list[SavedOutput]:
-    return saved_outputs(view_of(turn(**fields)))
-
-
-class Inert(HTMLParser):
-    """Fails on anything but our own tags, styles and balanced nesting."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag in TAGS, tag
-        assert {name for name, _ in attrs} <= {"style", "open"}, attrs
-        styles = " ".join(value or "" for _, value in attrs)
-        assert "url(" not in styles and "expression" not in styles
-        self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        raise AssertionError(f"<{tag}/>")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_comment(self, data: str) -> None:
-        raise AssertionError("a comment")
-
-    handle_decl = unknown_decl = handle_pi = handle_comment
-
-
-class InertMarkdown(HTMLParser):
-    """Fails on scripts, pictures, frames, events and script addresses."""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag not in {"script", "img", "iframe", "style", "svg", "object", "embed"}, tag
-        for name, value in attrs:
-            assert not name.startswith("on"), name
-            assert not (value or "").strip().lower().startswith(("javascript:", "data:")), value
-
-    def handle_comment(self, data: str) -> None:
-        raise AssertionError("a comment")
-
-
-def check_html(html: str) -> None:
-    parser = Inert()
-    parser.feed(html)
-    parser.close()
-    assert parser.open == []
-
-
-def check_markdown(markdown: str, renderers: list[Callable[[str], Any]]) -> None:
-    for render in renderers:
-        parser = InertMarkdown()
-        parser.feed(str(render(markdown)))
-        parser.close()
-
-
-def check_plain(text: str) -> None:
-    bad = {c for c in text if unicodedata.category(c) == "Cc" and c not in "\n\t"}
-    assert not bad, bad
-    assert not {c for c in text if c in "\u202a\u202b\u202d\u202e\u2066\u2067\u2069\u200f"}
-
-
-def check(outputs: list[SavedOutput]) -> None:
-    renderers = [
-        MarkdownIt("gfm-like", {"html": True, "linkify": False}).render,
-        mistune.create_markdown(escape=False, plugins=["table"]),
-    ]
-    for output in outputs:
-        for text in output.data.values():
-            text.encode("utf-8")
-        if "text/html" in output.data:
-            check_html(output.data["text/html"])
-        check_markdown(output.data["text/markdown"], renderers)
-        check_plain(output.data["text/plain"])
-        json.dumps(output.metadata, allow_nan=False).encode("utf-8")
-
-
-# ---------------------------------------------------------------- hostile words
-
-
-@pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_words(kind: str, field: str) -> None:
-    """Only our own tags in the HTML, nothing active in the Markdown, no controls in the text."""
-    check(saved(**{field: HOSTILE[kind]}))
-
-
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_words_in_every_field(kind: str) -> None:
-    """The same in all of them at once, also in the transcript for terminals."""
-    view = view_of(turn(**dict.fromkeys(FIELDS, HOSTILE[kind])))
-    check(saved_outputs(view))
-    check_plain(plain_transcript(view))
-
-
-SHORT = [text for text in HOSTILE.values() if len(text) < 1000]
-hostile_text = st.lists(st.sampled_from(SHORT) | st.text(max_size=9), max_size=4).map("".join)
-
-
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, hostile_text)))
-@settings(max_examples=40, deadline=None)
-def test_any_mixture_of_hostile_words(fields: dict[str, str]) -> None:
-    """Whatever stands where: no active content, no control characters."""
-    check(saved(**fields))
-
-
-def test_words_are_legible() -> None:
-    """What was escaped for HTML reads as it was written."""
-    html = saved(text="a < b & 'c'")[0].data["text/html"]
-    assert "a &lt; b &amp; &#x27;c&#x27;" in html
-
 
 # ---------------------------------------------------------------- secrets, addresses, size
 
@@ -372,7 +161,7 @@ def test_the_transcript_is_closed_and_holds_the_facts() -> None:
     """No `<details>` is open; the head counts steps, calls, failures, files and tokens."""
     html = saved(model="claude")[0].data["text/html"]
     assert " open" not in html
-    assert "2 steps · 4 tool calls (3 failed) · 1 file · 330 tokens · claude" in html
+    assert "2 steps · 6 tool calls (3 failed, 1 refused) · 1 file · 330 tokens · claude" in html
 
 
 def test_the_metadata() -> None:
@@ -392,7 +181,7 @@ def test_no_answer() -> None:
     ("stop", "words"),
     [
         ("step_limit", "The step limit was reached"),
-        ("budget", "The budget is used up"),
+        ("budget", "Raise the budget"),
         ("interrupted", "Interrupted."),
         ("refused", "The model refused to go on."),
         ("error", "The turn ended with the error below."),
@@ -404,15 +193,65 @@ def test_how_a_turn_ended(stop: TurnStop, words: str) -> None:
     assert all(words in data[kind] for kind in ("text/html", "text/markdown", "text/plain"))
 
 
+def decided(answered: ApprovalAnswered, state: str = "refused") -> list[SavedOutput]:
+    call = ToolCall("c1", "execute_code", '{"code": "!ls"}')
+    result = ToolResult("c1", (Text("Not done."),), state != "done", details={"state": state})
+    events: list[Event] = [
+        *turn()[:2],
+        MessageFinished(Message("assistant", (call,)), Usage(), "tool_use"),
+        ApprovalAsked("c1", "Run this code?", ("runs a shell command: ls",), "shell commands"),
+        answered,
+        ToolFinished(result, 0.1),
+        TurnFinished("end", Usage()),
+    ]
+    return saved_outputs(view_of(events))
+
+
+@pytest.mark.parametrize(
+    ("answered", "state", "words"),
+    [
+        (ApprovalAnswered("c1", "yes"), "done", "✓ allowed by you"),
+        (ApprovalAnswered("c1", "always"), "done", "✓ allowed by you for this session"),
+        (
+            ApprovalAnswered("c1", "no", "person", "Not now."),
+            "refused",
+            "⊘ refused by you: Not now.",
+        ),
+        (ApprovalAnswered("c1", "no", "person"), "refused", "⊘ refused by you"),
+        (ApprovalAnswered("c1", "no", "time_out"), "refused", "⊘ refused: no answer in time"),
+        (ApprovalAnswered("c1", "no", "nobody"), "refused", "⊘ refused: nobody could be asked"),
+        (ApprovalAnswered("c1", "yes"), "interrupted", "■ interrupted · allowed by you"),
+        (ApprovalAnswered("c1", "yes"), "failed", "✗ Not done. · allowed by you"),
+    ],
+)
+def test_who_decided(answered: ApprovalAnswered, state: str, words: str) -> None:
+    """All three forms say who decided, the person's reason, and what had been asked."""
+    data = decided(answered, state)[0].data
+    plain = data["text/plain"]
+    assert words in re.sub(r"(.) execute_code", r"\1", plain)
+    for kind in ("text/html", "text/markdown"):
+        assert words in data[kind]
+    for text in data.values():
+        assert "Asked: Run this code? (runs a shell command: ls)" in text
+
+
+def test_a_secret_is_not_cut_in_half() -> None:
+    """A key that reaches beyond the end of a shortened line is no longer than its stand-in."""
+    for field in ("arguments", "result", "refusal"):
+        for before in (40, 50, 60, 70):
+            outputs = saved(**{field: "x" * before + " " + KEY})
+            assert KEY[:12] not in json.dumps([dict(o.data) for o in outputs])
+
+
 def test_an_empty_view() -> None:
     """A turn of which nothing is known yet has a transcript all the same."""
-    check(saved_outputs(TurnView()))
+    check_saved(saved_outputs(TurnView()))
 
 
 def test_arguments_of_any_shape() -> None:
     """What is not a JSON object is shown as it came."""
     for arguments in ("", "null", "[1, 2]", '"a"', '{"code": 3}', '{"code": "', "{}", "NaN"):
-        check(saved(arguments=arguments))
+        check_saved(saved(arguments=arguments))
 
 
 # ---------------------------------------------------------------- the same bytes

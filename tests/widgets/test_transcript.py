@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 
 from jupyter_agent.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
     Event,
     FileChange,
     MessageFinished,
     Receipt,
     ReplyStop,
     Retrying,
+    Steered,
     StepStarted,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
+    ToolOutput,
     ToolStarted,
     TurnFinished,
     TurnStarted,
@@ -23,6 +27,7 @@ from jupyter_agent.events import (
 from jupyter_agent.messages import (
     Block,
     Message,
+    Output,
     Text,
     Thinking,
     ToolCall,
@@ -73,9 +78,10 @@ def test_a_whole_turn() -> None:
         says(Text("3.")),
         TurnFinished("end", Usage(20, 2), receipt),
     )
-    calls = (CallView(CALL, "done", GOOD), CallView(OTHER, "failed", BAD))
+    calls = (CallView(CALL, "done", GOOD, seconds=0.1), CallView(OTHER, "failed", BAD, seconds=0.1))
     assert view == TurnView(
         task="Count.",
+        provider="anthropic",
         model="claude",
         steps=(StepView(1, "Hm.", "I look.", calls), StepView(2, text="3.")),
         max_steps=5,
@@ -121,7 +127,7 @@ def test_a_retry_discards_what_was_streamed() -> None:
     view = view_of(
         START, StepStarted(1, 5), ThinkingDelta("Hm"), TextDelta("It"), Retrying("Reset.", 1, 2.0)
     )
-    notice = "Try 1 failed and was repeated: Reset."
+    notice = "Try 1 failed and was repeated: Reset. What it had said was discarded."
     assert view.steps == (StepView(1, notices=(notice,)),)
     again = reduce(reduce(view, TextDelta("It is")), says(Text("It is 3.")))
     assert again.steps == (StepView(1, text="It is 3.", notices=(notice,)),)
@@ -148,10 +154,87 @@ def test_why_a_turn_ended(stop: TurnStop) -> None:
 
 
 def test_an_interrupted_call() -> None:
-    """A call that never began fails with the words that the loop gave it."""
-    result = ToolResult("c1", (Text("Interrupted."),), is_error=True, details={"state": "not_run"})
-    view = view_of(START, StepStarted(1, 5), says(CALL), ToolFinished(result, 0), ended())
-    assert (view.calls[0].state, view.calls[0].failure) == ("failed", "Interrupted.")
+    """One was stopped in the middle, the other never began: each says which."""
+    stopped = ToolResult("c1", (Text("Interrupted."),), True, details={"state": "interrupted"})
+    never = ToolResult("c2", (Text("Not run."),), True, details={"state": "not_run"})
+    view = view_of(
+        START,
+        StepStarted(1, 5),
+        says(CALL, OTHER),
+        ToolStarted(CALL),
+        ToolFinished(stopped, 0),
+        ToolFinished(never, 0),
+        ended("interrupted"),
+    )
+    told = [(call.state, call.failure) for call in view.calls]
+    assert told == [("interrupted", ""), ("not_run", "Not run.")]
+
+
+ASKED = ApprovalAsked("c1", "Look?", ("network",), "network", (Output("diff", {}),))
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        ApprovalAnswered("c1", "yes"),
+        ApprovalAnswered("c1", "always"),
+        ApprovalAnswered("c1", "no", "person", "Not now."),
+        ApprovalAnswered("c1", "no", "time_out"),
+        ApprovalAnswered("c1", "no", "nobody"),
+    ],
+)
+def test_a_question_and_its_answer(answered: ApprovalAnswered) -> None:
+    """A call waits for the person, then goes on; both are kept with the call."""
+    before = (START, StepStarted(1, 5), says(CALL, OTHER), ToolStarted(CALL))
+    assert view_of(*before, ASKED).calls[0] == CallView(CALL, "asking", asked=ASKED)
+    decided = view_of(*before, ASKED, answered)
+    assert decided.calls == (CallView(CALL, "running", None, ASKED, answered), CallView(OTHER))
+
+
+def test_a_refused_call() -> None:
+    """Who refused it and why stays; the state is not that of a failure."""
+    answered = ApprovalAnswered("c1", "no", "person", "Not now.")
+    result = ToolResult("c1", (Text("No."),), True, details={"state": "refused"})
+    events = (START, StepStarted(1, 5), says(CALL), ASKED, answered, ToolFinished(result, 0.5))
+    assert view_of(*events).calls == (
+        CallView(CALL, "refused", result, ASKED, answered, "", "", 0.5),
+    )
+
+
+def test_what_the_person_said() -> None:
+    """It stands in the step that read it, in the order of typing."""
+    view = view_of(
+        START,
+        StepStarted(1, 5),
+        says(CALL),
+        StepStarted(2, 5),
+        Steered("By month."),
+        Steered("And plot it."),
+        says(Text("3.")),
+    )
+    assert [step.said for step in view.steps] == [(), ("By month.", "And plot it.")]
+    assert view.answer == "3."
+
+
+def test_what_the_person_said_survives_a_retry() -> None:
+    """A model call that is repeated takes its deltas with it, not the person's words."""
+    view = view_of(START, StepStarted(1, 5), Steered("By month."), Retrying("Reset.", 1, 2.0))
+    assert view.steps[0].said == ("By month.",)
+
+
+def test_output_as_it_comes() -> None:
+    """Text of one call grows, its passing line is replaced, other calls keep theirs."""
+    view = view_of(
+        START,
+        StepStarted(1, 5),
+        says(CALL, OTHER),
+        ToolOutput("c1", "1\n", "10 %"),
+        ToolOutput("c2", "x"),
+        ToolOutput("c1", "2\n", "20 %"),
+        ToolOutput("c9", "of nobody"),
+    )
+    shown = [(call.output, call.latest) for call in view.calls]
+    assert shown == [("1\n2\n", "20 %"), ("x", "")]
 
 
 def test_a_turn_that_ended_in_a_call_has_no_answer() -> None:
@@ -171,7 +254,7 @@ def test_the_best_answer_so_far_after_the_limit() -> None:
         says(Text("So far: 3.")),
         ended("step_limit"),
     )
-    assert view.calls == (CallView(CALL, "done", GOOD),)
+    assert view.calls == (CallView(CALL, "done", GOOD, seconds=0),)
     assert view.answer == "So far: 3."
     assert any(step.text == "I look." for step in view.steps)
 
@@ -179,7 +262,7 @@ def test_the_best_answer_so_far_after_the_limit() -> None:
 def test_a_new_turn_starts_from_nothing() -> None:
     """`TurnStarted` forgets what was there."""
     before = view_of(START, StepStarted(1, 5), says(Text("3.")), ended())
-    assert reduce(before, START) == TurnView(task="Count.", model="claude")
+    assert reduce(before, START) == TurnView(task="Count.", provider="anthropic", model="claude")
 
 
 def test_events_before_a_step_change_nothing() -> None:

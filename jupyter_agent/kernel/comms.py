@@ -1,0 +1,83 @@
+"""Let a front end's clicks through while an awaited cell runs, where the kernel itself does not.
+
+ipykernel 6 handles one shell message after the other, so that what a widget sends waits until the
+cell is over. From version 7 on it reaches the kernel by itself, and there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+_INTERVAL = 0.05
+_DELIMITER = b"<IDS|MSG>"
+_KINDS = frozenset({"comm_msg", "comm_close"})
+
+
+class Clicks:
+    """Takes the messages of widgets out of a waiting kernel's queue, and handles them.
+
+    All others stay, in their order: the next cell runs when this one is over.
+
+    Args:
+        kernel: The kernel that the shell belongs to.
+    """
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, on the running event loop. Does nothing where it is not needed."""
+        if hasattr(self._kernel, "msg_queue"):
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            for frames in self._taken():
+                try:
+                    self._handle(frames)
+                except Exception:
+                    logging.getLogger(__name__).debug("A click was not handled.", exc_info=True)
+
+    def _taken(self) -> list[Sequence[Any]]:
+        """The widgets' messages that wait; the others are put back as they were."""
+        queue, taken, others = self._kernel.msg_queue, [], []
+        for _ in range(queue.qsize()):
+            number, dispatch, arguments = queue.get_nowait()
+            if arguments and _kind(arguments[0]) in _KINDS:
+                taken.append(arguments[0])
+            else:
+                others.append((number, dispatch, arguments))
+        for item in others:
+            queue.put_nowait(item)
+        return taken
+
+    def _handle(self, frames: Sequence[Any]) -> None:
+        # Not by the kernel's own dispatch: that would make the message the parent of what the
+        # running cell shows, and put another handler in the place of the turn's for SIGINT.
+        kernel = self._kernel
+        identities, rest = kernel.session.feed_identities(frames, copy=False)
+        message = kernel.session.deserialize(rest, content=True, copy=False)
+        kernel._publish_status("busy", "shell", parent=message)
+        handle = kernel.shell_handlers[message["header"]["msg_type"]]
+        handle(kernel.shell_stream, identities, message)
+        kernel._publish_status("idle", "shell", parent=message)
+
+
+def _kind(frames: Any) -> str:
+    """A message's type, read from its frames without taking it in: each counts once only."""
+    with suppress(Exception):
+        raw = [bytes(frame) for frame in frames]
+        header = json.loads(raw[raw.index(_DELIMITER) + 2])
+        return str(header.get("msg_type", ""))
+    return ""

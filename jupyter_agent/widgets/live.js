@@ -1,0 +1,971 @@
+/**
+ * The live transcript: what a person watches while the agent works in a notebook cell.
+ *
+ * The kernel publishes an ordinary HTML output, `<div class="jupyter-agent-live-ID">`, and opens a
+ * comm to this module. No widget view is displayed: `initialize` finds the output and draws into
+ * it. The kernel sends its state and then patches; a front end that lost the thread asks again.
+ * Everything in the state is untrusted: it reaches the page as text nodes only, never as markup.
+ *
+ * @typedef {"waiting"|"running"|"asking"|"done"|"failed"|"refused"|"interrupted"|"not_run"} CallState
+ * @typedef {{kind: "text"|"error"|"diff"|"image"|"notice", text?: string, mime?: string,
+ *   data?: string, alt?: string}} Output
+ * @typedef {{text: string, reasons: string[], always: string}} Question
+ * @typedef {{id: string, name: string, gist: string, state: CallState, note: string,
+ *   seconds: number|null, language: "python"|"text", body: string, outputs: Output[],
+ *   question: Question|null}} Call
+ * @typedef {{number: number, thinking: string, text: string, said: string[], notices: string[],
+ *   calls: Call[]}} Step
+ * @typedef {{running: boolean, ending: string, task: string, model: string, notice: string,
+ *   step: number, max_steps: number, tokens: number, cost: string, elapsed: number,
+ *   activity: string, plan: {text: string, state: "pending"|"in_progress"|"done"}[],
+ *   unread: string[], steps: Step[]}} State
+ * @typedef {["set"|"append"|"push", (string|number)[], unknown]} Op
+ * @typedef {{node: HTMLElement, sync: (item: any, ...more: any[]) => void}} Part
+ */
+
+const ASK_AGAIN_MS = 1000;
+const FORCE_STOP_MS = 400;
+const STOP_AGAIN_MS = 5000;
+const ANSWER_AGAIN_MS = 10_000;
+const UNFOLD_AFTER_S = 1;
+const NEAR_END_PX = 24;
+const HIGHLIGHT_LIMIT = 50_000;
+
+// ---- values ---------------------------------------------------------------------------------
+
+const str = (value) => (typeof value === "string" ? value : value == null ? "" : String(value));
+const arr = (value) => (Array.isArray(value) ? value : []);
+const obj = (value) => (value !== null && typeof value === "object" ? value : {});
+const now = () => performance.now();
+
+/** 18.2 -> "18 s", 75 -> "1 min 15 s"; below a second `digits` decimals. */
+function duration(seconds, digits = 0) {
+  const whole = Math.floor(seconds);
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(digits) : whole} s`;
+  if (seconds < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+}
+
+/** Apply one operation to the state; false when its path leads nowhere. */
+function applyOp(state, op) {
+  const [verb, path, value] = arr(op);
+  if (!Array.isArray(path) || path.length === 0) return false;
+  let target = state;
+  for (const key of path.slice(0, -1)) {
+    if (!Object.hasOwn(obj(target), key)) return false;
+    target = target[key];
+  }
+  const key = path[path.length - 1];
+  const fits = Array.isArray(target)
+    ? Number.isInteger(key) && key >= 0 && key <= target.length
+    : obj(target) === target && typeof key === "string" && key !== "__proto__";
+  if (!fits) return false;
+  const old = Object.hasOwn(target, key) ? target[key] : undefined;
+  if (verb === "set") target[key] = value;
+  else if (verb === "append" && typeof old === "string") target[key] = old + str(value);
+  else if (verb === "push" && Array.isArray(old)) old.push(value);
+  else return false;
+  return true;
+}
+
+// ---- nodes ----------------------------------------------------------------------------------
+
+/** An element; strings among the children become text nodes, never markup. */
+function h(tag, className = "", attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+const button = (label, className, onClick) => {
+  const node = h("button", className, { type: "button" }, label);
+  node.addEventListener("click", onClick);
+  return node;
+};
+
+/** A setter for an element's text: what only grew is appended, what is the same is not touched. */
+function growing(element) {
+  const node = element.appendChild(document.createTextNode(""));
+  let shown = "";
+  return (value) => {
+    if (value === shown) return false;
+    if (value.startsWith(shown)) node.appendData(value.slice(shown.length));
+    else node.data = value;
+    shown = value;
+    return true;
+  };
+}
+
+/** Keep one part for each item, in order. `keyOf` says when a place holds something else now. */
+function listOf(parent, create, keyOf = () => "") {
+  const parts = [];
+  return (items, ...more) => {
+    for (const part of parts.splice(items.length)) part.node.remove();
+    items.forEach((item, index) => {
+      const key = keyOf(item);
+      const old = parts[index];
+      if (old?.key !== key) {
+        parts[index] = Object.assign(create(item), { key });
+        if (old) old.node.replaceWith(parts[index].node);
+        else parent.append(parts[index].node);
+      }
+      parts[index].sync(item, index === items.length - 1, ...more);
+    });
+    parent.hidden = items.length === 0;
+  };
+}
+
+/** A part that shows a string, with something before and after it. */
+function textLine(tag, className, before = "", after = "") {
+  const text = h("bdi");
+  const node = h(tag, className, {}, before, text, after);
+  const set = growing(text);
+  return { node, sync: (value) => set(str(value)) };
+}
+
+/** Keep a scrolling element at its end until the person scrolls away from it. */
+function followEnd(element, onChange = () => {}) {
+  let following = true;
+  const look = () => {
+    following = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END_PX;
+    onChange(following);
+  };
+  element.addEventListener("scroll", look);
+  return {
+    look,
+    pull: () => {
+      if (following) element.scrollTop = element.scrollHeight;
+    },
+    resume: () => {
+      following = true;
+      element.scrollTop = element.scrollHeight;
+    },
+  };
+}
+
+// ---- the model's text: paragraphs, lists, `code`, **bold**, fenced code ---------------------------
+
+/** Split text into blocks; an unfinished one at the end is shown as far as it goes. */
+function blocksOf(text) {
+  const blocks = [];
+  let open = null;
+  const begin = (kind, line, extra = {}) => {
+    open = { kind, lines: [line], ...extra };
+    blocks.push(open);
+  };
+  for (const line of text.split("\n")) {
+    const fence = /^\s*```/.test(line);
+    if (open?.kind === "pre") {
+      if (fence) open = null;
+      else open.lines.push(line);
+      continue;
+    }
+    const item = /^(\s*)([-*+]|\d{1,3}[.)])\s+(\S.*)$/.exec(line);
+    const heading = /^#{1,6}\s+(\S.*)$/.exec(line);
+    if (fence) begin("pre", null);
+    else if (item) begin("li", item[3], { mark: bullet(item[2]), depth: item[1].length >> 1 });
+    else if (heading) begin("h", heading[1]);
+    else if (!line.trim()) open = null;
+    else if (open && open.kind !== "h") open.lines.push(line.trimStart());
+    else begin("p", line);
+  }
+  return blocks.map(({ lines, ...block }) => ({
+    ...block,
+    text: lines.filter((line) => line !== null).join("\n"),
+  }));
+}
+
+const bullet = (mark) => (/\d/.test(mark) ? mark : "•");
+
+/** `code` and **bold** within one block; a mark that is not closed on its line stays as it is. */
+function segmentsOf(text) {
+  const segments = [];
+  let end = 0;
+  for (const match of text.matchAll(/`([^`\n]+)`|\*\*([^*\n]+)\*\*/g)) {
+    if (match.index > end) segments.push({ tag: "span", text: text.slice(end, match.index) });
+    segments.push(match[1] ? { tag: "code", text: match[1] } : { tag: "b", text: match[2] });
+    end = match.index + match[0].length;
+  }
+  if (end < text.length) segments.push({ tag: "span", text: text.slice(end) });
+  return segments;
+}
+
+function createSegment({ tag }) {
+  const node = h(tag);
+  const set = growing(node);
+  return { node, sync: (segment) => set(segment.text) };
+}
+
+function createBlock({ kind, mark, depth }) {
+  const node = h(kind === "pre" ? "pre" : "p", `ja-${kind}`, { dir: kind === "pre" ? "ltr" : "auto" });
+  if (kind === "pre") {
+    const set = growing(node);
+    return { node, sync: (block) => set(block.text) };
+  }
+  if (mark) node.append(h("span", "ja-bullet", {}, `${mark} `));
+  if (depth) node.style.marginInlineStart = `${Math.min(depth, 4) * 1.2}em`;
+  const text = node.appendChild(h("span"));
+  const sync = listOf(text, createSegment, (segment) => segment.tag);
+  return { node, sync: (block) => sync(segmentsOf(block.text)) };
+}
+
+function createProse() {
+  const node = h("div", "ja-prose");
+  const sync = listOf(node, createBlock, ({ kind, mark, depth }) => `${kind}${mark}${depth}`);
+  let shown = null;
+  return {
+    node,
+    sync: (text) => {
+      if (text !== shown) sync(blocksOf(text));
+      shown = text;
+    },
+  };
+}
+
+// ---- Python ---------------------------------------------------------------------------------
+
+const words = (text) => new Set(text.split(" "));
+const KEYWORDS = words(
+  "and as assert async await break case class continue def del elif else except finally for from" +
+    " global if import in is lambda match nonlocal not or pass raise return try while with yield" +
+    " None True False",
+);
+const BUILTINS = words(
+  "abs all any bool bytes dict dir display enumerate filter float getattr hasattr int isinstance" +
+    " iter len list map max min next object open print range repr reversed round set sorted str" +
+    " sum super tuple type vars zip",
+);
+const TOKEN =
+  /(#[^\n]*)|[rbfut]{0,2}("""|'''|"|')|(^[ \t]*(?:@[\w.]+|[%!][^\n]*))|([\p{L}_][\p{L}\p{N}_]*)|(\d[\w.]*)/gimu;
+
+/** Where the string that was opened with `quote` before `from` ends. */
+function endOfString(code, quote, from) {
+  const stop = new RegExp(`\\\\[^]|${quote}${quote.length === 1 ? "|\\n" : ""}`, "g");
+  stop.lastIndex = from;
+  for (let match = stop.exec(code); match; match = stop.exec(code)) {
+    if (match[0][0] !== "\\") return stop.lastIndex;
+  }
+  return code.length;
+}
+
+function wordClass(word) {
+  if (KEYWORDS.has(word)) return "ja-k";
+  return BUILTINS.has(word) ? "ja-b" : "";
+}
+
+/** Python source as nodes. Each character is looked at a fixed number of times, whatever it is. */
+function highlight(code) {
+  const nodes = document.createDocumentFragment();
+  let end = 0;
+  TOKEN.lastIndex = 0;
+  for (let match = TOKEN.exec(code); match; match = TOKEN.exec(code)) {
+    const [whole, comment, quote, line, word] = match;
+    if (quote) TOKEN.lastIndex = endOfString(code, quote, TOKEN.lastIndex);
+    const kind = comment ? "ja-c" : quote ? "ja-s" : line ? "ja-d" : word ? wordClass(word) : "ja-n";
+    if (!kind) continue;
+    nodes.append(code.slice(end, match.index));
+    end = quote ? TOKEN.lastIndex : match.index + whole.length;
+    nodes.append(h("span", kind, {}, code.slice(match.index, end)));
+  }
+  nodes.append(code.slice(end));
+  return nodes;
+}
+
+// ---- a tool call ------------------------------------------------------------------------------
+
+/** The code or the arguments; colours come once the text no longer grows. */
+function createBody() {
+  const node = h("pre", "ja-code", { dir: "ltr" });
+  let set = growing(node);
+  let coloured = null;
+  const sync = ({ body, language, state }) => {
+    const text = str(body);
+    const colour = language === "python" && state !== "waiting" && text.length < HIGHLIGHT_LIMIT;
+    node.hidden = text === "";
+    if (colour && coloured !== text) node.replaceChildren(highlight(text));
+    else if (!colour) {
+      if (coloured !== null) {
+        node.replaceChildren();
+        set = growing(node);
+      }
+      set(text);
+    }
+    coloured = colour ? text : null;
+  };
+  return { node, sync };
+}
+
+function createImage() {
+  const node = h("img", "ja-image");
+  let shown = null;
+  const sync = ({ mime, data, alt }) => {
+    node.alt = str(alt) || "Figure";
+    if (data === shown) return;
+    shown = data;
+    const safe = /^image\/(png|jpeg|gif)$/.test(mime) && /^[A-Za-z0-9+/=\s]+$/.test(data);
+    if (safe) node.src = `data:${mime};base64,${data}`;
+    else node.removeAttribute("src");
+  };
+  return { node, sync };
+}
+
+const diffClass = (line) =>
+  line[0] === "+" ? "ja-plus" : line[0] === "-" ? "ja-minus" : line.startsWith("@@") ? "ja-hunk" : "";
+
+function createDiff() {
+  const node = h("pre", "ja-diff", { dir: "ltr" });
+  let shown = null;
+  const sync = ({ text }) => {
+    if (text === shown) return;
+    shown = text;
+    const lines = str(text).split(/(?<=\n)/);
+    node.replaceChildren(...lines.map((line) => h("span", diffClass(line), {}, line)));
+  };
+  return { node, sync };
+}
+
+function createText({ kind }) {
+  const known = kind === "error" || kind === "notice" ? kind : "text";
+  const node = h(known === "notice" ? "p" : "pre", `ja-out ja-${known}`, { dir: "auto" });
+  const set = growing(node);
+  const tail = followEnd(node);
+  const sync = ({ text }, last, running) => {
+    if (set(str(text)) && running) tail.pull();
+  };
+  return { node, sync };
+}
+
+function createOutput(output) {
+  if (output.kind === "image") return createImage();
+  return output.kind === "diff" ? createDiff() : createText(output);
+}
+
+/** On Enter (but not while an input method composes) and on Escape. */
+function onKeys(input, onEnter, onEscape = () => {}) {
+  input.addEventListener("keydown", (event) => {
+    if (event.isComposing) return;
+    if (event.key === "Enter") onEnter();
+    if (event.key === "Escape") onEscape();
+  });
+}
+
+/** What the agent wants to know before it goes on. It stays visible when the card is folded. */
+function createQuestion(turn, callId, leave) {
+  const why = h("input", "", {
+    type: "text",
+    placeholder: "Why not? The agent reads this.",
+    "aria-label": "Reason for refusing",
+  });
+  const send = (answer, reason = "") => {
+    turn.answer(callId, answer, reason);
+    leave();
+  };
+  const reply = (answer) => () => send(answer);
+  const refuse = () => send("no", why.value.trim());
+  const showWhy = (shown) => {
+    reason.hidden = !shown;
+    no.setAttribute("aria-expanded", String(shown));
+    (shown ? why : no).focus();
+  };
+  const yes = button("Yes", "ja-primary", reply("yes"));
+  const always = button("Always in this session", "", reply("always"));
+  const no = button("No, because …", "", () => showWhy(reason.hidden));
+  no.setAttribute("aria-expanded", "false");
+  const reason = h("div", "ja-row", {}, why, button("Refuse", "", refuse));
+  reason.hidden = true;
+  onKeys(why, refuse, () => showWhy(false));
+  const text = textLine("p", "ja-asked");
+  const covers = textLine("p", "ja-muted", "“Always” covers: ");
+  const reasons = h("ul", "ja-reasons");
+  const answered = textLine("p", "ja-muted", "answered: ");
+  const buttons = h("div", "ja-row", {}, yes, always, no);
+  const node = h("div", "ja-question", { role: "group", "aria-label": "The agent asks" });
+  node.append(text.node, reasons, buttons, covers.node, reason, answered.node);
+  const syncReasons = listOf(reasons, () => textLine("li", ""));
+  const sync = (question) => {
+    const given = turn.answered(callId, question);
+    text.sync(question.text);
+    syncReasons(arr(question.reasons));
+    covers.sync(question.always);
+    always.title = `Do not ask again in this session for: ${str(question.always)}`;
+    always.hidden = covers.node.hidden = !question.always;
+    answered.sync(given);
+    answered.node.hidden = !given;
+    for (const control of node.querySelectorAll("button, input")) control.disabled = Boolean(given);
+  };
+  return { node, sync };
+}
+
+const MARKS = { done: "✓", failed: "✗", refused: "⊘", interrupted: "■", not_run: "–" };
+
+/** What the summary says at its right end, for the eye and for a screen reader. */
+function callStatus(call, seconds) {
+  const note = str(call.note);
+  const state = str(call.state);
+  if (state === "asking") return { seen: "waiting for you", heard: "waiting for you", note: "" };
+  if (state === "running") {
+    const label = seconds < UNFOLD_AFTER_S ? state : `${state} ${duration(seconds)}`;
+    return { seen: label, heard: label, note };
+  }
+  const seen = typeof call.seconds === "number" ? duration(call.seconds, 1) : "";
+  const stopped = state === "refused" || state === "interrupted" || state === "not_run" || state === "waiting";
+  return {
+    seen: seen || (stopped ? state.replace("_", " ") : ""),
+    heard: note ? `${state}: ${note}` : state,
+    note,
+  };
+}
+
+/** A card opens itself when it needs or shows something now, and folds when the agent goes on. */
+function createCard(turn) {
+  const name = h("code", "ja-name");
+  const gist = h("span", "ja-gist");
+  const note = h("span", "ja-note", { "aria-hidden": "true" });
+  const time = h("span", "ja-time", { "aria-hidden": "true" });
+  const mark = h("span", "ja-mark", { "aria-hidden": "true" });
+  const heard = h("span", "ja-sr");
+  const summary = h("summary", "", {}, name, gist, note, time, mark, heard);
+  const body = createBody();
+  const outputs = h("div");
+  const details = h("details", "", {}, summary, body.node, outputs);
+  const slot = h("div");
+  const node = h("div", "ja-card", {}, details, slot);
+  const set = Object.fromEntries(
+    Object.entries({ name, gist, note, time, mark, heard }).map(([key, at]) => [key, growing(at)]),
+  );
+  const syncOutputs = listOf(outputs, createOutput, (output) => str(obj(output).kind));
+  const syncQuestion = listOf(
+    slot,
+    () => createQuestion(turn, call.id, () => slot.contains(document.activeElement) && summary.focus()),
+    (question) => `${call.id}\n${str(question.text)}`,
+  );
+  let call = {};
+  let unfolded = false;
+  let wanted = false;
+  let choice = null;
+
+  // What is folded is not drawn, so that long outputs cost nothing until somebody looks.
+  const fill = () => {
+    if (!details.open) return;
+    body.sync(call);
+    syncOutputs(arr(call.outputs).map(obj), call.state === "running");
+  };
+  // `open` differs from what was set here only when the person, or a search of the page, changed it.
+  const fold = (open) => {
+    if (details.open !== wanted) choice = details.open;
+    wanted = choice ?? open;
+    if (details.open !== wanted) details.open = wanted;
+  };
+  // Who reads or selects in an open card has chosen to keep it open.
+  const keep = ({ target }) => {
+    if (details.open && !summary.contains(target)) choice ??= true;
+  };
+  details.addEventListener("toggle", fill);
+  details.addEventListener("pointerdown", keep);
+  details.addEventListener("focusin", keep);
+
+  const sync = (item, last, inLastStep) => {
+    call = item;
+    const seconds = turn.secondsOf(call);
+    const status = callStatus(call, seconds);
+    node.dataset.state = str(call.state);
+    gist.title = str(call.gist);
+    set.name(str(call.name));
+    set.gist(str(call.gist));
+    set.note(status.note);
+    set.time(status.seen);
+    set.mark(MARKS[call.state] ?? "");
+    set.heard(status.heard);
+    const busy = call.state === "asking" || (call.state === "running" && seconds > UNFOLD_AFTER_S);
+    if (busy) unfolded = true;
+    else if (!(last && inLastStep)) unfolded = false;
+    fold(unfolded);
+    fill();
+    syncQuestion(call.state === "asking" && call.question ? [call.question] : []);
+  };
+  return { node, sync };
+}
+
+// ---- a step, the plan, the whole view -----------------------------------------------------------
+
+function createStep(turn) {
+  const said = h("div");
+  const label = h("summary");
+  const thinking = h("div", "ja-thought", { dir: "auto" });
+  const thought = h("details", "ja-thinking", {}, label, thinking);
+  const prose = createProse();
+  const notices = h("div");
+  const calls = h("div");
+  const node = h("div", "ja-step", {}, said, thought, prose.node, notices, calls);
+  node.setAttribute("role", "group");
+  const setLabel = growing(label);
+  const setThinking = growing(thinking);
+  const syncSaid = listOf(said, () => textLine("p", "ja-said", h("b", "", {}, "You: ")));
+  const syncNotices = listOf(notices, () => textLine("p", "ja-notice"));
+  const syncCalls = listOf(calls, () => createCard(turn), (call) => str(call.id));
+  const sync = (step, last, running) => {
+    const quiet = !step.text && arr(step.calls).length === 0;
+    node.setAttribute("aria-label", `Step ${str(step.number)}`);
+    setLabel(last && running && quiet ? "Thinking …" : "Thinking");
+    setThinking(str(step.thinking));
+    thought.hidden = !step.thinking;
+    prose.sync(str(step.text));
+    syncSaid(arr(step.said));
+    syncNotices(arr(step.notices));
+    syncCalls(arr(step.calls).map(obj), last);
+  };
+  return { node, sync };
+}
+
+const PLAN = {
+  done: ["●", "done"],
+  in_progress: ["◐", "in progress"],
+  pending: ["○", "pending"],
+};
+
+function createPlanItem() {
+  const glyph = h("span", "ja-glyph", { "aria-hidden": "true" });
+  const text = h("bdi");
+  const state = h("span", "ja-sr");
+  const node = h("li", "", {}, glyph, text, state);
+  const sets = [growing(glyph), growing(text), growing(state)];
+  const sync = (item) => {
+    const known = Object.hasOwn(PLAN, obj(item).state) ? item.state : "pending";
+    node.dataset.state = known;
+    sets[0](PLAN[known][0]);
+    sets[1](str(obj(item).text));
+    sets[2](` (${PLAN[known][1]})`);
+  };
+  return { node, sync };
+}
+
+function headline(state, elapsed) {
+  const steps = state.max_steps ? `step ${state.step} of ${state.max_steps}` : `step ${state.step}`;
+  const tokens = `${Number(state.tokens || 0).toLocaleString("en-US")} tokens`;
+  return [steps, tokens, str(state.cost), duration(elapsed), str(state.notice)].filter(Boolean);
+}
+
+/** The header: what it is at, what it cost so far, and the way to stop it. */
+function createHeader(turn) {
+  const facts = h("span", "ja-facts");
+  const activity = h("span", "ja-activity", { dir: "auto" });
+  const stop = button("Stop", "ja-stop", () => turn.stop());
+  stop.title = "Stop the agent; what it has finished stays";
+  const dot = h("span", "ja-dot", { "aria-hidden": "true" });
+  const node = h("div", "ja-head", {}, dot, facts, activity, stop);
+  const setFacts = growing(facts);
+  const setActivity = growing(activity);
+  const sync = (state) => {
+    setFacts(headline(state, turn.elapsed()).join(" · "));
+    facts.title = str(state.model);
+    setActivity(str(state.running ? state.activity : state.ending));
+    stop.hidden = !state.running;
+    stop.disabled = turn.stopping;
+    stop.textContent = turn.stopping ? "Stopping…" : "Stop";
+  };
+  return { node, sync };
+}
+
+/** The field that steers, and what was said but not read yet. */
+function createFooter(turn) {
+  const field = h("input", "", {
+    type: "text",
+    placeholder: "Say something to the agent; it reads it at its next step",
+    "aria-label": "Steer the agent",
+    autocomplete: "off",
+  });
+  const send = () => {
+    if (turn.steer(field.value.trim())) field.value = "";
+  };
+  onKeys(field, send);
+  const unread = h("ul", "ja-unread", { "aria-label": "Not read yet" });
+  const row = h("div", "ja-row", {}, field, button("Send", "", send));
+  const node = h("div", "ja-foot", {}, unread, row);
+  const createUnread = ({ when }) => {
+    const hint = h("i", "ja-muted", {}, ` (${when})`);
+    const line = textLine("li", "", h("b", "", {}, "You: "), hint);
+    return { node: line.node, sync: ({ text }) => line.sync(text) };
+  };
+  const syncUnread = listOf(unread, createUnread, ({ when }) => when);
+  const sync = (state) => {
+    const when = state.running ? "read at the next step" : "not read";
+    const items = [...arr(state.unread), ...turn.sent].map((text) => ({ text, when }));
+    syncUnread(items);
+    row.hidden = !state.running;
+    node.hidden = row.hidden && items.length === 0;
+  };
+  return { node, sync };
+}
+
+/** Light text on the page means a dark theme, whichever program shows the notebook. */
+function matchTheme(root) {
+  const [red, green, blue] = (getComputedStyle(root).color.match(/[\d.]+/g) ?? [0, 0, 0]).map(Number);
+  root.style.colorScheme = red * 0.3 + green * 0.6 + blue * 0.1 > 128 ? "dark" : "light";
+}
+
+/** Remember scrolling and focus, which the page forgets when an output is drawn again. */
+function rememberPlace(root) {
+  const scrolled = new Map();
+  let left = { element: null, at: 0 };
+  root.addEventListener("scroll", ({ target }) => scrolled.set(target, target.scrollTop), true);
+  root.addEventListener("focusin", ({ target }) => (left = { element: target, at: Infinity }));
+  root.addEventListener("focusout", ({ target }) => (left = { element: target, at: now() }));
+  return () => {
+    for (const [element, top] of scrolled) {
+      if (!root.contains(element)) scrolled.delete(element);
+      else if (element.scrollTop !== top) element.scrollTop = top;
+    }
+    const free = !document.activeElement || document.activeElement === document.body;
+    if (free && left.element && now() - left.at < 200) left.element.focus({ preventScroll: true });
+  };
+}
+
+/** One drawing of the turn; a second view of the output gets a second one. */
+function createView(turn, host) {
+  const header = createHeader(turn);
+  const plan = h("ul", "ja-plan", { "aria-label": "Plan", role: "list" });
+  const steps = h("div");
+  const body = h("div", "ja-body", {}, plan, steps);
+  const footer = createFooter(turn);
+  const spoken = h("div", "ja-sr", { "aria-live": "polite" });
+  const latest = button("↓ Latest", "ja-latest", () => tail.resume());
+  const middle = h("div", "ja-middle", {}, body, latest);
+  const root = h("div", "ja", { role: "region", "aria-label": "Agent at work" });
+  root.append(header.node, middle, footer.node, spoken);
+  latest.hidden = true;
+  // JupyterLab takes keys in the capture phase, so it must find this mark; the rest listen as usual.
+  root.dataset.lmSuppressShortcuts = "true";
+  for (const type of ["keydown", "keypress", "keyup"]) {
+    root.addEventListener(type, (event) => event.stopPropagation());
+  }
+  const tail = followEnd(body, (following) => (latest.hidden = following));
+  body.addEventListener("click", () => requestAnimationFrame(tail.look));
+  const restore = rememberPlace(root);
+  const syncPlan = listOf(plan, createPlanItem);
+  const parts = [];
+
+  const syncSteps = (list, changed, running) => {
+    for (const part of parts.splice(list.length)) part.node.remove();
+    list.forEach((step, index) => {
+      if (parts[index] && !changed.has(index) && !changed.has("all")) return;
+      if (!parts[index]) {
+        parts[index] = createStep(turn);
+        steps.append(parts[index].node);
+      }
+      parts[index].sync(obj(step), index === list.length - 1, running);
+    });
+  };
+  const view = { root, host, connected: false };
+  view.sync = (state, changed) => {
+    root.dataset.running = String(Boolean(state.running));
+    header.sync(state);
+    syncPlan(arr(state.plan));
+    syncSteps(arr(state.steps), changed, Boolean(state.running));
+    footer.sync(state);
+    if (state.running && changed.size) tail.pull();
+  };
+  view.attach = (to) => {
+    view.host = to;
+    to.replaceChildren(root);
+    view.connected = false;
+  };
+  view.settle = () => {
+    if (root.isConnected && !view.connected) {
+      matchTheme(root);
+      restore();
+    }
+    view.connected = root.isConnected;
+  };
+  view.say = (text) => (spoken.textContent = text);
+  return view;
+}
+
+// ---- a turn ------------------------------------------------------------------------------------
+
+/** Ask the Jupyter server to interrupt: a kernel held by running code cannot read our message. */
+async function interruptKernel(kernelId) {
+  try {
+    const config = JSON.parse(document.getElementById("jupyter-config-data").textContent);
+    const base = new URL(config.baseUrl, location.href);
+    if (!/^[A-Za-z0-9-]+$/.test(str(kernelId)) || base.origin !== location.origin) return;
+    const xsrf = /(?:^|;\s*)_xsrf=([^;]*)/.exec(document.cookie)?.[1];
+    const headers = {};
+    if (xsrf) headers["X-XSRFToken"] = decodeURIComponent(xsrf);
+    if (config.token) headers.Authorization = `token ${config.token}`;
+    const url = new URL(`api/kernels/${kernelId}/interrupt`, base);
+    await fetch(url, { method: "POST", headers, credentials: "same-origin" });
+  } catch {
+    // No server here, or it does not answer: the message to the kernel is on its way all the same.
+  }
+}
+
+/** Everything that belongs to one model: its state, its views, what the person did. */
+class Turn {
+  /** @type {State|null} */
+  state = null;
+  stopping = false;
+  sent = [];
+  #model;
+  #views = [];
+  #changed = new Set();
+  #frame = 0;
+  #timers = { tick: 0, ask: 0, force: 0 };
+  #askedAt = -Infinity;
+  #stoppedAt = 0;
+  #clock = { seconds: 0, at: 0 };
+  #started = new Map();
+  #answers = new Map();
+  #told = { step: null, running: null, asked: new Set() };
+  #observer = new MutationObserver((records) => this.#onPageChanged(records));
+
+  constructor(model) {
+    this.#model = model;
+    model.on("msg:custom", this.#receive);
+    this.#timers.tick = setInterval(() => this.#tick(), 1000);
+  }
+
+  close() {
+    this.#model.off("msg:custom", this.#receive);
+    this.#observer.disconnect();
+    clearInterval(this.#timers.tick);
+    clearTimeout(this.#timers.ask);
+    clearTimeout(this.#timers.force);
+    cancelAnimationFrame(this.#frame);
+    for (const view of this.#views.splice(0)) view.root.remove();
+  }
+
+  /** Draw into every host of ours, now and whenever one comes. */
+  watch() {
+    this.#observer.observe(document.documentElement, { childList: true, subtree: true });
+    this.#findHosts();
+  }
+
+  #mount(host) {
+    let view = this.#views.find((one) => one.host === host);
+    view ??= this.#views.find((one) => !one.host.isConnected);
+    if (!view) {
+      view = createView(this, host);
+      this.#views.push(view);
+      if (this.state) view.sync(this.state, new Set(["all"]));
+    }
+    // Until the kernel has told something, the output keeps what stands there.
+    if (this.state) view.attach(host);
+    else view.host = host;
+    if (this.#askedAt === -Infinity) this.#ask();
+  }
+
+  elapsed() {
+    const since = this.state?.running ? (now() - this.#clock.at) / 1000 : 0;
+    return this.#clock.seconds + since;
+  }
+
+  /** How long a call has been running, as far as this page has seen it. */
+  secondsOf(call) {
+    if (call.state !== "running") return 0;
+    if (!this.#started.has(call.id)) this.#started.set(call.id, now() - (call.seconds || 0) * 1000);
+    return (now() - this.#started.get(call.id)) / 1000;
+  }
+
+  stop() {
+    this.#send({ t: "stop" });
+    this.#markStopping();
+    clearTimeout(this.#timers.force);
+    this.#timers.force = setTimeout(
+      () => interruptKernel(this.#model.get("kernel_id")),
+      FORCE_STOP_MS,
+    );
+  }
+
+  steer(text) {
+    if (!text) return false;
+    this.sent.push(text);
+    this.#send({ t: "steer", text });
+    this.#draw();
+    return true;
+  }
+
+  answer(call, answer, reason) {
+    const shown = { yes: "yes", always: "always in this session", no: "no" }[answer];
+    const given = reason ? `${shown}, ${reason}` : shown;
+    this.#answers.set(call, { ...this.#question(call), shown: given, at: now() });
+    this.#send({ t: "answer", call, answer, reason });
+    this.#draw("all");
+  }
+
+  /** What was answered to this question, or "". */
+  answered(call, question) {
+    const given = this.#answers.get(call);
+    return given && given.text === question.text ? given.shown : "";
+  }
+
+  #question(id) {
+    const calls = arr(this.state?.steps).flatMap((step) => arr(step.calls));
+    return obj(calls.find((call) => call.id === id)?.question);
+  }
+
+  #send(message) {
+    try {
+      this.#model.send(message);
+    } catch {
+      // The connection is gone; the saved form of the turn replaces this view.
+    }
+  }
+
+  /** Ask for the whole state, at most once a second. */
+  #ask() {
+    clearTimeout(this.#timers.ask);
+    const wait = this.#askedAt + ASK_AGAIN_MS - now();
+    if (wait > 0) {
+      this.#timers.ask = setTimeout(() => this.#ask(), wait);
+      return;
+    }
+    this.#askedAt = now();
+    this.#send({ t: "ready" });
+  }
+
+  #receive = (message) => {
+    const { t, state, ops } = obj(message);
+    if (t === "state" && state && typeof state === "object") this.#replace(state);
+    else if (t === "patch" && Array.isArray(ops)) this.#patch(ops);
+    else if (t === "stopping") this.#markStopping();
+    else if (this.#views.length) this.#ask();
+  };
+
+  #replace(state) {
+    clearTimeout(this.#timers.ask);
+    const known = [...arr(state.unread), ...arr(state.steps).flatMap((step) => arr(obj(step).said))];
+    this.sent = this.sent.filter((text) => !known.includes(text));
+    this.#noteRunning(this.state?.running, state.running);
+    this.state = state;
+    this.#setClock();
+    this.#draw("all");
+  }
+
+  #patch(ops) {
+    if (!this.state) {
+      if (this.#views.length) this.#ask();
+      return;
+    }
+    const before = this.state.running;
+    for (const op of ops) {
+      if (!applyOp(this.state, op)) {
+        this.#ask();
+        break;
+      }
+      this.#mark(op);
+    }
+    this.#noteRunning(before, this.state.running);
+    this.#draw();
+  }
+
+  /** Remember which steps an operation touched; a new step also changes the one before it. */
+  #mark([verb, path, value]) {
+    const [field, index] = path;
+    if (field === "elapsed") this.#setClock();
+    if (field === "unread" && verb === "push" && this.sent.length) {
+      this.sent.splice(Math.max(this.sent.indexOf(value), 0), 1);
+    }
+    if (field !== "steps") return;
+    if (path.length > 1) this.#changed.add(index);
+    if (path.length < 3) this.#changed.add(verb === "push" ? this.state.steps.length - 2 : "all");
+  }
+
+  #setClock() {
+    this.#clock = { seconds: Number(this.state.elapsed) || 0, at: now() };
+  }
+
+  #noteRunning(before, after) {
+    if (before === after) return;
+    clearTimeout(this.#timers.force);
+    this.stopping = false;
+    if (before) this.#clock.seconds += (now() - this.#clock.at) / 1000;
+    this.#changed.add("all");
+  }
+
+  #markStopping() {
+    clearTimeout(this.#timers.force);
+    this.stopping = true;
+    this.#stoppedAt = now();
+    this.#draw();
+  }
+
+  #tick() {
+    if (!this.state?.running) return;
+    // A stop that came to nothing may be tried again.
+    if (this.stopping && now() - this.#stoppedAt > STOP_AGAIN_MS) this.stopping = false;
+    // So may an answer that the kernel took no notice of.
+    for (const [call, { at }] of this.#answers) {
+      if (now() - at > ANSWER_AGAIN_MS) this.#answers.delete(call);
+    }
+    for (const view of this.#views) if (view.root.isConnected) matchTheme(view.root);
+    this.#draw(arr(this.state.steps).length - 1);
+  }
+
+  #draw(changed) {
+    if (changed !== undefined) this.#changed.add(changed);
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      const marks = this.#changed;
+      this.#changed = new Set();
+      if (!this.state) return;
+      for (const view of this.#views) {
+        if (!view.host.contains(view.root)) view.attach(view.host);
+        view.sync(this.state, marks);
+      }
+      this.#announce();
+    });
+  }
+
+  /** Say what matters once, in one view: a step, a question, the end. Tokens are not read out. */
+  #announce() {
+    const { step, running, ending } = this.state;
+    const asked = arr(arr(this.state.steps).at(-1)?.calls).filter(
+      (call) => call.state === "asking" && call.question && !this.#told.asked.has(call.id),
+    );
+    const news = asked.map((call) => `The agent asks: ${str(call.question.text)} ${str(call.gist)}`);
+    if (this.#told.running && !running) news.push(str(ending) || "The agent has finished.");
+    else if (step !== this.#told.step && running && !asked.length) news.push(`Step ${step}`);
+    for (const call of asked) this.#told.asked.add(call.id);
+    Object.assign(this.#told, { step, running });
+    if (news.length) this.#views.find((view) => view.root.isConnected)?.say(news.join(". "));
+  }
+
+  #onPageChanged(records) {
+    const own = ({ target }) => this.#views.some((view) => view.root.contains(target));
+    if (!records.every(own)) this.#findHosts();
+  }
+
+  #findHosts() {
+    const id = str(this.#model.get("host"));
+    if (!/^[a-z0-9]+$/.test(id)) return;
+    for (const host of [...document.getElementsByClassName(`jupyter-agent-live-${id}`)]) {
+      const here = this.#views.some((view) => view.host === host && host.contains(view.root));
+      if (!here) this.#mount(host);
+    }
+    for (const view of this.#views) view.settle();
+  }
+}
+
+// ---- what anywidget calls ------------------------------------------------------------------------
+
+const turns = new Map();
+
+/**
+ * Called once for a model, when its comm opens. Nothing displays a view of it.
+ * Two connections to one kernel in one page (a notebook and a console) have a model each.
+ */
+function initialize({ model }) {
+  const id = str(model.get("host"));
+  if (turns.has(id)) return () => {};
+  const turn = new Turn(model);
+  turns.set(id, turn);
+  turn.watch();
+  return () => {
+    turns.delete(id);
+    turn.close();
+  };
+}
+
+export default { initialize };

@@ -1,0 +1,269 @@
+"""The live view of a turn: a widget where one answers, plain HTML updates where none does.
+
+All that is sent goes through one thread of its own, so that what is shown stays up to date while
+the agent's code holds the event loop, and an interrupt never strikes in the middle of a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import html
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event
+from jupyter_agent.messages import clean
+from jupyter_agent.widgets.pace import INTERVAL, PATIENCE, is_due, whole_interval
+from jupyter_agent.widgets.saved import running_html, running_line
+from jupyter_agent.widgets.state import Operation, Picture, Price, merged
+from jupyter_agent.widgets.transcript import TurnView, reduce
+
+if TYPE_CHECKING:
+    from jupyter_agent.widgets.front import Front
+
+HANDSHAKE = 2.0
+"""Seconds that a front end has to answer, before plain updates take the widget's place."""
+OFFER = 0.25
+"""Seconds between two states that are sent to a front end that has not answered yet."""
+LISTEN = 0.1
+"""Seconds for what the front end sent while code held the event loop to be read."""
+MOST_TYPED = 20_000
+"""Characters of one message of the person's."""
+_SAVED_MID_RUN = (
+    "The agent was at work here when this was saved. %agent show last brings the turn back."
+)
+
+
+class Surface(Protocol):
+    """What a live view needs of the kernel."""
+
+    def publish(self, data: Mapping[str, Any], update: bool) -> None:
+        """Show a MIME bundle in the cell, or put it in the place of the first one."""
+
+    def ask(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        """Put a question without a widget. May block."""
+
+    def stop(self) -> None:
+        """Interrupt the turn. May be called on any thread."""
+
+    @property
+    def kernel_id(self) -> str:
+        """The kernel's id on its server, or an empty text."""
+
+
+class LiveView:
+    """A sink that shows a turn while it runs, and the person who watches it.
+
+    Args:
+        surface: The kernel.
+        time_out: Seconds that a question waits for an answer.
+        price: Says what the turn has cost so far.
+    """
+
+    def __init__(self, surface: Surface, time_out: float, price: Price = lambda view: "") -> None:
+        self._surface = surface
+        self._time_out = time_out
+        self._view = TurnView()
+        self._picture = Picture(price)
+        self._host = secrets.token_hex(8)
+        self._front: Front | None = None
+        self._mode: Literal["waiting", "widget", "html"] = "waiting"
+        self._loop = asyncio.get_running_loop()
+        self._decided = asyncio.Event()
+        self._questions: dict[str, asyncio.Future[ApprovalAnswered]] = {}
+        self._unread: tuple[str, ...] = ()
+        self._started = self._opened = time.monotonic()
+        self._sent_at = 0.0
+        self._fresh_state = False
+        self._stop_asked = False
+        self._end_sent = False
+        self._pending: list[Operation] = []
+        self._shown_view: TurnView | None = None
+        self._size = 0
+        self._changed = threading.Event()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # The sink
+
+    def __call__(self, event: Event) -> None:
+        self._view = reduce(self._view, event)
+        if self._thread is None:
+            self._open()
+        self._changed.set()
+
+    def close(self) -> None:
+        """The turn is over: nothing is sent any more, and the widget is gone."""
+        self._over.set()
+        self._changed.set()
+        if self._thread is not None:
+            self._thread.join(timeout=2)
+        if self._front is not None:
+            with suppress(Exception):  # the connection may be gone
+                self._front.close()
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is an output that the saved form must take the place of."""
+        return self._thread is not None
+
+    # The person
+
+    async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        """Ask in the widget where there is one, by a prompt where there is none."""
+        await self._decided.wait()
+        if self._mode == "html":
+            await asyncio.sleep(LISTEN)
+        if self._mode == "html":
+            return self._surface.ask(asked)
+        answer: asyncio.Future[ApprovalAnswered] = self._loop.create_future()
+        self._questions[asked.call_id] = answer
+        try:
+            async with asyncio.timeout(self._time_out):
+                return await answer
+        except TimeoutError:
+            return ApprovalAnswered(asked.call_id, "no", "time_out")
+        finally:
+            del self._questions[asked.call_id]
+
+    def said(self) -> tuple[str, ...]:
+        texts, self._unread = self._unread, ()
+        return texts
+
+    # The front end
+
+    def _open(self) -> None:
+        """Show the place for the view, and offer the widget to whatever front end there is."""
+        self._publish(update=False)
+        try:
+            from jupyter_agent.widgets.front import Front
+
+            self._front = Front(self._host, self._surface.kernel_id, self._receive)
+        except Exception:
+            logging.getLogger(__name__).debug("No widget could be opened.", exc_info=True)
+        self._opened = time.monotonic()  # the import above may take a while
+        # The thread's messages belong to this cell, which the context knows.
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(
+            target=context.run, args=(self._run,), name="jupyter-agent-live", daemon=True
+        )
+        self._thread.start()
+
+    def _receive(self, message: Mapping[str, Any]) -> None:
+        """A message of the front end: untrusted, at any time, on any thread."""
+        if self._over.is_set():
+            return
+        if message.get("t") == "stop":
+            self._stop_asked = True
+            self._changed.set()
+            self._surface.stop()
+        with suppress(RuntimeError):  # the loop is gone
+            self._loop.call_soon_threadsafe(self._act_on, dict(message))
+
+    def _act_on(self, message: dict[str, Any]) -> None:
+        match message:
+            case {"t": "ready"}:
+                self._mode = "widget"
+                self._fresh_state = True
+                self._decided.set()
+            case {"t": "steer", "text": str(text)} if text.strip():
+                self._unread = (*self._unread, clean(text.strip()[:MOST_TYPED]))
+            case {"t": "answer", "call": str(call_id), "answer": "yes" | "no" | "always" as answer}:
+                waiting = self._questions.get(call_id)
+                if waiting is not None and not waiting.done():
+                    reason = clean(str(message.get("reason") or "")[:MOST_TYPED]).strip()
+                    waiting.set_result(ApprovalAnswered(call_id, answer, "person", reason))
+        self._changed.set()
+
+    # The thread that sends
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self._changed.wait(self._wait())
+            self._changed.clear()
+            if self._over.is_set():
+                return
+            try:
+                self._send()
+            except Exception:
+                logging.getLogger(__name__).debug("The live view was not sent.", exc_info=True)
+            self._over.wait(INTERVAL)
+
+    def _wait(self) -> float | None:
+        """How long nothing can become due by itself."""
+        return HANDSHAKE / 10 if self._mode == "waiting" else PATIENCE
+
+    def _send(self) -> None:
+        if self._stop_asked and self._front is not None:
+            # The page then knows that the kernel listens, and troubles the server no further.
+            self._stop_asked = False
+            self._front.send({"t": "stopping"})
+        if self._mode == "waiting" and time.monotonic() - self._opened > HANDSHAKE:
+            self._mode = "html"
+            self._loop.call_soon_threadsafe(self._decided.set)
+        if self._mode == "widget":
+            self._send_operations()
+        else:
+            self._send_whole()
+
+    def _send_operations(self) -> None:
+        self._pending += self._picture.update(self._view, self._unread)
+        if self._view.stop_reason is not None and not self._end_sent:
+            self._end_sent = True
+            self._pending.append(["set", ["elapsed"], self._elapsed])
+        if self._fresh_state:
+            self._fresh_state = False
+            self._send_state()
+        elif is_due(self._pending, time.monotonic() - self._sent_at):
+            assert self._front is not None
+            self._front.send({"t": "patch", "ops": merged(self._pending)})
+            self._pending.clear()
+        else:
+            return
+        self._sent_at = time.monotonic()
+
+    def _send_whole(self) -> None:
+        """To who has not answered: perhaps nobody is there, perhaps code holds the event loop.
+
+        The widget shows each state that it gets, whether its answer was read or not. Where there
+        is no widget, the HTML stays in sight.
+        """
+        since = time.monotonic() - self._sent_at
+        if self._mode == "waiting":
+            if since < OFFER:
+                return
+        elif self._view is self._shown_view or since < whole_interval(self._size):
+            return
+        else:
+            self._publish(update=True)
+        self._picture.update(self._view, self._unread)
+        self._send_state()
+        self._sent_at = time.monotonic()
+
+    def _send_state(self) -> None:
+        self._pending.clear()
+        if self._front is not None:
+            state = {**self._picture.state, "elapsed": self._elapsed}
+            self._front.send({"t": "state", "state": state})
+
+    @property
+    def _elapsed(self) -> float:
+        return round(time.monotonic() - self._started, 1)
+
+    def _publish(self, update: bool) -> None:
+        """The output that the widget moves into, or that stands where there is none."""
+        view = self._shown_view = self._view
+        inside = running_html(view) if update else html.escape(_SAVED_MID_RUN)
+        self._size = len(inside)
+        classes = f"jupyter-agent-live jupyter-agent-live-{self._host}"
+        data = {
+            "text/plain": running_line(view),
+            "text/html": f'<div class="{classes}">{inside}</div>',
+        }
+        self._surface.publish(data, update)

@@ -1,0 +1,30 @@
+"""How often a view is sent: often enough to be live, seldom enough to cost little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+INTERVAL = 0.08
+"""Seconds between two messages to a front end, at the least: about 12 in a second."""
+PATIENCE = 0.25
+"""Seconds that a few letters may wait for more of them."""
+_FEW = 90
+"""Letters that are not worth a message of their own: its envelope is about as long."""
+_HTML_INTERVAL = 0.5
+_HTML_RATE = 150_000
+"""Characters in a second, of a form that is sent whole each time."""
+
+
+def is_due(operations: Sequence[Sequence[Any]], since: float) -> bool:
+    """Whether to send now. `since` is how many seconds ago something was sent."""
+    if not operations or since < INTERVAL:
+        return False
+    if since >= PATIENCE or any(operation[0] != "append" for operation in operations):
+        return True
+    return sum(len(operation[2]) for operation in operations) >= _FEW
+
+
+def whole_interval(size: int) -> float:
+    """Seconds between two updates that send a form of `size` characters whole."""
+    return max(_HTML_INTERVAL, size / _HTML_RATE)

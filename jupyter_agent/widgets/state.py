@@ -1,0 +1,190 @@
+"""What the live view shows, as JSON, and what changes in it from one moment to the next.
+
+A `Picture` is kept of what the front end has. Each `update` gives the operations that bring it up
+to date: text that grew is appended, so that a streamed token costs little more than its letters.
+The front end's half is `live.js`; a test applies the operations and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from jupyter_agent.messages import Output
+from jupyter_agent.plaintext import one_line
+from jupyter_agent.widgets.legible import cut, stable
+from jupyter_agent.widgets.transcript import CallView, StepView, TurnView
+from jupyter_agent.widgets.wording import body, displayed, ending, is_code, note, output_text
+
+Json = dict[str, Any]
+Path = list[str | int]
+Operation = list[Any]
+"""`["set", path, value]`, `["append", path, text]` or `["push", path, value]`."""
+Price = Callable[[TurnView], str]
+
+OUTPUT_LIMIT = 20_000
+"""Characters of one text that the live view gets; the saved form and the log have more."""
+PICTURE_LIMIT = 3_000_000
+"""Characters of one picture (base64). A larger one is shown when the turn is over."""
+_PICTURES = ("image/png", "image/jpeg", "image/gif")
+
+
+class Picture:
+    """What the front end shows of a turn.
+
+    Args:
+        price: Says what the turn has cost so far, or gives an empty text.
+    """
+
+    def __init__(self, price: Price = lambda view: "") -> None:
+        self._price = price
+        self._view = TurnView()
+        self.state = self._state(self._view, ())
+
+    def update(self, view: TurnView, unread: tuple[str, ...] = ()) -> list[Operation]:
+        """Take in the view as it is now; gives what has changed."""
+        operations: list[Operation] = []
+        steps = self.state["steps"]
+        for index, step in enumerate(view.steps):
+            if index < len(self._view.steps) and self._view.steps[index] is step:
+                continue
+            fresh = _step(step)
+            if index < len(steps):
+                operations += difference(steps[index], fresh, ["steps", index])
+                steps[index] = fresh
+            else:
+                operations.append(["push", ["steps"], fresh])
+                steps.append(fresh)
+        heading = self._heading(view, unread)
+        for key, value in heading.items():
+            operations += difference(self.state[key], value, [key])
+        self.state.update(heading)
+        self._view = view
+        return operations
+
+    def _state(self, view: TurnView, unread: tuple[str, ...]) -> Json:
+        return {**self._heading(view, unread), "steps": [_step(step) for step in view.steps]}
+
+    def _heading(self, view: TurnView, unread: tuple[str, ...]) -> Json:
+        return {
+            "running": view.stop_reason is None,
+            "ending": stable(ending(view)),
+            "task": cut(view.task, OUTPUT_LIMIT),
+            "model": stable(view.model),
+            "notice": "",
+            "step": view.steps[-1].number if view.steps else 0,
+            "max_steps": view.max_steps,
+            "tokens": view.usage.total_tokens,
+            "cost": self._price(view),
+            "activity": _activity(view),
+            "plan": [{"text": stable(item.text), "state": item.state} for item in view.plan],
+            "unread": [cut(text, OUTPUT_LIMIT) for text in unread],
+        }
+
+
+def difference(old: Any, new: Any, path: Path) -> Iterator[Operation]:
+    """The operations that make `old` equal to `new`."""
+    if old == new:
+        return
+    if isinstance(old, str) and isinstance(new, str) and old and new.startswith(old):
+        yield ["append", path, new[len(old) :]]
+    elif isinstance(old, Mapping) and isinstance(new, Mapping) and old.keys() == new.keys():
+        for key, value in new.items():
+            yield from difference(old[key], value, [*path, key])
+    elif isinstance(old, list) and isinstance(new, list) and len(old) <= len(new):
+        for index, value in enumerate(old):
+            yield from difference(value, new[index], [*path, index])
+        yield from (["push", path, value] for value in new[len(old) :])
+    else:
+        yield ["set", path, new]
+
+
+def merged(operations: list[Operation]) -> list[Operation]:
+    """The same in fewer operations: what is appended to one text is joined."""
+    fewer: list[Operation] = []
+    for operation in operations:
+        last = fewer[-1] if fewer else None
+        if last and operation[0] == last[0] == "append" and operation[1] == last[1]:
+            fewer[-1] = ["append", last[1], last[2] + operation[2]]
+        else:
+            fewer.append(operation)
+    return fewer
+
+
+def _activity(view: TurnView) -> str:
+    """What goes on where no card tells it."""
+    if view.stop_reason is not None or not view.steps:
+        return ""
+    last = view.steps[-1]
+    if not last.calls and not last.text and not last.thinking:
+        return "waiting for the model"
+    if last.calls and all(call.result is not None for call in last.calls):
+        return "going on"
+    return ""
+
+
+def _step(step: StepView) -> Json:
+    return {
+        "number": step.number,
+        "thinking": stable(step.thinking),
+        "text": stable(step.text),
+        "said": [cut(text, OUTPUT_LIMIT) for text in step.said],
+        "notices": [stable(notice) for notice in step.notices],
+        "calls": [_call(call) for call in step.calls],
+    }
+
+
+def _call(call: CallView) -> Json:
+    return {
+        "id": call.call.id,
+        "name": one_line(stable(call.call.name)),
+        "gist": stable(call.gist),
+        "state": call.state,
+        "note": stable(note(call)),
+        "seconds": None if call.seconds is None else round(call.seconds, 1),
+        "language": "python" if is_code(call) else "text",
+        "body": cut(body(call), OUTPUT_LIMIT),
+        "outputs": list(_outputs(call)),
+        "question": _question(call),
+    }
+
+
+def _question(call: CallView) -> Json | None:
+    if call.asked is None or call.state != "asking":
+        return None
+    return {
+        "text": stable(call.asked.question),
+        "reasons": [stable(reason) for reason in call.asked.reasons],
+        "always": stable(call.asked.always),
+    }
+
+
+def _outputs(call: CallView) -> Iterator[Json]:
+    for output in displayed(call):
+        yield from _output(output)
+    if call.result is None:
+        if call.output:
+            yield _text("text", call.output)
+        if call.latest:
+            yield _text("notice", call.latest)
+        return
+    if not call.result.display or call.state == "refused":
+        yield _text("error" if call.result.is_error else "text", call.result.text)
+    if where := call.result.details.get("whereabouts"):
+        yield _text("notice", str(where))
+
+
+def _output(output: Output) -> Iterator[Json]:
+    for kind in _PICTURES:
+        data = output.data.get(kind)
+        if isinstance(data, str) and len(data) <= PICTURE_LIMIT:
+            alt = one_line(stable(output_text(output))) or "Figure"
+            yield {"kind": "image", "text": "", "mime": kind, "data": data, "alt": alt}
+            return
+    if text := output_text(output):
+        kind = output.kind if output.kind in ("error", "diff") else "text"
+        yield _text(kind, text)
+
+
+def _text(kind: str, text: str) -> Json:
+    return {"kind": kind, "text": cut(text, OUTPUT_LIMIT), "mime": "", "data": "", "alt": ""}

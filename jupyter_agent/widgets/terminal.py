@@ -1,0 +1,180 @@
+"""A turn as compact text in a terminal, line by line while it goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TextIO
+
+from jupyter_agent.events import (
+    ApprovalAsked,
+    Event,
+    MessageFinished,
+    Retrying,
+    Steered,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
+from jupyter_agent.plaintext import one_line
+from jupyter_agent.widgets.legible import cut, stable
+from jupyter_agent.widgets.transcript import CallView, TurnView, reduce
+from jupyter_agent.widgets.wording import (
+    MARKS,
+    PLAN_MARKS,
+    body,
+    changes,
+    ending,
+    note,
+    shown,
+    summary,
+)
+
+_LINES = 12
+"""Lines of code, and of an output, that are shown; `%agent show` has all."""
+_CHARACTERS = 2_000
+_LONGEST_QUESTION = 50_000
+"""Characters of what a person is asked about: they must see what they allow."""
+_STYLES = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "asking": "33"}
+_COLOURS = {"done": "good", "failed": "bad", "refused": "bad", "interrupted": "bad"}
+
+
+class TerminalView:
+    """A sink that writes to a terminal.
+
+    Args:
+        stream: The terminal.
+        environ: Says whether it has colours: `NO_COLOR` and `TERM=dumb` say that it has none.
+    """
+
+    def __init__(self, stream: TextIO, environ: Mapping[str, str] = os.environ) -> None:
+        self._stream = stream
+        self._coloured = stream.isatty() and not environ.get("NO_COLOR")
+        self._moves = stream.isatty()
+        if environ.get("TERM", "") == "dumb":
+            self._coloured = self._moves = False
+        self._view = TurnView()
+        self._at_start = True
+        self._passing = False
+        self._streamed = False
+
+    def __call__(self, event: Event) -> None:
+        before, self._view = self._view, reduce(self._view, event)
+        match event:
+            case StepStarted(number=number, limit=limit):
+                self._streamed = False
+                self._pass(f"step {number} of {limit} · waiting for the model")
+            case TextDelta(text=text):
+                self._streamed = True
+                self._write(stable(text))
+            case MessageFinished():
+                self._finish_message()
+            case Retrying():
+                self._streamed = False
+            case Steered(text=text):
+                self._line(cut(f"You: {text}", _CHARACTERS), "dim")
+            case ToolStarted(call=call):
+                self._pass(f"{call.name} {self._call(call.id).gist}")
+            case ApprovalAsked(call_id=call_id):
+                self._show_call(self._call(call_id), "asking")
+            case ToolFinished(result=result):
+                self._show_call(self._call(result.call_id), "")
+                if self._view.plan != before.plan:
+                    for item in self._view.plan:
+                        self._line(f"    {PLAN_MARKS[item.state]} {stable(item.text)}")
+            case TurnFinished():
+                self._finish()
+        self._tell_notices(before)
+
+    def _finish_message(self) -> None:
+        """The end of a reply. Of a replayed one nothing was streamed."""
+        if not self._streamed and (text := self._view.steps[-1].text):
+            self._write(stable(text))
+        self._end_line()
+
+    def _tell_notices(self, before: TurnView) -> None:
+        """What was out of the ordinary and was not told yet."""
+        if not self._view.steps:
+            return
+        told = len(before.steps[-1].notices) if len(before.steps) == len(self._view.steps) else 0
+        for notice in self._view.steps[-1].notices[told:]:
+            self._line(cut(notice, _CHARACTERS), "dim")
+
+    def _call(self, call_id: str) -> CallView:
+        return next(call for call in reversed(self._view.calls) if call.call.id == call_id)
+
+    def _show_call(self, call: CallView, kind: str) -> None:
+        told = note(call)
+        seconds = f" {call.seconds:.1f} s" if call.seconds is not None else ""
+        mark = self._styled(MARKS[call.state], kind or _COLOURS.get(call.state, "dim"))
+        name = self._styled(one_line(stable(call.call.name)), "bold")
+        self._line(
+            f"{mark} {name}{' ' + stable(told) if told else ''}{self._styled(seconds, 'dim')}"
+        )
+        asking = call.state == "asking"
+        if call.asked is None or asking:
+            self._block(body(call) or call.gist, "    ", whole=asking)
+        for text in shown(call):
+            self._block(text, "    │ ", "dim", whole=asking)
+
+    def _block(self, text: str, margin: str, style: str = "", whole: bool = False) -> None:
+        """A few lines; all of them where the person is to decide by them."""
+        lines = cut(text, _LONGEST_QUESTION if whole else _CHARACTERS).split("\n")
+        most = len(lines) if whole else _LINES
+        for line in lines[:most]:
+            self._line(margin + line, style)
+        if len(lines) > most:
+            self._line(f"{margin}[{len(lines) - most} more lines: %agent show last]", "dim")
+
+    def _finish(self) -> None:
+        self._end_line()
+        changed = " · ".join(
+            stable(f"{name} {words}") for name, words in changes(self._view.receipt)
+        )
+        if changed:
+            self._line(f"Changed: {changed}", "dim")
+        if last := ending(self._view):
+            self._line(stable(last), "bad")
+        self._line(stable(summary(self._view)), "dim")
+
+    # Writing
+
+    def _styled(self, text: str, style: str) -> str:
+        code = _STYLES.get(style)
+        return f"\x1b[{code}m{text}\x1b[0m" if code and text and self._coloured else text
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._end_line()
+        self._write(self._styled(text, style) + "\n")
+
+    def _end_line(self) -> None:
+        self._erase()
+        if not self._at_start:
+            self._write("\n")
+
+    def _pass(self, text: str) -> None:
+        """A line that the next one takes the place of."""
+        if self._moves and self._at_start:
+            self._erase()
+            self._put(self._styled(f"… {one_line(stable(text), 70)}", "dim"))
+            self._passing = True
+
+    def _erase(self) -> None:
+        if self._passing:
+            self._stream.write("\r\x1b[K")
+            self._passing = False
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        self._erase()
+        self._put(text)
+        self._at_start = text.endswith("\n")
+
+    def _put(self, text: str) -> None:
+        """Write to the stream, which may not have all characters."""
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        self._stream.write(text.encode(encoding, "replace").decode(encoding))
+        self._stream.flush()
