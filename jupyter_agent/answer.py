@@ -14,7 +14,7 @@ from jupyter_agent.events import (
     TurnStop,
     VariableChange,
 )
-from jupyter_agent.messages import ToolCall, Usage
+from jupyter_agent.messages import JsonObject, ToolCall, Usage
 
 
 class Answer(str):
@@ -72,9 +72,12 @@ class Findings:
             calls = event.message.tool_calls
             self._calls.update({call.id: call for call in calls})
             self.text = "" if calls else event.message.text
-        elif isinstance(event, ToolFinished) and not event.result.is_error:
-            self._note_code(self._calls.get(event.result.call_id))
-            self._note_file(event)
+        elif isinstance(event, ToolFinished):
+            for call in event.result.details.get("calls", ()):  # made by the code that ran
+                self._note_file(call.get("details", {}))
+            if not event.result.is_error:
+                self._note_code(self._calls.get(event.result.call_id))
+                self._note_file(event.result.details)
 
     def receipt(self, variables: tuple[VariableChange, ...], proposals: int) -> Receipt:
         return Receipt(variables, tuple(self._files.values()), proposals)
@@ -83,8 +86,7 @@ class Findings:
         if call is not None and call.name == "execute_code":
             self.code.append(json.loads(call.arguments)["code"])
 
-    def _note_file(self, event: ToolFinished) -> None:
-        details = event.result.details
+    def _note_file(self, details: JsonObject) -> None:
         path, change = details.get("path"), details.get("change")
         if not isinstance(path, str) or change not in ("created", "changed"):
             return

@@ -50,6 +50,37 @@ class RetrySettings(BaseModel):
     initial_delay: float = Field(1.0, ge=0, description="Seconds before the first repetition.")
     max_delay: float = Field(60.0, ge=0, description="Seconds before any repetition, at most.")
     exponential_base: float = Field(2.0, ge=1, description="Each delay is the last one times this.")
+    max_total: float = Field(
+        300.0, ge=0, description="Seconds of waiting for one model call, all in all."
+    )
+
+
+class BudgetSettings(BaseModel):
+    """The most that one turn may use. It stops between steps; %agent resume goes on."""
+
+    model_config = _STRICT
+
+    tokens: int | None = Field(None, ge=1, description="Tokens, sent and received.")
+    seconds: float | None = Field(None, gt=0, description="Seconds.")
+    usd: float | None = Field(None, gt=0, description="US dollars, by the published prices.")
+
+
+class ThinkingSettings(BaseModel):
+    """How much a model thinks before it answers, where it can."""
+
+    model_config = _STRICT
+
+    mode: Literal["default", "off", "adaptive", "between_tools", "budget"] = Field(
+        "default",
+        description="Anthropic's modes of thinking; budget uses thinking.budget. default sends "
+        "nothing, and the model does as it does.",
+    )
+    budget: int = Field(
+        4096, ge=1024, description="Tokens of thinking in one reply, for the mode budget."
+    )
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = Field(
+        None, description="How hard the model works: reasoning_effort, or Anthropic's effort."
+    )
 
 
 class McpSettings(BaseModel):
@@ -97,8 +128,13 @@ class ApprovalsSettings(BaseModel):
 
     model_config = _STRICT
 
-    mode: Literal["auto", "read_only"] = Field(
-        "auto", description="auto runs every tool; read_only refuses what writes or executes."
+    mode: Literal["read_only", "ask_risky", "ask_all", "auto"] = Field(
+        "ask_risky",
+        description="read_only refuses what writes or executes; ask_risky asks before what may do "
+        "harm; ask_all asks before every call; auto runs every call.",
+    )
+    timeout: float = Field(
+        600.0, gt=0, description="Seconds after which an unanswered question is a refusal."
     )
 
 
@@ -146,6 +182,20 @@ class LogSettings(BaseModel):
     enabled: bool = Field(True, description="Write one log file for each turn.")
 
 
+class HttpSettings(BaseModel):
+    """The way to the model server, where the environment does not say it."""
+
+    model_config = _STRICT
+
+    proxy: SecretStr | None = Field(None, description="Address of a proxy.")
+    ca_bundle: str | None = Field(
+        None, description="File or folder of certificates to trust besides the public ones."
+    )
+    headers: SecretStr | None = Field(
+        None, description="Headers to send, one in a line: Name: value. Never shown."
+    )
+
+
 class Settings(BaseModel):
     """Every setting with its default. `resolve` makes one from layers."""
 
@@ -167,6 +217,11 @@ class Settings(BaseModel):
     mode: Literal["auto", "live", "record", "replay"] = Field(
         "auto", description="Whether the model is asked or recorded replies are replayed."
     )
+    tool_protocol: Literal["auto", "native", "code"] = Field(
+        "auto",
+        description="How the model calls tools: native by the API alone, auto also in its text; "
+        "code is for models without tool calling, which write one block of Python.",
+    )
     max_steps: int = Field(50, ge=1, le=1000, description="Model calls in one turn, at most.")
     max_tokens: int | None = Field(None, ge=1, description="Tokens in one reply, at most.")
     timeout: float = Field(600.0, gt=0, description="Seconds of silence from the model server.")
@@ -186,6 +241,9 @@ class Settings(BaseModel):
         "auto", description="auto shows a turn live where a front end answers; static never does."
     )
     retry: RetrySettings = RetrySettings()
+    budget: BudgetSettings = BudgetSettings()
+    thinking: ThinkingSettings = ThinkingSettings()
+    http: HttpSettings = HttpSettings()
     mcp: McpSettings = McpSettings()
     tools: ToolsSettings = ToolsSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
@@ -248,6 +306,8 @@ _GROUPS = {key.partition(".")[0] for key in _KEYS if "." in key}
 # In files too: YAML takes only `null` for nothing, but people write `None` as they do in Python.
 _NONE = ("none", "null")
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_LINES = frozenset({"http.headers"})
+"""Keys whose text may have several lines."""
 _VARIABLES = {ENVIRONMENT_PREFIX + key.upper().replace(".", "__"): key for key in _KEYS}
 
 
@@ -274,7 +334,7 @@ def workspace_layer(state_folder: Path) -> Layer | None:
 
 _PROTECTING: Mapping[str, tuple[object, ...]] = MappingProxyType(
     {
-        "approvals.mode": ("read_only", "auto"),
+        "approvals.mode": ("read_only", "ask_all", "ask_risky", "auto"),
         "context.detail": ("none", "names", "schema", "sample"),
         "privacy.outputs": ("shapes", "full"),
     }
@@ -528,7 +588,7 @@ def _checked(key: str, value: object, where: str, *, text: bool) -> object:
         read = None
     elif text and isinstance(value, str):
         read = _read_text(value, kind)
-    if _usable(read):
+    if _usable(read.replace("\n", "") if key in _LINES and isinstance(read, str) else read):
         try:
             return getattr(owner(**{name: read}), name)
         except ValidationError:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from jupyter_agent.messages import Message, ToolCall, ToolResult, Usage
+from jupyter_agent.messages import Message, Output, ToolCall, ToolResult, Usage
 
-TurnStop = Literal["end", "step_limit", "budget", "interrupted", "refused", "error"]
+TurnStop = Literal["end", "step_limit", "budget", "stuck", "interrupted", "refused", "error"]
 ReplyStop = Literal["end", "tool_use", "max_tokens", "refused"]
 ReplySource = Literal["live", "recorded", "scripted"]
+ApprovalAnswer = Literal["yes", "no", "always"]
+Decider = Literal["person", "time_out", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,54 @@ class ToolStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a running call has printed since the last such event; `latest` is a passing line.
+
+    It is a look ahead for who is watching: the whole is in the result.
+    """
+
+    call_id: str
+    text: str = ""
+    latest: str = ""
+    type: Literal["tool_output"] = "tool_output"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A call waits for the person. `reasons` say why it is asked, line by line.
+
+    `always` names what "always in this session" would cover, `preview` shows what the call would
+    do where its arguments do not say it (a diff).
+    """
+
+    call_id: str
+    question: str
+    reasons: tuple[str, ...] = ()
+    always: str = ""
+    preview: tuple[Output, ...] = ()
+    type: Literal["approval_asked"] = "approval_asked"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered:
+    """`by` says who decided: nobody, where nobody could be asked. `reason` is the person's."""
+
+    call_id: str
+    answer: ApprovalAnswer
+    by: Decider = "person"
+    reason: str = ""
+    type: Literal["approval_answered"] = "approval_answered"
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """What the person typed while the turn ran is now before the model."""
+
+    text: str
+    type: Literal["steered"] = "steered"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolFinished:
     result: ToolResult
     seconds: float
@@ -117,8 +167,25 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
+class Advised:
+    """The loop told the model something: that it goes in circles."""
+
+    text: str
+    type: Literal["advised"] = "advised"
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The conversation was shortened. `before` and `after` are about how many tokens it had."""
+
+    before: int
+    after: int
+    type: Literal["compacted"] = "compacted"
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """`error` is the one line that says why, where `stop_reason` is `error`."""
+    """`error` is the one line that says why the turn ended, where it was not with an answer."""
 
     stop_reason: TurnStop
     usage: Usage
@@ -134,8 +201,14 @@ Event = (
     | ThinkingDelta
     | MessageFinished
     | ToolStarted
+    | ToolOutput
+    | ApprovalAsked
+    | ApprovalAnswered
+    | Steered
     | ToolFinished
     | Retrying
+    | Advised
+    | Compacted
     | TurnFinished
 )
 

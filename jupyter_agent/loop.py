@@ -6,13 +6,19 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from jupyter_agent.errors import ProviderError
+from jupyter_agent.budget import Budget
+from jupyter_agent.circles import Circles
+from jupyter_agent.compaction import about_tokens, shortened
+from jupyter_agent.errors import ContextOverflow, ProviderError
 from jupyter_agent.events import (
+    Advised,
+    Compacted,
     MessageFinished,
     Sink,
+    Steered,
     StepStarted,
     ToolFinished,
     ToolStarted,
@@ -24,18 +30,29 @@ from jupyter_agent.messages import (
     Context,
     Image,
     Message,
+    Said,
     Text,
     ToolCall,
     ToolResult,
     Usage,
 )
-from jupyter_agent.tools.toolbox import Toolbox
+from jupyter_agent.person import Nobody, Person
+from jupyter_agent.tools.gate import Gate
+from jupyter_agent.tools.printed import Printed
+from jupyter_agent.tools.tool import report
+from jupyter_agent.tools.toolbox import Prepared, Toolbox
 
+TYPING = 0.5
+"""Seconds of tool calls in which a person may have typed something."""
+LISTENING = 0.1
+"""Seconds for what they sent while code held the event loop to be read."""
 LAST_CALL = (
     "The step limit of this turn is reached. No tool can be called any more. Give your best answer "
     "from what you found so far, and say plainly what is unfinished."
 )
+GOING_IN_CIRCLES = "The model went in circles: it did the same again and again."
 INTERRUPTED = "Interrupted by the person before it finished. It may have run in part."
+NOT_BEGUN = "Not run: the person interrupted the turn before."
 INTERRUPTED_NOTE = "(The person interrupted the turn here.)"
 NOT_RUN_REFUSED = "Not run: the reply ended in a refusal."
 NOT_RUN_CUT_OFF = (
@@ -54,15 +71,22 @@ class Agent:
     max_steps: int = 50
     retry: RetryPolicy = RetryPolicy()
     images_per_step: int = 4
+    gate: Gate = field(default_factory=Gate)
+    person: Person = field(default_factory=Nobody)
+    budget: Budget = field(default_factory=Budget)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a turn ended. `error` is what to raise where `stop_reason` is `error`."""
+    """How a turn ended. `error` is what to raise where `stop_reason` is `error`.
+
+    `why` says in a line what the budget or the circles were that ended it.
+    """
 
     stop_reason: TurnStop
     usage: Usage
     error: ProviderError | None = None
+    why: str = ""
 
 
 async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> Outcome:
@@ -74,13 +98,16 @@ async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> Outcome:
     """
     turn = _Turn(agent, history, emit)
     try:
-        return Outcome(await turn.run(), turn.usage)
+        stop = await turn.run()
+        return Outcome(stop, turn.usage, why=turn.why)
     except asyncio.CancelledError:
         _stay_cancelled_no_longer()
         history.append(Message("user", (Context(INTERRUPTED_NOTE),)))
         return Outcome("interrupted", turn.usage)
     except ProviderError as error:
         return Outcome("error", turn.usage, error)
+    finally:
+        turn.hear()
 
 
 class _Turn:
@@ -88,28 +115,75 @@ class _Turn:
 
     def __init__(self, agent: Agent, history: list[Message], emit: Sink) -> None:
         self.usage = Usage()
+        self.why = ""
+        self._circles = Circles()
+        self._compacted = False
         self._agent = agent
         self._history = history
         self._emit = emit
+        self._begun: set[str] = set()
         self._used_ids = {call.id for message in history for call in message.tool_calls}
 
     async def run(self) -> TurnStop:
         """Ask and act until the model has nothing more to do."""
         limit = self._agent.max_steps
+        said: tuple[str, ...] = ()
         for number in range(1, limit + 1):
             # A provider that answers at once (a replay) never suspends; an interrupt arrives here.
             await asyncio.sleep(0)
+            if self._is_out_of_budget(number - 1):
+                self._put(said)
+                return "budget"
             self._emit(StepStarted(number, limit))
+            self._put(said)
             reply = await self._ask()
+            began = time.monotonic()
             stop = await self._act(reply)
-            if stop is not None:
+            if time.monotonic() - began > TYPING:
+                await asyncio.sleep(LISTENING)
+            said = self._agent.person.said()
+            if stop == "stuck":
+                await self._last_call(number, self._circles.words, said)
+                return stop
+            if stop is not None and not (stop == "end" and said):
+                self._put(said)
                 return stop
         await asyncio.sleep(0)
-        await self._last_call()
+        await self._last_call(limit, LAST_CALL, said)
         return "step_limit"
 
+    def _is_out_of_budget(self, steps: int) -> bool:
+        reached = self._agent.budget.used_up(self.usage) if steps else ""
+        if reached:
+            done = "1 step" if steps == 1 else f"{steps} steps"
+            self.why = f"{reached} after {done}; what was done stays."
+        return bool(reached)
+
+    def hear(self) -> None:
+        """Keep what the person typed and the model has not read: the next turn's model will."""
+        self._put(self._agent.person.said())
+
+    def _put(self, said: Sequence[str]) -> None:
+        for text in said:
+            self._history.append(Message("user", (Said(text),)))
+            self._emit(Steered(text))
+
     async def _ask(self, tools_allowed: bool = True) -> MessageFinished:
-        """One model call. Its deltas are emitted, its finished message comes back."""
+        """One model call; a second one with less where the conversation is too long."""
+        try:
+            return await self._ask_once(tools_allowed)
+        except ContextOverflow:
+            shorter = None if self._compacted else shortened(self._history)
+            if shorter is None:
+                raise
+            before, after = about_tokens(self._history), about_tokens(shorter)
+        self._compacted = True
+        self._history[:] = shorter
+        self._emit(Compacted(before, after))
+        return await self._ask_once(tools_allowed)
+
+    async def _ask_once(self, tools_allowed: bool) -> MessageFinished:
+        """Its deltas are emitted, its finished message comes back."""
         agent = self._agent
         request = Request(
             agent.system, tuple(self._history), agent.toolbox.specs, tools_allowed=tools_allowed
@@ -135,10 +209,22 @@ class _Turn:
             return "refused"
         if not calls:
             return "end"
-        await self._run_calls(calls, cut_off=reply.stop_reason == "max_tokens")
+        results = await self._run_calls(calls, cut_off=reply.stop_reason == "max_tokens")
+        return self._look_for_circles(calls, results)
+
+    def _look_for_circles(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
+    ) -> TurnStop | None:
+        advice = self._circles.look(calls, results)
+        if advice == "tell":
+            self._history.append(Message("user", (Context(self._circles.words),)))
+            self._emit(Advised(self._circles.words))
+        if advice == "end":
+            self.why = GOING_IN_CIRCLES
+            return "stuck"
         return None
 
-    async def _run_calls(self, calls: tuple[ToolCall, ...], cut_off: bool) -> None:
+    async def _run_calls(self, calls: tuple[ToolCall, ...], cut_off: bool) -> list[ToolResult]:
         """Run calls in their order, reading ones side by side, and add one result for each.
 
         `cut_off` says that the reply ended at its token limit: its last call is not run, even
@@ -156,24 +242,44 @@ class _Turn:
             if cut_off:
                 self._settle(calls[-1:], results, NOT_RUN_CUT_OFF)
         finally:
-            self._add_results(calls, results, INTERRUPTED)
+            begun = [call for call in calls if call.id in self._begun]
+            self._settle(begun, results, INTERRUPTED, "interrupted")
+            self._add_results(calls, results, NOT_BEGUN)
+        return [results[call.id] for call in calls]
 
     async def _run_call(self, call: ToolCall, results: dict[str, ToolResult]) -> None:
         await asyncio.sleep(0)
+        self._begun.add(call.id)
         self._emit(ToolStarted(call))
         started = time.monotonic()
-        result = await self._agent.toolbox.run(call)
+        result = self._agent.toolbox.prepare(call)
+        if isinstance(result, Prepared):
+            prepared = result
+            refusal = await self._agent.gate.refusal(prepared, self._emit)
+            started = time.monotonic()  # the person's time is not the tool's
+            result = await self._run(prepared) if not refusal else _refused(call, refusal)
         results[call.id] = result
         self._emit(ToolFinished(result, time.monotonic() - started))
 
+    async def _run(self, prepared: Prepared) -> ToolResult:
+        token = report.set(Printed(prepared.call.id, self._emit))
+        try:
+            return await self._agent.toolbox.carry_out(prepared)
+        finally:
+            report.reset(token)
+
     def _settle(
-        self, calls: Sequence[ToolCall], results: dict[str, ToolResult], reason: str
+        self,
+        calls: Sequence[ToolCall],
+        results: dict[str, ToolResult],
+        reason: str,
+        state: str = "not_run",
     ) -> None:
         """Give an error result to each call that has none."""
         for call in calls:
             if call.id not in results:
                 results[call.id] = ToolResult(
-                    call.id, (Text(reason),), is_error=True, details={"state": "not_run"}
+                    call.id, (Text(reason),), is_error=True, details={"state": state}
                 )
                 self._emit(ToolFinished(results[call.id], 0.0))
 
@@ -188,11 +294,11 @@ class _Turn:
                 Message("user", _with_few_images(answers, self._agent.images_per_step))
             )
 
-    async def _last_call(self) -> None:
-        """At the step limit: one call without tools, for the best answer so far."""
-        self._history.append(Message("user", (Context(LAST_CALL),)))
-        limit = self._agent.max_steps
-        self._emit(StepStarted(limit + 1, limit))
+    async def _last_call(self, steps: int, words: str, said: Sequence[str]) -> None:
+        """After the last step: one call without tools, for the best answer so far."""
+        self._history.append(Message("user", (Context(words),)))
+        self._emit(StepStarted(steps + 1, self._agent.max_steps))
+        self._put(said)
         reply = await self._ask(tools_allowed=False)
         if reply.message.blocks:
             self._history.append(reply.message)
@@ -212,6 +318,10 @@ class _Turn:
             free = f"{call_id}_{number}"
         self._used_ids.add(free)
         return free
+
+
+def _refused(call: ToolCall, reason: str) -> ToolResult:
+    return ToolResult(call.id, (Text(reason),), is_error=True, details={"state": "refused"})
 
 
 def _words(message: Message) -> Message:

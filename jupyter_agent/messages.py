@@ -44,6 +44,17 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """What the person typed while a turn was running. Providers send it as text."""
+
+    text: str
+    type: Literal["said"] = "said"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clean(self.text))
+
+
+@dataclass(frozen=True, slots=True)
 class Thinking:
     """A model's reasoning.
 
@@ -123,7 +134,7 @@ class ToolResult:
         return replace(self, display=(), details={})
 
 
-Block = Text | Context | Thinking | Image | ToolCall | ToolResult
+Block = Text | Context | Said | Thinking | Image | ToolCall | ToolResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The run log: one file of JSON lines for each turn, one line for each event that says something.
 
-Deltas are left out, since the finished message carries their text, and so are calls where they
-start. A tool's result stands there twice at most: as the model and as the person saw it. Time
-and sequence number are added here, secrets are taken out.
+Deltas are left out, since the finished message or result carries their text, and so are calls
+where they start. A tool's result stands there twice at most: as the model and as the person saw
+it. Time and sequence number are added here, secrets are taken out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from jupyter_agent.codec import event_to_json
-from jupyter_agent.events import Event, TextDelta, ThinkingDelta, ToolStarted
+from jupyter_agent.events import Event, TextDelta, ThinkingDelta, ToolOutput, ToolStarted
 from jupyter_agent.messages import clean
 from jupyter_agent.redact import redact_json, secret_values
 
@@ -37,7 +37,7 @@ class RunLog:
         self._secrets = secret_values()
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, (TextDelta, ThinkingDelta)):
+        if isinstance(event, (TextDelta, ThinkingDelta, ToolOutput)):
             return
         # The call itself is in the message that asked for it.
         if isinstance(event, ToolStarted):

@@ -4,36 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from jupyter_agent import config
 from jupyter_agent.answer import Answer, Findings, make_answer
+from jupyter_agent.budget import Budget
 from jupyter_agent.errors import ConfigError, TurnInterrupted
-from jupyter_agent.events import Event, Sink, TurnFinished, TurnStarted
+from jupyter_agent.events import Event, Sink, ToolFinished, TurnFinished, TurnStarted, TurnStop
+from jupyter_agent.history import repair
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.context import KernelState, turn_context
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.variables import user_variables
+from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Provider, Request
-from jupyter_agent.llm.replay import Recorder
+from jupyter_agent.llm.replay import Recorder, Replay
 from jupyter_agent.llm.retry import RetryPolicy
+from jupyter_agent.llm.witness import Recollection, Witness
 from jupyter_agent.loop import Agent, Outcome, run_turn
 from jupyter_agent.messages import Context, JsonObject, Message, Text, Usage
 from jupyter_agent.notebook import Notebook
+from jupyter_agent.permissions import Permissions
+from jupyter_agent.person import Nobody, Person
 from jupyter_agent.prompts import render
 from jupyter_agent.runlog import RunLog
+from jupyter_agent.tools.callable import CallableToolbox, Surroundings, show_picture
 from jupyter_agent.tools.code import Sight, code_tools
-from jupyter_agent.tools.files import FILE_TOOLS, file_tools
+from jupyter_agent.tools.files import file_tools
+from jupyter_agent.tools.gate import Gate
 from jupyter_agent.tools.inspect import inspect_tools
 from jupyter_agent.tools.plan import Plan, plan_tools
 from jupyter_agent.tools.propose import Proposal, as_one_cell, propose_tools
 from jupyter_agent.tools.tool import Tool
 from jupyter_agent.tools.toolbox import Toolbox
 
+_ANY_USAGE = Usage(1_000, 100)
 COMPLETE = frozenset({"end", "step_limit", "refused"})
 """The ways to end after which a turn's replies are worth keeping in a cassette."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnUsage:
+    """What one turn used, and who was paid for it."""
+
+    provider: str
+    model: str
+    usage: Usage
 
 
 class Session:
@@ -43,6 +64,8 @@ class Session:
         history: Messages so far, oldest first, always valid for every provider.
         plan: The to-do list that the model keeps.
         usage: The tokens of all turns.
+        turn_usages: The same turn by turn.
+        last_stop: Why the last turn ended; None before the first.
     """
 
     def __init__(self, notebook: Notebook, name: str = "default") -> None:
@@ -51,8 +74,11 @@ class Session:
         self.history: list[Message] = []
         self.turns = 0
         self.usage = Usage()
+        self.turn_usages: list[TurnUsage] = []
+        self.last_stop: TurnStop | None = None
         self.plan = Plan()
         self._proposals: list[Proposal] = []
+        self.permissions = Permissions(notebook)
         self._settings = config.Settings()
         self._seen: Snapshot | None = None
         self._cells_seen = 0
@@ -69,12 +95,19 @@ class Session:
         self.history.clear()
         self.turns = 0
         self.usage = Usage()
+        self.turn_usages.clear()
+        self.last_stop = None
         self.plan.items = ()
         self._seen, self._cells_seen = None, 0
         self._system = self._tools = None
+        self.permissions = Permissions(self.notebook)
 
     async def ask(
-        self, task: str, turn: config.Layer | None = None, sinks: Sequence[Sink] = ()
+        self,
+        task: str,
+        turn: config.Layer | None = None,
+        sinks: Sequence[Sink] = (),
+        person: Person | None = None,
     ) -> Answer:
         """Run one turn and give its answer.
 
@@ -82,6 +115,7 @@ class Session:
             task: What to do, in plain words.
             turn: Settings for this turn alone.
             sinks: Where the turn's events go, besides the run log.
+            person: Who is asked where the policy says so; without one such calls are refused.
 
         Raises:
             ConfigError: The task is empty, a setting is wrong, or no model is configured.
@@ -94,7 +128,7 @@ class Session:
         settings = self.notebook.settings(turn).settings
         self.notebook.busy = True
         try:
-            agent = self._agent(settings)
+            agent = self._agent(settings, person or Nobody())
             return await self._run(task.strip(), settings, agent, sinks)
         finally:
             self.notebook.busy = False
@@ -112,7 +146,10 @@ class Session:
         self._proposals.clear()
         log = self._log(settings)
         findings = Findings()
-        emit = _fan_out([findings, *sinks, *([log] if log else [])])
+        watchers: list[Sink] = [findings, self.permissions, *sinks]
+        if isinstance(agent.person, (Witness, Recollection)):
+            watchers.insert(0, agent.person)
+        emit = _fan_out([*watchers, *([log] if log else [])])
         before = self.notebook.snapshot()
         message = self.message(task, settings, before)
         provider = agent.provider
@@ -126,7 +163,7 @@ class Session:
             self._seen, self._cells_seen = after.faded(), self.notebook.recent.count
             proposed = len(self._proposals) if outcome.stop_reason == "end" else 0
             receipt = findings.receipt(changes(before, after, one_line), proposed)
-            error = str(outcome.error) if outcome.error else ""
+            error = str(outcome.error) if outcome.error else outcome.why
             emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
         finally:
             if log:
@@ -145,7 +182,7 @@ class Session:
         interrupts.requested = False
         if isinstance(agent.provider, Recorder):
             agent.provider.begin()
-        self.history.append(message)
+        self.history[:] = [*repair(self.history), message]
         # A task of its own, so that an interrupt ends the turn and not the person's cell.
         task = asyncio.ensure_future(run_turn(agent, self.history, emit))
         with interrupts.installed(task):
@@ -159,6 +196,8 @@ class Session:
     def _keep(self, outcome: Outcome, provider: Provider) -> None:
         self.turns += 1
         self.usage += outcome.usage
+        self.last_stop = outcome.stop_reason
+        self.turn_usages.append(TurnUsage(provider.name, provider.model, outcome.usage))
         if isinstance(provider, Recorder) and outcome.stop_reason in COMPLETE:
             provider.commit()
 
@@ -180,8 +219,12 @@ class Session:
         """The tools of this session: those that the first turn fixed, before that a preview."""
         return self._tools or self._make_tools(self.notebook.settings().settings)
 
-    def _agent(self, settings: config.Settings) -> Agent:
+    def _agent(self, settings: config.Settings, person: Person) -> Agent:
         provider = self.notebook.provider(settings)
+        if isinstance(provider, Recorder):
+            person = Witness(person, provider)
+        elif isinstance(provider, Replay):
+            person = Recollection(provider)
         if self._system is None:
             self._system = self._system_prompt(settings)
         if self._tools is None:
@@ -189,12 +232,36 @@ class Session:
         images = settings.images
         return Agent(
             provider,
-            Toolbox(self._tools, lambda tool: _refusal(tool, settings)),
+            self._toolbox(self._tools, settings),
             self._system,
             settings.max_steps,
             RetryPolicy(**settings.retry.model_dump()),
             images.per_step if images.enabled else 0,
+            self._gate(settings, person),
+            person,
+            _budget(settings, provider),
         )
+
+    def _toolbox(self, tools: list[Tool], settings: config.Settings) -> Toolbox:
+        """The tools, which are functions in the code of a model that calls none."""
+        permissions, shell = self.permissions, self.notebook.shell
+        return CallableToolbox(
+            tools,
+            Surroundings(
+                shell.user_ns,
+                shell.user_ns_hidden,
+                permissions.rule(settings),
+                permissions.passed(settings),
+                lambda result: permissions(ToolFinished(result, 0.0)),
+                show_picture,
+            ),
+        )
+
+    def _gate(self, settings: config.Settings, person: Person) -> Gate:
+        permissions = self.permissions
+        recollection = person if isinstance(person, Recollection) else None
+        rule = permissions.rule(settings, recollection)
+        return Gate(rule, person, permissions.grant(settings), permissions.passed(settings))
 
     def _make_tools(self, settings: config.Settings) -> list[Tool]:
         notebook = self.notebook
@@ -270,27 +337,33 @@ class Session:
         return RunLog(folder / "logs")
 
 
-def _refusal(tool: Tool, settings: config.Settings) -> str:
-    """Why a tool must not run in this turn; empty where it may."""
-    if settings.approvals.mode == "read_only" and tool.effect != "reads":
-        return "the person allows reading only (approvals.mode is read_only)"
-    if not settings.tools.enable_code and tool.effect == "executes":
-        return "the person switched code off (tools.enable_code is false)"
-    if not settings.tools.enable_file_tools and tool.name in FILE_TOOLS:
-        return "the person switched file tools off (tools.enable_file_tools is false)"
-    return ""
+def _budget(settings: config.Settings, provider: Provider) -> Budget:
+    """The turn's budget. Raises `ConfigError` where money is limited and no price is known."""
+    limits = settings.budget
+
+    def price(usage: Usage) -> Decimal | None:
+        return cost(provider.name, provider.model, usage, settings.api_base)
+
+    if limits.usd is not None and provider.source == "live" and price(_ANY_USAGE) is None:
+        raise ConfigError(
+            f"budget.usd cannot be kept: no price is known for {provider.model}. "
+            "Use budget.tokens instead."
+        )
+    return Budget(limits.tokens, limits.seconds, limits.usd, price)
 
 
 def _fan_out(sinks: Sequence[Sink]) -> Sink:
     """One sink of many. One that fails is a bug of its own and must not stop the turn."""
     working = list(sinks)
+    one_by_one = threading.RLock()  # what a thread of the agent's code prints comes on that thread
 
     def emit(event: Event) -> None:
-        for sink in tuple(working):
-            try:
-                sink(event)
-            except Exception:
-                working.remove(sink)
-                logging.getLogger(__name__).exception("A sink failed and gets no more events.")
+        with one_by_one:
+            for sink in tuple(working):
+                try:
+                    sink(event)
+                except Exception:
+                    working.remove(sink)
+                    logging.getLogger(__name__).exception("A sink failed and gets no more events.")
 
     return emit

@@ -144,6 +144,8 @@ class Running:
         self, client: BlockingKernelClient, message_id: str, stacks: Callable[[], str]
     ) -> None:
         self.shown: list[Json] = []
+        self.watch: Callable[[Json], None] = lambda message: None
+        """Takes each message about a comm, whatever it belongs to."""
         self._client = client
         self._id = message_id
         self._stacks = stacks
@@ -163,17 +165,40 @@ class Running:
         """Wait until `text` is somewhere in what the cell shows."""
         self._read(timeout, until=lambda: text in json.dumps(self.shown, ensure_ascii=False))
 
-    def _read(self, timeout: float, until: Callable[[], bool]) -> None:
+    def question(self, timeout: float = 30) -> str:
+        """Wait until the kernel asks for a line of text, and give its prompt."""
+        asked: list[str] = []
+
+        def is_asked() -> bool:
+            with suppress(queue.Empty):
+                request = self._client.get_stdin_msg(timeout=0.02)
+                asked.append(request["content"]["prompt"])
+            return bool(asked)
+
+        self._read(timeout, until=is_asked, pause=0.05)
+        return asked[0]
+
+    def type(self, text: str) -> None:
+        """Answer the kernel's question."""
+        self._client.input(text)
+
+    def await_that(self, condition: Callable[[], bool], timeout: float = 30) -> None:
+        """Wait until something holds of what `watch` has seen."""
+        self._read(timeout, until=condition)
+
+    def _read(self, timeout: float, until: Callable[[], bool], pause: float = 1) -> None:
         end = time.monotonic() + timeout
         while not until():
             with suppress(queue.Empty):
                 left = max(0.0, end - time.monotonic())
-                self._take(self._client.get_iopub_msg(timeout=min(left, 1)))
+                self._take(self._client.get_iopub_msg(timeout=min(left, pause)))
             if time.monotonic() > end:
                 late = f"not seen after {timeout:g} s; shown so far: {self.shown}"
                 raise TimeoutError(f"{late}\n{self._stacks()}")
 
-    def _take(self, message: Mapping[str, Any]) -> None:
+    def _take(self, message: Json) -> None:
+        if message["header"]["msg_type"].startswith("comm_"):
+            self.watch(message)
         if message["parent_header"].get("msg_id") != self._id:
             return
         kind, content = message["header"]["msg_type"], message["content"]
@@ -210,7 +235,9 @@ class LiveKernel:
 
     def __init__(self, folder: Path, environ: Mapping[str, str] | None = None) -> None:
         self.folder = folder
-        self._environ = {**clean_environment(folder), **(environ or {})}
+        # Nobody is there to be asked; what tests of the approvals set by command comes later.
+        allowed = {"JUPYTER_AGENT_APPROVALS__MODE": "auto"}
+        self._environ = {**clean_environment(folder), **allowed, **(environ or {})}
         self._manager = KernelManager(kernel_name="python3")
         self._stderr: IO[str]
         self._client: BlockingKernelClient
@@ -257,10 +284,16 @@ class LiveKernel:
         self._client.wait_for_ready(timeout=START_TIMEOUT)
         self.load()
 
-    def start(self, code: str, *, history: bool = True) -> Running:
-        """Send a cell and do not wait for it."""
-        message_id = self._client.execute(code, store_history=history, allow_stdin=False)
+    def start(self, code: str, *, history: bool = True, allow_stdin: bool = False) -> Running:
+        """Send a cell and do not wait for it. `allow_stdin`: a person is there to be asked."""
+        message_id = self._client.execute(code, store_history=history, allow_stdin=allow_stdin)
         return Running(self._client, message_id, self.stacks)
+
+    def tell(self, comm_id: str, content: object) -> None:
+        """What a widget's front end does when it sends a message to its model in the kernel."""
+        data = {"method": "custom", "content": content}
+        message = self._client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
+        self._client.shell_channel.send(message)
 
     def stacks(self) -> str:
         """Where the kernel hangs, thread by thread. It does not survive the question."""

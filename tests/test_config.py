@@ -58,6 +58,7 @@ def test_the_keys_and_their_defaults() -> None:
         "api_key": "none",
         "script": "none",
         "mode": "auto",
+        "tool_protocol": "auto",
         "max_steps": "50",
         "max_tokens": "none",
         "timeout": "600.0",
@@ -65,6 +66,16 @@ def test_the_keys_and_their_defaults() -> None:
         "workspace_dir": "none",
         "system_prompt_path": "none",
         "display": "auto",
+        "budget.seconds": "none",
+        "budget.tokens": "none",
+        "budget.usd": "none",
+        "http.ca_bundle": "none",
+        "http.headers": "none",
+        "http.proxy": "none",
+        "retry.max_total": "300.0",
+        "thinking.budget": "4096",
+        "thinking.effort": "none",
+        "thinking.mode": "default",
         "retry.enabled": "true",
         "retry.max_retries": "3",
         "retry.initial_delay": "1.0",
@@ -76,7 +87,8 @@ def test_the_keys_and_their_defaults() -> None:
         "tools.enable_file_tools": "true",
         "tools.enable_code": "true",
         "tools.skills_dir": "skills",
-        "approvals.mode": "auto",
+        "approvals.mode": "ask_risky",
+        "approvals.timeout": "600.0",
         "context.detail": "schema",
         "privacy.outputs": "full",
         "images.enabled": "true",
@@ -254,7 +266,7 @@ BAD_FILES = [
     (
         "retry: 5",
         ": retry is a section, not a setting. Set one of retry.enabled, retry.max_retries, "
-        "retry.initial_delay, retry.max_delay, retry.exponential_base.",
+        "retry.initial_delay, retry.max_delay, retry.exponential_base, retry.max_total.",
     ),
     (
         "log: [enabled]",
@@ -501,7 +513,8 @@ def test_a_path_with_a_line_break_stays_on_one_line(tmp_path: Path) -> None:
         (
             "APPROVALS__MODE",
             "ask",
-            "JUPYTER_AGENT_APPROVALS__MODE: approvals.mode must be auto or read_only, not 'ask'.",
+            "JUPYTER_AGENT_APPROVALS__MODE: approvals.mode must be read_only, ask_risky, "
+            "ask_all or auto, not 'ask'.",
         ),
         (
             "MODEL",
@@ -675,7 +688,11 @@ def test_no_message_holds_the_key(text: str, tmp_path: Path) -> None:
 # ---------------------------------------------------------------- properties
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     text=st.text(max_size=60)
     | st.text(alphabet="api_key:mode|>-?!&*%{}[],'\"#\n\t 01.<~", max_size=60)

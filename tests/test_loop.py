@@ -12,12 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.errors import ProviderError, ToolError
+from jupyter_agent.budget import Budget
+from jupyter_agent.errors import ContextOverflow, ProviderError, ToolError
 from jupyter_agent.events import (
+    Advised,
+    ApprovalAnswered,
+    ApprovalAsked,
+    Compacted,
     Event,
     MessageFinished,
     ReplySource,
     Retrying,
+    Steered,
     StepStarted,
     TextDelta,
     ThinkingDelta,
@@ -32,6 +38,7 @@ from jupyter_agent.messages import (
     Block,
     Context,
     Message,
+    Said,
     Text,
     Thinking,
     ToolCall,
@@ -125,6 +132,11 @@ class Bench:
             return "went on"
 
         @tool("reads")
+        async def long() -> str:
+            """Say much."""
+            return "x" * 50_000
+
+        @tool("reads")
         async def crash() -> str:
             """Fail."""
             raise ZeroDivisionError("no")
@@ -134,7 +146,7 @@ class Bench:
             """Refuse."""
             raise ToolError("not today")
 
-        return [look, write, execute, hang, crash, refuse]
+        return [look, write, execute, hang, long, crash, refuse]
 
     async def turn(self, agent: Agent, task: str = TASK) -> Outcome:
         self.history.append(Message("user", (Text(task),)))
@@ -278,7 +290,7 @@ async def test_start_and_finish_of_a_call(bench: Bench) -> None:
         ("look", '"a"', "must be a JSON object, not a string"),
         ("look", '{"nome": 1}', "do not fit its schema"),
         ("look", '{"name": 1}', "do not fit its schema"),
-        ("look", "[" * 100_000, "The tool look failed"),
+        ("look", "[" * 100_000, "nested too deeply"),
         ("crash", "{}", "The tool crash failed: ZeroDivisionError: no"),
         ("refuse", "{}", "not today"),
     ],
@@ -629,3 +641,110 @@ async def _any_turn(replies: list[Any], interrupts: list[int] | None, limit: int
     assert set(started) <= set(finished)
     assert set(finished) == {result.call_id for result in bench.results}
     await next_turn_works(bench)
+
+
+# Circles, budgets, a conversation that is too long, words in between ------------------------------
+
+
+async def test_the_same_call_again_and_again() -> None:
+    """The model repeats itself: it is told, then asked for its best answer, and the turn ends."""
+    same = [says(calls("look", '{"name": "a"}', id=f"c{n}")) for n in range(5)]
+    model = Model(*same, says("So far: nothing."))
+    bench = Bench()
+    outcome = await bench.turn(bench.agent(model))
+    assert outcome.stop_reason == "stuck"
+    assert "circles" in outcome.why
+    told = [event.text for event in bench.events if isinstance(event, Advised)]
+    assert len(told) == 1 and "3 times" in told[0]
+    assert told[0] in str(model.requests[3].messages)
+    assert not model.requests[-1].tools_allowed
+    assert bench.log.count("a begins") == 5
+    assert bench.history[-1] == Message("assistant", (Text("So far: nothing."),))
+
+
+async def test_failure_after_failure() -> None:
+    """Steps that fail in one way are told by their kind."""
+    failing = [says(calls("nothing", f'{{"n": {n}}}', id=f"c{n}")) for n in range(5)]
+    bench = Bench()
+    outcome = await bench.turn(bench.agent(Model(*failing, says("I give up."))))
+    assert outcome.stop_reason == "stuck"
+    (told,) = [event.text for event in bench.events if isinstance(event, Advised)]
+    assert "failed in the same way" in told
+
+
+async def test_a_budget_of_tokens() -> None:
+    """The budget ends a turn between two steps: what was done stays, nothing more is asked."""
+    model = Model(*(says(calls("look", f'{{"name": "{n}"}}', id=f"c{n}")) for n in range(9)))
+    bench = Bench()
+    outcome = await bench.turn(bench.agent(model, budget=Budget(tokens=30)))
+    assert outcome.stop_reason == "budget"
+    assert outcome.why.startswith("The budget of 30 tokens is used up after 3 steps;")
+    assert len(model.requests) == 3
+    assert bench.history[-1].tool_results
+
+
+async def test_too_long_once() -> None:
+    """The provider says that the conversation is too long: it is shortened, and asked again."""
+    bench = Bench()
+    model = Model(says(calls("long")), ContextOverflow("Too long."), says("Done."))
+    outcome = await bench.turn(bench.agent(model))
+    assert outcome.stop_reason == "end"
+    assert any(isinstance(event, Compacted) for event in bench.events)
+    sent = model.requests[-1].messages
+    assert len(sent[-1].tool_results[0].text) < 10_000
+    assert sent[:2] == model.requests[1].messages[:2]
+
+
+async def test_too_long_twice() -> None:
+    """Shortened and still too long: one clear error, no third request."""
+    bench = Bench()
+    model = Model(says(calls("long")), *(ContextOverflow("Too long."),) * 3)
+    outcome = await bench.turn(bench.agent(model))
+    assert (outcome.stop_reason, len(model.requests)) == ("error", 3)
+
+
+async def test_too_long_and_nothing_to_shorten() -> None:
+    """A task that is itself too long is not sent twice."""
+    model = Model(ContextOverflow("Too long."))
+    bench = Bench()
+    outcome = await bench.turn(bench.agent(model))
+    assert (outcome.stop_reason, len(model.requests)) == ("error", 1)
+
+
+class Talkative:
+    """A person who types something at given moments, and agrees to everything."""
+
+    def __init__(self, *said: tuple[str, ...]) -> None:
+        self._said = iter(said)
+
+    async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        return ApprovalAnswered(asked.call_id, "yes")
+
+    def said(self) -> tuple[str, ...]:
+        return next(self._said, ())
+
+
+async def test_words_in_between() -> None:
+    """What the person types is before the model at its next step."""
+    model = Model(says(calls("look")), says("Done."))
+    bench = Bench()
+    await bench.turn(bench.agent(model, person=Talkative(("Only the first one.",))))
+    assert Said("Only the first one.") in model.requests[1].messages[-1].blocks
+    assert Steered("Only the first one.") in bench.events
+
+
+async def test_words_beside_the_answer() -> None:
+    """What is typed while the answer streams is answered, too."""
+    model = Model(says("Done."), says("As you wish."))
+    bench = Bench()
+    await bench.turn(bench.agent(model, person=Talkative(("And b?",))))
+    assert len(model.requests) == 2
+    assert bench.history[-1] == Message("assistant", (Text("As you wish."),))
+
+
+async def test_words_that_come_too_late() -> None:
+    """What is typed after the last step is kept for the next turn's model."""
+    bench = Bench()
+    model = Model(says("No.", stop="refused"))
+    await bench.turn(bench.agent(model, person=Talkative(("Please.",))))
+    assert bench.history[-1] == Message("user", (Said("Please."),))

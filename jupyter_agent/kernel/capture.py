@@ -24,8 +24,13 @@ StreamKind = Literal["stdout", "stderr"]
 class Capture:
     """Collects the outputs of one execution. Use it through `capturing`."""
 
-    def __init__(self, overflow: Callable[[int], Overflow] | None = None) -> None:
+    def __init__(
+        self,
+        overflow: Callable[[int], Overflow] | None = None,
+        printed: Callable[[str], None] | None = None,
+    ) -> None:
         self._overflow = overflow
+        self._printed = printed
         self._overflows: list[Overflow] = []
         self._items: list[tuple[str, BoundedText | Output]] = []
         self._displays: dict[str, int] = {}
@@ -39,6 +44,8 @@ class Capture:
         """Add to a stream; consecutive writes to the same one become one output."""
         self._clear_if_due()
         self._stream(kind).add(text)
+        if self._printed is not None:
+            self._printed(text)
 
     def _stream(self, kind: StreamKind) -> BoundedText:
         """The output to go on with: the last one, or past the limit the last of its kind."""

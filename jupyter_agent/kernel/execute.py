@@ -69,12 +69,18 @@ class Executor:
         self._count = 0
         self._cancelled = self._began = False
 
-    async def run(self, code: str, timeout: float | None = None) -> Execution:
+    async def run(
+        self,
+        code: str,
+        timeout: float | None = None,
+        printed: Callable[[str], None] | None = None,
+    ) -> Execution:
         """Execute `code`: Python, magics, `!commands` and top-level await.
 
         Args:
             code: The text of a cell.
             timeout: Seconds after which the code itself is interrupted; None waits for ever.
+            printed: Takes what goes to the streams, as it is written.
 
         Where a person interrupted, what the code had shown is returned as it is, and the turn's
         task is cancelled at its next await.
@@ -82,7 +88,7 @@ class Executor:
         self._cancelled = False
         hook = _DisplayHook(self._shell, code)
         with (
-            capturing(self._shell, hook, self._overflow()) as capture,
+            capturing(self._shell, hook, self._overflow(), printed) as capture,
             self._contained(capture) as shown,
         ):
             with self._interrupts.limited(timeout):

@@ -86,10 +86,31 @@ class Interrupts:
             self._timer.cancel()
             self._timer = None
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """What runs inside holds the event loop, and an interrupt is to end it."""
+        self.blocking = True
+        try:
+            yield
+        finally:
+            self.blocking = False
+
     @property
     def timed_out(self) -> bool:
         """Whether the last limited execution ran out of time."""
         return self._expired
+
+    def stop(self) -> None:
+        """What a Stop button does: the same as an interrupt of the kernel. For any thread."""
+        task = self._task
+        if task is None or not self._installed:
+            return
+        if threading.current_thread() is threading.main_thread():
+            # Not by a signal: the kernel has its own handler in place while it handles a message.
+            self.requested = True
+            task.get_loop().call_soon(self._cancel, task, None)
+        else:
+            _signal_main_thread()
 
     def cancel_turn(self) -> None:
         """End the turn at its next await: the last thing to do after interrupted code."""

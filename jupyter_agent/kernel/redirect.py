@@ -133,14 +133,16 @@ def capturing(
     shell: Any,
     show_value: Callable[[Capture, object], None],
     overflow: Callable[[int], Overflow] | None = None,
+    printed: Callable[[str], None] | None = None,
 ) -> Iterator[Capture]:
     """Send stdout, stderr, displays and the last expression's value to a `Capture`.
 
     `show_value(capture, value)` shows the value of the last expression; `overflow(number)` makes
-    the place for an output that is too long. Everything is put back as it was, also where the
+    the place for an output that is too long; `printed` takes the streams as they are written.
+    Everything is put back as it was, also where the
     code itself replaced `sys.stdout`.
     """
-    capture = Capture(overflow)
+    capture = Capture(overflow, printed)
     saved = sys.stdout, sys.stderr, sys.displayhook, shell.display_pub, shell.display_trap.hook
     streams = _Stream(capture, "stdout", saved[0]), _Stream(capture, "stderr", saved[1])
 

@@ -15,12 +15,14 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.magics.ask import run_and_show, sessions_of
 
 WHERE = "%%agent"
+GO_ON = "Go on with the task where you stopped."
 _SETTINGS = {
     "provider": "provider",
     "model": "model",
     "max_steps": "max_steps",
     "approve": "approvals.mode",
     "context": "context.detail",
+    "budget": "budget.usd",
 }
 
 
@@ -34,17 +36,39 @@ async def run_agent_cell(shell: Any, magic: Any, line: str, cell: str) -> None:
         cell: The task.
     """
     arguments = parse_line(magic, line)
+    answer = await run_and_show(
+        sessions_of(shell), cell, _turn(arguments), arguments.session or "default", arguments.fresh
+    )
+    if arguments.into:
+        shell.user_ns[arguments.into] = answer
+
+
+async def resume_turn(shell: Any, magic: Any, line: str) -> None:
+    """`%agent resume`: go on with a turn that ended without an answer. Takes `%%agent`'s options.
+
+    Raises:
+        ConfigError: The last turn ended with an answer, or there was none.
+    """
+    arguments = parse_line(magic, line)
+    sessions, name = sessions_of(shell), arguments.session or "default"
+    stop = sessions[name].last_stop
+    if stop is None:
+        raise ConfigError("%agent resume: no turn has run in this session yet.")
+    if stop == "end":
+        raise ConfigError("%agent resume: the last turn ended with an answer. Give a new task.")
+    answer = await run_and_show(sessions, GO_ON, _turn(arguments), name, fresh=False)
+    if arguments.into:
+        shell.user_ns[arguments.into] = answer
+
+
+def _turn(arguments: Namespace) -> config.Layer:
+    """The settings that the line gives for its turn."""
     given = {
         key: getattr(arguments, name)
         for name, key in _SETTINGS.items()
         if getattr(arguments, name) is not None
     }
-    turn = config.layer(WHERE, given, text=True)
-    answer = await run_and_show(
-        sessions_of(shell), cell, turn, arguments.session or "default", arguments.fresh
-    )
-    if arguments.into:
-        shell.user_ns[arguments.into] = answer
+    return config.layer(WHERE, given, text=True)
 
 
 def parse_line(magic: Any, line: str) -> Namespace:

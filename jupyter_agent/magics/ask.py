@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from IPython.core.getipython import get_ipython
-from IPython.display import clear_output, display
+from IPython.display import display
 
 from jupyter_agent import config
 from jupyter_agent.answer import Answer
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.events import Event
 from jupyter_agent.kernel.recent import RecentCells
-from jupyter_agent.magics.status import Status
+from jupyter_agent.magics.window import open_window
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.session import Session
 from jupyter_agent.widgets.saved import saved_outputs
@@ -80,30 +80,31 @@ async def run_and_show(
     session = sessions[session_name]
     if fresh:
         session.reset()
+    settings = sessions.notebook.settings(turn).settings
     view = TurnView()
 
     def watch(event: Event) -> None:
         nonlocal view
         view = reduce(view, event)
 
-    status = Status(sessions.notebook.settings(turn).settings.display)
+    window = open_window(sessions.notebook, settings)
     try:
-        answer = await session.ask(task, turn, [watch, status])
+        answer = await session.ask(task, turn, [watch, window.sink], window.person)
         if cell := session.proposed_cell(answer):
             sessions.notebook.shell.set_next_input(cell, replace=False)
         return answer
     finally:
-        if status.shown:
-            clear_output(wait=False)
         if view.stop_reason is not None:
             sessions.last = view
-        _publish(view)
+        window.close()
+        if not window.is_lasting:
+            publish(view)
 
 
-def _publish(view: TurnView) -> None:
+def publish(view: TurnView) -> None:
     """The saved form, once, at the end. A turn that failed before it did anything leaves none."""
     if view.stop_reason in (None, "error") and not any(
-        step.text or step.calls or step.notices for step in view.steps
+        step.text or step.calls or step.notices or step.said for step in view.steps
     ):
         return
     for output in saved_outputs(view):

@@ -6,14 +6,17 @@ import difflib
 import json
 import shlex
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from jupyter_agent import config
 from jupyter_agent.codec import message_to_json
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.llm.tokens import count_tokens
-from jupyter_agent.magics.ask import Sessions, sessions_of
-from jupyter_agent.messages import Context
+from jupyter_agent.magics.ask import Sessions, publish, sessions_of
+from jupyter_agent.messages import Context, Usage
+from jupyter_agent.session import TurnUsage
 from jupyter_agent.version import __version__
 from jupyter_agent.widgets.saved import plain_transcript
 
@@ -52,6 +55,9 @@ def _status(sessions: Sessions, words: list[str]) -> str:
     notebook, settings = sessions.notebook, sessions.notebook.settings().settings
     cassette = notebook.cassette
     names = [f"{name} ({sessions[name].turns} turns)" for name in sessions.names]
+    granted = sorted(
+        {kind for name in sessions.names for kind in sessions[name].permissions.granted}
+    )
     return "\n".join(
         [
             f"jupyter_agent {__version__}",
@@ -61,6 +67,8 @@ def _status(sessions: Sessions, words: list[str]) -> str:
             f"workspace  {notebook.workspace.root}",
             f"cassette   {cassette.name if cassette else '(none)'}",
             f"sessions   {', '.join(names) or '(none yet)'}",
+            f"approvals  {settings.approvals.mode}"
+            + (f"; allowed in this session: {', '.join(granted)}" if granted else ""),
         ]
     )
 
@@ -129,7 +137,12 @@ def _show(sessions: Sessions, words: list[str]) -> str:
     _takes(words, 1, "show [last]")
     if words and words[0] != "last":
         raise ConfigError(f"%agent: unexpected {words[0]!r}. Usage: %agent show [last]")
-    return plain_transcript(sessions.last) if sessions.last else "No turn has run yet."
+    if sessions.last is None:
+        return "No turn has run yet."
+    if not hasattr(sessions.notebook.shell, "kernel"):
+        return plain_transcript(sessions.last)
+    publish(sessions.last)
+    return ""
 
 
 def _tools(sessions: Sessions, words: list[str]) -> str:
@@ -143,15 +156,32 @@ def _tools(sessions: Sessions, words: list[str]) -> str:
 
 
 def _usage(sessions: Sessions, words: list[str]) -> str:
-    """tokens so far, by session"""
+    """tokens and cost so far, by session and turn"""
     _takes(words, 0, "usage")
-    rows = [
-        f"{name:<12} {session.turns} turns, {session.usage.input_tokens:,} tokens in "
-        f"({session.usage.cache_read_tokens:,} from the cache), "
-        f"{session.usage.output_tokens:,} out"
-        for name, session in ((name, sessions[name]) for name in sessions.names)
-    ]
+    rows: list[str] = []
+    for name, session in ((name, sessions[name]) for name in sessions.names):
+        costs = [_cost(sessions, turn) for turn in session.turn_usages]
+        known = [amount for amount in costs if amount is not None]
+        total = sum(known, Decimal(0)) if len(known) == len(costs) else None
+        rows.append(f"{name:<12} {session.turns} turns, {_tokens(session.usage, total)}")
+        rows += [
+            f"  turn {number:<5} {_tokens(turn.usage, amount)}, {turn.model}"
+            for number, (turn, amount) in enumerate(zip(session.turn_usages, costs, strict=True), 1)
+        ]
     return "\n".join(rows) or "No turn has run yet."
+
+
+def _cost(sessions: Sessions, turn: TurnUsage) -> Decimal | None:
+    base = sessions.notebook.settings().settings.api_base
+    return cost(turn.provider, turn.model, turn.usage, base)
+
+
+def _tokens(usage: Usage, amount: Decimal | None) -> str:
+    cached = f"{usage.cache_read_tokens:,} from the cache"
+    if usage.cache_write_tokens:
+        cached += f", {usage.cache_write_tokens:,} written to it"
+    price = in_dollars(amount) or "cost unknown"
+    return f"{usage.input_tokens:,} tokens in ({cached}), {usage.output_tokens:,} out, {price}"
 
 
 def _reset(sessions: Sessions, words: list[str]) -> str:
@@ -176,6 +206,11 @@ def _takes(words: list[str], most: int, usage: str) -> None:
         raise ConfigError(f"%agent: unexpected {words[most]!r}. Usage: %agent {usage}")
 
 
+def _resume(sessions: Sessions, words: list[str]) -> str:
+    """go on with a turn that ended without an answer; takes the options of %%agent"""
+    raise ConfigError("%agent resume stands on a line of its own.")
+
+
 COMMANDS: dict[str, Command] = {
     "help": _help,
     "status": _status,
@@ -186,5 +221,6 @@ COMMANDS: dict[str, Command] = {
     "tools": _tools,
     "usage": _usage,
     "reset": _reset,
+    "resume": _resume,
     "log": _log,
 }

@@ -15,6 +15,7 @@ from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.kernel.recent import RecentCells
 
 CELL_CALL = "get_ipython().run_cell_magic('agent'"
+RESUME_CALL = "get_ipython().run_line_magic('agent', 'resume"
 _MAGIC_FRAMES = frozenset(
     {InteractiveShell.run_cell_magic.__code__, InteractiveShell.run_line_magic.__code__}
 )
@@ -39,8 +40,9 @@ class AgentMagics:
     @argument("--provider", metavar="P", help="anthropic, openai or scripted")
     @argument("--model", metavar="M", help="the model's id")
     @argument("--max-steps", metavar="N", help="how many model calls at the most")
-    @argument("--approve", metavar="MODE", help="auto, or read_only: nothing is run or written")
+    @argument("--approve", metavar="MODE", help="read_only, ask_risky, ask_all or auto")
     @argument("--context", metavar="LEVEL", help="what is told: none, names, schema or sample")
+    @argument("--budget", metavar="USD", help="the most that the turn may cost, in US dollars")
     @argument("--session", metavar="NAME", help="the conversation to go on with")
     @argument("--fresh", action="store_true", help="forget the conversation first")
     @argument("--into", metavar="NAME", help="a variable that gets the answer")
@@ -53,16 +55,31 @@ class AgentMagics:
 
         return run_agent_cell(self.shell, self.agent_cell, line, cell)
 
-    def agent_line(self, line: str) -> None:
+    def agent_line(self, line: str) -> Coroutine[Any, Any, None] | None:
         """See and steer the agent: %agent help."""
+        word, _, rest = line.strip().partition(" ")
+        if word == "resume":
+            if not _is_awaited(sys._getframe(1)):
+                raise ConfigError(self._why_not_awaited())
+            from jupyter_agent.magics.agent import resume_turn
+
+            return resume_turn(self.shell, self.agent_cell, rest)
         from jupyter_agent.magics.commands import run_command
 
         run_command(self.shell, line)
+        return None
 
     def await_agent(self, lines: list[str]) -> list[str]:
-        """The input transformation: `await` before a cell that is one call of `%%agent`."""
+        """The input transformation: `await` before a cell that is one call of `%%agent`.
+
+        And before each line that is `%agent resume`.
+        """
         if not lines or not lines[0].startswith(CELL_CALL):
-            return lines
+            awaits = self.shell.autoawait and not _in_magic()
+            return [
+                f"await {line}" if awaits and line.startswith(RESUME_CALL) else line
+                for line in lines
+            ]
         # IPython refuses an empty body with advice that does not fit; ours says what to do.
         first = lines[0].rstrip().removesuffix(", '')")
         call = lines[0] if first == lines[0].rstrip() else f"{first}, '\\n')\n"

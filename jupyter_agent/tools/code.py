@@ -14,7 +14,7 @@ from jupyter_agent.kernel.execute import Execution, Executor
 from jupyter_agent.kernel.images import LONGEST_SIDE, picture
 from jupyter_agent.messages import Image, Output, Text
 from jupyter_agent.plaintext import plain, shorten
-from jupyter_agent.tools.tool import Tool, ToolReturn, tool
+from jupyter_agent.tools.tool import Tool, ToolReturn, report, tool
 
 MODEL_LIMIT = 30_000
 """Characters of one execution's output that the model gets to read."""
@@ -54,7 +54,7 @@ def code_tools(executor: Executor, sight: Callable[[], Sight] = Sight) -> list[T
         Python, %magics, !commands and top-level await work as in a cell. Variables persist.
         Returns stdout, stderr, the value of the last expression, displays, and the error if any.
         """
-        return _returned(await executor.run(code, timeout), sight())
+        return _returned(await executor.run(code, timeout, report.get()), sight())
 
     return [execute_code]
 

@@ -90,8 +90,11 @@ def _read(workspace: Workspace, path: str, offset: int | None, limit: int | None
             kind = _binary_kind(head) or "unknown kind"
             return ToolReturn(f"{shown} is a binary file ({kind}, {size(total)}): not shown.")
         if total <= len(encoding.mark):
-            return ToolReturn(f"{shown} is empty.")
-        return ToolReturn(_text(stream, shown, encoding, offset, limit))
+            return ToolReturn(f"{shown} is empty.", details={"path": shown})
+        text = _text(stream, shown, encoding, offset, limit)
+        # What is missing is said to be "left out". A file with these words costs a question later.
+        is_whole = offset is None and limit is None and "left out" not in text
+        return ToolReturn(text, details={"path": shown} if is_whole else {})
 
 
 def _text(

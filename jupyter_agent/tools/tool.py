@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_type_hints
 
@@ -28,11 +29,17 @@ class ToolReturn:
 
 
 ToolFunction = Callable[..., str | ToolReturn | Awaitable[str | ToolReturn]]
+Preview = Callable[..., tuple[Output, ...]]
+"""Takes the tool's arguments by name. Whatever it raises means that there is nothing to show."""
+Report = Callable[[str], None]
+
+report: ContextVar[Report | None] = ContextVar("jupyter_agent_report", default=None)
+"""Takes what the running call prints, as it is printed. Set for each call; a tool may use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A named function with its schema.
+    """A named function with its schema. `preview` shows what a call would do, without doing it.
 
     `effect` says what it does at most: `reads`, `writes` files or memory, or `executes` code.
     Reading tools of one step run side by side; the others alone, in order.
@@ -42,13 +49,14 @@ class Tool:
     function: ToolFunction
     arguments: type[BaseModel]
     effect: Effect
+    preview: Preview | None = None
 
     @property
     def name(self) -> str:
         return self.spec.name
 
 
-def tool(effect: Effect) -> Callable[[ToolFunction], Tool]:
+def tool(effect: Effect, preview: Preview | None = None) -> Callable[[ToolFunction], Tool]:
     """Make a `Tool` of a function.
 
     The name and the description are the function's own, the schema comes from its type hints
@@ -65,6 +73,7 @@ def tool(effect: Effect) -> Callable[[ToolFunction], Tool]:
             function,
             arguments,
             effect,
+            preview,
         )
 
     return make

@@ -7,28 +7,44 @@ import difflib
 import inspect
 import json
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from jupyter_agent.errors import ToolError
-from jupyter_agent.messages import Text, ToolCall, ToolResult, ToolSpec
+from jupyter_agent.messages import Output, Text, ToolCall, ToolResult, ToolSpec
 from jupyter_agent.tools.tool import Tool, ToolReturn
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call that can be run: its tool was found, and its arguments fit the schema."""
+
+    call: ToolCall
+    tool: Tool
+    arguments: BaseModel
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The arguments by name."""
+        return {name: getattr(self.arguments, name) for name in self.tool.arguments.model_fields}
+
+    def preview(self) -> tuple[Output, ...]:
+        """What the call would do, for the person to see before they allow it."""
+        if self.tool.preview is None:
+            return ()
+        try:
+            return self.tool.preview(**self.values)
+        except Exception:
+            return ()  # the call will fail, and then say why
+
+
 class Toolbox:
-    """An ordered set of tools. The order is that of the schemas in every request.
+    """An ordered set of tools. The order is that of the schemas in every request."""
 
-    Args:
-        tools: The tools.
-        refusal: Says why a tool must not run, or gives an empty text. The tool is listed all the
-            same: a session's list never changes.
-    """
-
-    def __init__(
-        self, tools: Iterable[Tool], refusal: Callable[[Tool], str] = lambda tool: ""
-    ) -> None:
-        self._refusal = refusal
+    def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.name in self._tools:
@@ -41,16 +57,24 @@ class Toolbox:
         tool = self._tools.get(call.name)
         return tool is not None and tool.effect != "reads"
 
-    async def run(self, call: ToolCall) -> ToolResult:
-        """Check the arguments, run the tool, and give its result, whatever happens.
-
-        Only a cancellation passes through.
-        """
+    def prepare(self, call: ToolCall) -> Prepared | ToolResult:
+        """Find the tool and check the arguments; a result where the call cannot be run."""
         try:
             tool = self._find(call.name)
-            self._check_allowed(tool)
-            arguments = _parse(tool, call.arguments)
-            returned = await _call(tool, arguments)
+            return Prepared(call, tool, _parse(tool, call.arguments))
+        except ToolError as error:
+            return ToolResult(call.id, (Text(str(error)),), is_error=True)
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Check a call and carry it out, whatever the policy would say."""
+        prepared = self.prepare(call)
+        return await self.carry_out(prepared) if isinstance(prepared, Prepared) else prepared
+
+    async def carry_out(self, prepared: Prepared) -> ToolResult:
+        """Run a call and give its result, whatever happens. Only a cancellation passes through."""
+        call = prepared.call
+        try:
+            returned = await _call(prepared.tool, prepared.values)
         except ToolError as error:
             return ToolResult(call.id, (Text(str(error)),), is_error=True)
         except Exception as error:
@@ -61,10 +85,6 @@ class Toolbox:
                 details={"traceback": traceback.format_exc()},
             )
         return _result(call, returned)
-
-    def _check_allowed(self, tool: Tool) -> None:
-        if reason := self._refusal(tool):
-            raise ToolError(f"{tool.name} is refused: {reason}. Nothing was run or written.")
 
     def _find(self, name: str) -> Tool:
         if name in self._tools:
@@ -84,6 +104,10 @@ def _parse(tool: Tool, text: str) -> BaseModel:
         raise ToolError(
             f"The arguments of {tool.name} are not valid JSON ({error}); "
             "perhaps they were cut off. The tool was not run. Send the whole call again."
+        ) from None
+    except RecursionError:
+        raise ToolError(
+            f"The arguments of {tool.name} are nested too deeply. The tool was not run."
         ) from None
     if not isinstance(value, dict):
         raise ToolError(
@@ -109,8 +133,7 @@ def _json_type(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-async def _call(tool: Tool, arguments: BaseModel) -> str | ToolReturn:
-    values = {name: getattr(arguments, name) for name in tool.arguments.model_fields}
+async def _call(tool: Tool, values: Mapping[str, Any]) -> str | ToolReturn:
     if inspect.iscoroutinefunction(tool.function):
         returned = await tool.function(**values)
     else:

@@ -466,8 +466,11 @@ def test_a_time_out_that_is_not_reached(kernel: LiveKernel) -> None:
 def test_time_outs_that_come_as_the_code_ends(kernel: LiveKernel, wait: str) -> None:
     """Code ends just when its time is up, many times: each ends one way or the other."""
     code = f"import asyncio, time\n{wait}\nprint('whole')"
-    calls = [{"code": code, "timeout": 0.008 + number / 20_000} for number in range(80)]
-    kernel.helper("%agent config max_steps 100")
+    calls: list[str | dict[str, object]] = []
+    for number in range(80):
+        # What works in between shows that the model does not go in circles.
+        calls += [{"code": code, "timeout": 0.008 + number / 20_000}, f"{number}"]
+    kernel.helper("%agent config max_steps 200")
     turn = kernel.agent(*calls, "1 + 1")
     assert {result.state for result in turn.results} <= {"done", "timed_out"}
     assert (turn.results[-1].text, turn.stop_reason) == ("2", "end")

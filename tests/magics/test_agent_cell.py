@@ -58,7 +58,10 @@ OPTIONS = [
     ),
     ("--max-steps many", "max_steps must be a whole number from 1 to 1000, not 'many'."),
     ("--max-steps 0", "max_steps must be a whole number from 1 to 1000, not '0'."),
-    ("--approve never", "approvals.mode must be auto or read_only, not 'never'."),
+    (
+        "--approve never",
+        "approvals.mode must be read_only, ask_risky, ask_all or auto, not 'never'.",
+    ),
     ("--context all", "context.detail must be none, names, schema or sample, not 'all'."),
     ("--into 2x", "--into needs a variable's name, not '2x'."),
     ("--into class", "--into needs a variable's name, not 'class'."),

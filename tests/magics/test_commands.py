@@ -92,7 +92,8 @@ def test_a_wrong_variable_of_the_environment(tmp_path: Path) -> None:
 # Help and mistakes -------------------------------------------------------------------------------
 
 COMMANDS = (
-    "help", "status", "config", "cassette", "context", "show", "tools", "usage", "reset", "log",
+    "help", "status", "config", "cassette", "context", "show", "tools", "usage", "reset", "resume",
+    "log",
 )  # fmt: skip
 
 
@@ -177,7 +178,7 @@ def test_a_wrong_setting(kernel: LiveKernel, words: str, line: str | None) -> No
     assert found.endswith(
         line
         or "Set one of retry.enabled, retry.max_retries, "
-        "retry.initial_delay, retry.max_delay, retry.exponential_base."
+        "retry.initial_delay, retry.max_delay, retry.exponential_base, retry.max_total."
     )
     assert said(kernel, "config") == before
 
@@ -198,10 +199,10 @@ def test_the_key_is_never_shown(kernel: LiveKernel) -> None:
 
 
 def test_show_gives_the_transcript_again(kernel: LiveKernel) -> None:
-    """Ask for the last turn: its transcript and its answer come as text."""
+    """Ask for the last turn: its transcript and its answer are shown as they were."""
     turn = kernel.agent("print('seen')")
-    assert said(kernel, "show") == f"{turn.cell.transcript}\n\nDone."
-    assert said(kernel, "show last") == said(kernel, "show")
+    for command in ("show", "show last"):
+        assert kernel.helper(f"%agent {command}").displays == turn.cell.displays
 
 
 def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:
@@ -211,9 +212,15 @@ def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:
     for task, session in (("A.", "default"), ("B.", "default"), ("C.", "second")):
         kernel.script(task, {"text": "Fine.", "usage": usage})
         kernel.run(f"%%agent --session {session}\n{task}")
-    lines = {line.split()[0]: line for line in said(kernel, "usage").splitlines()}
-    assert lines["default"].endswith("2 turns, 2,400 tokens in (400 from the cache), 60 out")
-    assert lines["second"].endswith("1 turns, 1,200 tokens in (200 from the cache), 30 out")
+    rows = [line for line in said(kernel, "usage").splitlines() if not line.startswith("  ")]
+    lines = {line.split()[0]: line for line in rows}
+    two, one = (
+        "2,400 tokens in (400 from the cache), 60",
+        "1,200 tokens in (200 from the cache), 30",
+    )
+    assert lines["default"].endswith(f"2 turns, {two} out, cost unknown")
+    assert lines["second"].endswith(f"1 turns, {one} out, cost unknown")
+    assert f"  turn 2     {one} out, cost unknown, script" in said(kernel, "usage")
     kernel.helper("%agent reset second")
     assert "second (0 turns)" in said(kernel, "status")
     assert "default (2 turns)" in said(kernel, "status")

@@ -37,6 +37,10 @@ TURNS = [
             ),
         )
     ),
+    *(
+        {"task": task, "replies": [execute_code("!echo ran >> ran.txt"), {"text": "Well."}]}
+        for task in ("Shell yes.", "Shell no.", "Shell always.", "Shell stop.")
+    ),
     {"task": "Are you there?", "replies": [{"text": "Yes, " + "indeed."}]},
 ]
 
@@ -45,6 +49,7 @@ class Terminal:
     """IPython at its prompt. `enter` gives what is on the screen up to the next prompt."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         environ = {**clean_environment(folder), "TERM": "dumb", "NO_COLOR": "1"}
         arguments = ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"]
         self.child = pexpect.spawn(
@@ -93,14 +98,22 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 
 def test_a_task_at_the_prompt(terminal: Terminal) -> None:
-    """Type an %%agent cell: the transcript and the answer are shown as text."""
+    """Type an %%agent cell: what the agent does and its answer come as compact text, once, without
+    colours on a terminal that has none."""
     terminal.task("%%agent", "Say hello.")
     screen = terminal.seen()
-    assert "Agent: 2 steps · 1 tool call" in screen
-    assert "✓ execute_code" in screen
-    assert "│ hello there" in screen
-    assert screen.rstrip().endswith("I said **hello**.")
-    assert "<details" not in screen and "<IPython" not in screen
+    lines = [line.rstrip() for line in screen.splitlines()]
+    first = next(index for index, line in enumerate(lines) if "✓ execute_code" in line)
+    assert lines[first + 1 : first + 7] == [
+        "    greeting = 'hello ' + 'there'",
+        "    print(greeting)",
+        "    │ hello there",
+        "I said **hello**.",
+        "Changed: greeting new str, 11 characters",
+        "2 steps · 1 tool call · script",
+    ]
+    assert screen.count("I said") == screen.count("hello there") == 1
+    assert "\x1b" not in screen and "<details" not in screen and "<IPython" not in screen
     assert "hello there" in terminal.enter("greeting")
     assert "Traceback" not in screen
 
@@ -124,6 +137,46 @@ def test_ctrl_c_ends_the_turn(terminal: Terminal, task: str) -> None:
     assert time.monotonic() - started < 3
     assert "TurnInterrupted: The agent was interrupted." in screen
     assert "Traceback" not in screen
+    assert "42" in terminal.enter("6 * 7")
+
+
+def _ask(terminal: Terminal, task: str) -> str:
+    """Give a task that needs to be allowed; gives what is shown up to the end of the question."""
+    (terminal.folder / "ran.txt").unlink(missing_ok=True)
+    terminal.task("%%agent --fresh", task)
+    terminal.child.expect(r"in this session \(shell commands\): ")
+    return str(terminal.child.before).replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    ("task", "typed", "note", "runs"),
+    [
+        ("Shell yes.", "y", "✓ execute_code allowed by you", True),
+        ("Shell no.", "no: because it is late", "⊘ execute_code refused by you", False),
+        ("Shell always.", "a", "✓ execute_code allowed by you for this session", True),
+    ],
+)
+def test_a_question_at_the_prompt(
+    terminal: Terminal, task: str, typed: str, note: str, runs: bool
+) -> None:
+    """The agent wants to run a shell command: its code and the reason are shown once, and the
+    answer typed at the prompt holds."""
+    asked = _ask(terminal, task)
+    assert asked.count("!echo ran >> ran.txt") == 1
+    assert "The agent asks: Run this code?" in asked
+    screen = terminal.enter(typed)
+    assert note in screen and "Well." in screen and "!echo" not in screen.split("Changed")[0]
+    assert (terminal.folder / "ran.txt").exists() is runs
+    assert "They say: it is late" in screen or runs
+
+
+def test_ctrl_c_at_the_question(terminal: Terminal) -> None:
+    """Press Ctrl-C instead of an answer: the turn ends, nothing ran, the prompt is back."""
+    _ask(terminal, "Shell stop.")
+    terminal.child.sendintr()
+    screen = terminal.seen()
+    assert "TurnInterrupted: The agent was interrupted." in screen and "Traceback" not in screen
+    assert not (terminal.folder / "ran.txt").exists()
     assert "42" in terminal.enter("6 * 7")
 
 

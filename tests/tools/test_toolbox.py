@@ -134,7 +134,7 @@ async def test_no_arguments(toolbox: Toolbox, arguments: str) -> None:
         ('{"first": true}', "integer"),
         ('{"first": 2, "third": 3}', "third: Extra inputs"),
         ('{"first": "\\ud800"}', "first"),
-        ("[" * 100_000, "add"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 async def test_bad_arguments(toolbox: Toolbox, arguments: str, words: str) -> None:

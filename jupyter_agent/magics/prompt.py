@@ -1,0 +1,75 @@
+"""A question to the person as a line of text, where no widget can put it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from IPython.core.error import StdinNotImplementedError
+
+from jupyter_agent.events import ApprovalAnswered, ApprovalAsked
+from jupyter_agent.kernel.interrupts import Interrupts
+from jupyter_agent.widgets.legible import stable
+
+_TRIES = 3
+_YES = frozenset({"y", "yes"})
+_ALWAYS = frozenset({"a", "always"})
+_NO = ("no", "n")
+
+
+def ask_by_input(
+    asked: ApprovalAsked,
+    interrupts: Interrupts,
+    time_out: float,
+    read: Callable[[str], str],
+    about: str = "",
+) -> ApprovalAnswered:
+    """Put `asked` by `read`, which is `input`. The kernel waits meanwhile.
+
+    Args:
+        about: What the question is about (the code, a diff), where nothing else shows it.
+        time_out: Seconds for the whole question, however often it is put.
+
+    Raises:
+        asyncio.CancelledError: The person interrupted instead of answering.
+    """
+    prompt = (f"{about}\n" if about else "") + _prompt(asked)
+    end = time.monotonic() + time_out
+    for _ in range(_TRIES):
+        try:
+            with interrupts.limited(max(0.0, end - time.monotonic())), interrupts.held():
+                typed = read(prompt)
+        except KeyboardInterrupt:
+            if interrupts.timed_out:
+                return ApprovalAnswered(asked.call_id, "no", "time_out")
+            raise asyncio.CancelledError from None
+        except (StdinNotImplementedError, EOFError, OSError):
+            return ApprovalAnswered(asked.call_id, "no", "nobody")
+        answered = parse(asked.call_id, typed)
+        if answered is not None:
+            return answered
+        prompt = "Please answer y, n or a: "
+    return ApprovalAnswered(asked.call_id, "no", "person")
+
+
+def parse(call_id: str, typed: str) -> ApprovalAnswered | None:
+    """`y`, `a`, `n`, or `no: why`; None where it is none of them."""
+    words = typed.strip()
+    if words.lower() in _YES:
+        return ApprovalAnswered(call_id, "yes")
+    if words.lower() in _ALWAYS:
+        return ApprovalAnswered(call_id, "always")
+    first, _, rest = words.replace(":", " ", 1).replace(",", " ", 1).partition(" ")
+    if first.lower() in _NO:
+        return ApprovalAnswered(call_id, "no", reason=rest.strip().removeprefix("because").strip())
+    return None
+
+
+def _prompt(asked: ApprovalAsked) -> str:
+    covers = f" ({stable(asked.always)})" if asked.always else ""
+    reasons = "".join(f"  - {stable(reason)}\n" for reason in asked.reasons)
+    return (
+        f"The agent asks: {stable(asked.question)}\n{reasons}"
+        f"[y]es, [n]o or no: why, [a]lways in this session{covers}: "
+    )

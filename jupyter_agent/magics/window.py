@@ -1,0 +1,125 @@
+"""Through which window a turn is watched: a widget, plain updates, a terminal, or none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from IPython.display import clear_output
+
+from jupyter_agent.config import Settings
+from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
+from jupyter_agent.kernel.comms import Clicks
+from jupyter_agent.llm.pricing import cost, in_dollars
+from jupyter_agent.magics.prompt import ask_by_input
+from jupyter_agent.magics.surface import KernelSurface, is_attended
+from jupyter_agent.notebook import Notebook
+from jupyter_agent.person import Nobody, Person
+from jupyter_agent.widgets.legible import cut
+from jupyter_agent.widgets.live import LiveView
+from jupyter_agent.widgets.terminal import TerminalView
+from jupyter_agent.widgets.transcript import TurnView, reduce
+from jupyter_agent.widgets.wording import body, shown
+
+MOST_SHOWN = 20_000
+"""Characters of a call that are shown with the question about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How a turn is shown while it runs, and who looks through it.
+
+    `is_lasting` says that what it showed stays: no saved form has to follow.
+    """
+
+    sink: Sink
+    person: Person
+    close: Callable[[], None]
+    is_lasting: bool = False
+
+
+def open_window(notebook: Notebook, settings: Settings) -> Window:
+    """The window that there is for the cell that runs now."""
+    if not hasattr(notebook.shell, "kernel"):
+        return _terminal(notebook, settings)
+    if not is_attended(notebook.shell):
+        return Window(_nothing, Nobody(), lambda: None)
+    surface = KernelSurface(notebook.shell, notebook.interrupts, settings.approvals.timeout)
+    if settings.display == "static":
+        by_prompt = ByPrompt(surface.ask)
+        return Window(by_prompt, by_prompt, lambda: None)
+    live = LiveView(surface, settings.approvals.timeout, lambda view: _price(view, settings))
+
+    clicks = Clicks(notebook.shell.kernel)
+    clicks.start()
+
+    def close() -> None:
+        clicks.stop()
+        live.close()
+        if live.shown:
+            clear_output(wait=False)
+
+    return Window(_unless_replayed(live), live, close)
+
+
+def _terminal(notebook: Notebook, settings: Settings) -> Window:
+    live = settings.display != "static" and sys.stdout.isatty()
+
+    def ask(asked: ApprovalAsked, about: str) -> ApprovalAnswered:
+        # The live view shows the call above the question.
+        about, seconds = "" if live else about, settings.approvals.timeout
+        return ask_by_input(asked, notebook.interrupts, seconds, input, about)
+
+    by_prompt = ByPrompt(ask)
+    person = by_prompt if sys.stdin is not None and sys.stdin.isatty() else Nobody()
+    if not live:
+        return Window(by_prompt, person, lambda: None)
+    return Window(TerminalView(sys.stdout), person, lambda: None, is_lasting=True)
+
+
+def _price(view: TurnView, settings: Settings) -> str:
+    return in_dollars(cost(view.provider, view.model, view.usage, settings.api_base))
+
+
+def _nothing(event: Event) -> None:
+    """Nobody looks while the turn runs."""
+
+
+def _unless_replayed(sink: Sink) -> Sink:
+    """Replayed turns are shown when they are over, which is at once."""
+    wanted = True
+
+    def watch(event: Event) -> None:
+        nonlocal wanted
+        if isinstance(event, TurnStarted):
+            wanted = event.provider != "replay"
+        if wanted:
+            sink(event)
+
+    return watch
+
+
+class ByPrompt:
+    """A person who is asked by a line of text, and has no place to type in meanwhile.
+
+    A sink as well: it keeps the calls, to show the one that a question is about.
+    """
+
+    def __init__(self, ask: Callable[[ApprovalAsked, str], ApprovalAnswered]) -> None:
+        self._ask = ask
+        self._view = TurnView()
+
+    def __call__(self, event: Event) -> None:
+        self._view = reduce(self._view, event)
+
+    async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        return self._ask(asked, self._about(asked.call_id))
+
+    def _about(self, call_id: str) -> str:
+        calls = [call for call in self._view.calls if call.call.id == call_id]
+        texts = [text for call in calls for text in (body(call), *shown(call)) if text]
+        return cut("\n".join(texts), MOST_SHOWN)
+
+    def said(self) -> tuple[str, ...]:
+        return ()

@@ -1,0 +1,104 @@
+"""Whether a tool call may run: the policy first, then what was allowed before, then the person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Sink
+from jupyter_agent.person import Nobody, Person
+from jupyter_agent.tools.toolbox import Prepared
+
+_NOTHING_DONE = "Nothing was run or written."
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the policy says of one call.
+
+    `refusal` is why it must not run. `question`, `reasons` and `always` are what to ask.
+    """
+
+    decision: Literal["allow", "ask", "refuse"] = "allow"
+    refusal: str = ""
+    question: str = ""
+    reasons: tuple[str, ...] = ()
+    always: str = ""
+
+
+Rule = Callable[[Prepared], Ruling]
+Grant = Callable[[Prepared], None]
+
+
+def allow_everything(prepared: Prepared) -> Ruling:
+    """The rule where nobody set one."""
+    return Ruling()
+
+
+class Gate:
+    """Lets calls through, asks about them, or refuses them.
+
+    Args:
+        rule: The policy. It is asked again after each "always", which `grant` notes.
+        person: Who is asked.
+        grant: Takes a call of whose kind the person said "always in this session".
+        passed: Takes each call that may run.
+    """
+
+    def __init__(
+        self,
+        rule: Rule = allow_everything,
+        person: Person | None = None,
+        grant: Grant = lambda prepared: None,
+        passed: Grant = lambda prepared: None,
+    ) -> None:
+        self._rule = rule
+        self._person = person or Nobody()
+        self._grant = grant
+        self._passed = passed
+        self._asking = asyncio.Lock()
+
+    async def refusal(self, prepared: Prepared, emit: Sink) -> str:
+        """Why the call must not run, in words for the model; empty where it may."""
+        ruling = self._rule(prepared)
+        if ruling.decision == "ask":
+            async with self._asking:
+                # What was asked meanwhile may have been answered for this one, too.
+                ruling = self._rule(prepared)
+                if ruling.decision == "ask":
+                    return await self._ask(prepared, ruling, emit)
+        if ruling.decision == "refuse":
+            return f"{prepared.tool.name} is refused: {ruling.refusal}. {_NOTHING_DONE}"
+        self._passed(prepared)
+        return ""
+
+    async def _ask(self, prepared: Prepared, ruling: Ruling, emit: Sink) -> str:
+        preview = await asyncio.to_thread(prepared.preview)
+        asked = ApprovalAsked(
+            prepared.call.id, ruling.question, ruling.reasons, ruling.always, preview
+        )
+        emit(asked)
+        answered = await self._person.decide(asked)
+        emit(answered)
+        if answered.answer == "no":
+            return _refused(asked, answered)
+        if answered.answer == "always":
+            self._grant(prepared)
+        self._passed(prepared)
+        return ""
+
+
+def _refused(asked: ApprovalAsked, answered: ApprovalAnswered) -> str:
+    # Not the reasons themselves: they may hold values of variables that the model must not see.
+    because = f" ({asked.always})" if asked.always else ""
+    if answered.by == "nobody":
+        return (
+            f"Refused: this needs a person's approval{because}, and nobody can be asked here. "
+            f"{_NOTHING_DONE} (A person can allow it beforehand: approvals.mode auto.)"
+        )
+    if answered.by == "time_out":
+        return f"Refused: nobody answered the question{because} in time. {_NOTHING_DONE}"
+    why = f" They say: {answered.reason}" if answered.reason.strip() else ""
+    return f"The person refused this call{because}. {_NOTHING_DONE}{why}"

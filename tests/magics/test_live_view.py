@@ -1,0 +1,372 @@
+"""The live view over the comm: what reaches a front end, and what it may send back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from front_end import FrontEnd
+from live_kernel import Json, LiveKernel, Running, execute_code
+from model_server import Call, ModelServer, Reply
+
+DEFAULTS = {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky", "ANTHROPIC_API_KEY": "k"}
+GOING = "print('go' + 'ing', flush=True)\n"
+WAIT = "await __import__('asyncio').sleep(0.5)\n"
+"""The page's first message arrives meanwhile, as it does while a model thinks."""
+
+
+@pytest.fixture(scope="module")
+def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
+    with LiveKernel(tmp_path_factory.mktemp("kernel"), DEFAULTS) as kernel:
+        kernel.load()
+        yield kernel
+
+
+@pytest.fixture(autouse=True)
+def clean(kernel: LiveKernel) -> None:
+    (kernel.folder / "ran.txt").unlink(missing_ok=True)
+
+
+def start(kernel: LiveKernel, *replies: Json, line: str = "--fresh") -> tuple[Running, FrontEnd]:
+    """A cell with scripted replies, and a page that has the widget."""
+    task = f"Ask {time.monotonic_ns()}"
+    kernel.script(task, *replies)
+    running = kernel.start(f"%%agent {line}\n{task}", allow_stdin=True)
+    return running, FrontEnd(kernel, running)
+
+
+@contextmanager
+def served(kernel: LiveKernel, replies: Sequence[Reply] | Any) -> Iterator[ModelServer]:
+    """A model over HTTP for the cells inside."""
+    with ModelServer(replies) as server:
+        kernel.helper(
+            "%agent config provider anthropic",
+            "%agent config model test-model",
+            f"%agent config api_base {server.anthropic_url}",
+        )
+        yield server
+    kernel.helper("%agent config provider scripted")
+
+
+def begin(kernel: LiveKernel, task: str, line: str = "--fresh") -> tuple[Running, FrontEnd]:
+    running = kernel.start(f"%%agent {line}\n{task}", allow_stdin=True)
+    return running, FrontEnd(kernel, running)
+
+
+def run_code(code: str) -> Reply:
+    return Reply(calls=(Call("execute_code", json.dumps({"code": code})),))
+
+
+def texts_sent(body: Json) -> str:
+    return json.dumps(body["messages"], ensure_ascii=False)
+
+
+# What is shown ----------------------------------------------------------------------------------
+
+
+def test_the_state_after_a_turn(kernel: LiveKernel) -> None:
+    """Watch a turn with text, code, an error and a plan: the page shows it, and the page's state
+    is what the operations say; nothing stays open afterwards."""
+    items = [{"text": "Look", "state": "done"}, {"text": "Tell", "state": "pending"}]
+    running, page = start(
+        kernel,
+        {"text": "I look.", **execute_code("print('seen')\nvalue = 1")},
+        {"calls": [{"name": "update_plan", "arguments": {"items": items}}]},
+        execute_code("1 / 0"),
+        execute_code(GOING + "await __import__('asyncio').sleep(0.6)"),
+        {"text": "All **done**."},
+    )
+    page.until(lambda: page.calls and page.calls[-1]["state"] == "running" and "going" in page.text)
+    states = [call["state"] for call in page.calls]
+    assert states == ["done", "done", "failed", "running"]
+    first, _, failed, _ = page.calls
+    assert page.state["steps"][0]["text"] == "I look."
+    assert [output["text"] for output in first["outputs"]] == ["seen"]
+    assert failed["note"] == "ZeroDivisionError" and "1 / 0" in failed["body"]
+    assert [item["state"] for item in page.state["plan"]] == ["done", "pending"]
+    assert page.state["running"] is True and page.state["task"].startswith("Ask")
+    cell = running.finish()
+    assert cell.status == "ok" and page.opened and page.opened == page.closed
+    assert all("widget" not in kind for data in cell.displays for kind in data)
+    assert "jupyter-agent-live" not in str(cell.displays)
+
+
+def test_two_turns_in_a_row(kernel: LiveKernel) -> None:
+    """Run two agent cells: each has a view of its own, and none is left open."""
+    pages = []
+    for word in ("first", "second"):
+        running, page = start(kernel, execute_code(WAIT + GOING + WAIT), {"text": word})
+        page.until(lambda page=page: "going" in page.text)
+        assert running.finish().status == "ok"
+        pages.append(page)
+    assert all(page.opened and page.opened == page.closed for page in pages)
+    assert not pages[0].opened & pages[1].opened
+
+
+def test_operations_make_the_state(kernel: LiveKernel) -> None:
+    """Ask for the whole state in the middle of a streamed reply: it is what the operations have
+    made of the page."""
+    pieces = tuple(f"word {number} " for number in range(120))
+    with served(kernel, [Reply(text=pieces, pause=0.01)]):
+        running, page = begin(kernel, "Stream.")
+        page.until(lambda: "word 40" in page.text)
+        made = page.state["steps"][0]["text"]
+        whole = len([1 for _, content in page.received if content["t"] == "state"])
+        page.send({"t": "ready"})
+        page.until(lambda: len([1 for _, c in page.received if c["t"] == "state"]) > whole)
+        assert page.state["steps"][0]["text"].startswith(made)
+        page.until(lambda: "word 100" in page.text)
+        assert "".join(pieces).startswith(page.state["steps"][0]["text"].rstrip())
+        assert running.finish().status == "ok"
+
+
+def test_streaming_costs_little(kernel: LiveKernel) -> None:
+    """Stream 2,000 tokens: all messages together cost at most three times the text, and come at
+    most twenty times a second."""
+    pieces = tuple(f"token{number % 10} " for number in range(2_000))
+    with served(kernel, [Reply(text=pieces, pause=0.004)]):
+        running, page = begin(kernel, "Stream a lot.")
+        cell = running.finish()
+    text = "".join(pieces)
+    assert text.strip() in str(cell.displays)
+    shown = page.state["steps"][0]["text"]
+    assert text.startswith(shown) and len(shown) > len(text) * 0.8
+    assert page.size <= 3 * len(text), f"{page.size} bytes for {len(text)} characters"
+    times = [at for at, _ in page.received]
+    seconds = times[-1] - times[0]
+    assert len(times) <= 20 * seconds + 2, f"{len(times)} messages in {seconds:.1f} s"
+
+
+def test_ten_megabytes_do_not_cross_the_wire(kernel: LiveKernel) -> None:
+    """Print 10 MB in long and in short lines: less than 100 kB of it is sent live."""
+    code = (
+        f"{WAIT}print('x' * 5_000_000)\nfor i in range(100_000): print('line', i, '.' * 40)\n{WAIT}"
+    )
+    running, page = start(kernel, execute_code(code), {"text": "Done."})
+    assert running.finish().status == "ok"
+    assert page.calls and 1_000 < page.size < 100_000
+
+
+# What comes back --------------------------------------------------------------------------------
+
+
+def test_yes(kernel: LiveKernel) -> None:
+    """Press Yes: the code runs."""
+    running, page = start(kernel, execute_code("!touch ran.txt"), {"text": "Done."})
+    call = page.until_asked()
+    assert call["question"]["text"] == "Run this code?"
+    assert call["question"]["always"] == "shell commands" and call["question"]["reasons"]
+    assert not (kernel.folder / "ran.txt").exists()
+    page.answer("yes")
+    cell = running.finish()
+    assert (kernel.folder / "ran.txt").exists() and "allowed by you" in cell.transcript
+
+
+def test_no_with_a_reason(kernel: LiveKernel) -> None:
+    """Press No with a reason: nothing runs, and the next request holds the reason."""
+    with served(kernel, [run_code("!touch ran.txt"), Reply(text="All right.")]) as server:
+        running, page = begin(kernel, "Touch.")
+        page.until_asked()
+        page.answer("no", "because I said so")
+        cell = running.finish()
+    assert not (kernel.folder / "ran.txt").exists() and cell.status == "ok"
+    assert "They say: because I said so" in texts_sent(server.bodies[-1])
+    assert "refused by you" in cell.transcript
+
+
+def test_always(kernel: LiveKernel) -> None:
+    """Press Always: the second such call, and that of the next turn, run without a question."""
+    running, page = start(
+        kernel, execute_code("!touch ran.txt"), execute_code("!touch again.txt"), {"text": "Done."}
+    )
+    page.until_asked()
+    page.answer("always")
+    assert "allowed by you for this session" in running.finish().transcript
+    running, page = start(kernel, execute_code("!touch third.txt"), {"text": "Done."}, line="")
+    assert running.finish().status == "ok" and not page.asking
+    assert (kernel.folder / "third.txt").exists()
+    kernel.helper("%agent reset")
+
+
+def test_a_question_times_out_in_the_widget(kernel: LiveKernel) -> None:
+    """Leave the question in the widget open: it ends as a refusal; a late click does nothing."""
+    kernel.helper("%agent config approvals.timeout 1")
+    running, page = start(
+        kernel,
+        execute_code("!touch ran.txt"),
+        execute_code(GOING + WAIT),
+        {"text": "Done."},
+    )
+    call = page.until_asked()
+    page.until(lambda: "going" in page.text)
+    page.send({"t": "answer", "call": call["id"], "answer": "yes"})
+    cell = running.finish()
+    kernel.helper("%agent config approvals.timeout 600")
+    assert "refused: no answer in time" in cell.transcript
+    assert not (kernel.folder / "ran.txt").exists()
+
+
+def test_steering_reaches_the_next_request(kernel: LiveKernel) -> None:
+    """Type into the field while code runs: the next request and the transcript hold it."""
+    code = GOING + "while not __import__('os').path.exists('go.txt'): await asyncio.sleep(0.02)"
+    with served(
+        kernel, [run_code("import asyncio\n" + code), Reply(text="As you wish.")]
+    ) as server:
+        running, page = begin(kernel, "Work.")
+        page.until(lambda: "going" in page.text)
+        page.steer("Rather the median.")
+        page.until(lambda: page.state["unread"] == ["Rather the median."])
+        (kernel.folder / "go.txt").touch()
+        cell = running.finish()
+    assert len(server.bodies) == 2 and "Rather the median." in texts_sent(server.bodies[1])
+    assert "Rather the median." in cell.transcript
+
+
+def test_steering_in_the_last_step(kernel: LiveKernel) -> None:
+    """Type while the model gives its answer: it reads that, and goes on."""
+    slow = Reply(text=tuple(f"{n} " for n in range(60)), pause=0.02)
+    with served(kernel, [slow, Reply(text="In euros: 7.")]) as server:
+        running, page = begin(kernel, "Sum up.")
+        page.until(lambda: "10 " in page.text)
+        page.steer("In euros, please.")
+        cell = running.finish()
+    assert len(server.bodies) == 2 and "In euros, please." in texts_sent(server.bodies[1])
+    assert "In euros: 7." in str(cell.displays[-1])
+
+
+def test_words_typed_too_late(kernel: LiveKernel) -> None:
+    """Type, and stop the turn before the model could read it: the next turn's model does."""
+    slow = Reply(text=tuple(f"{n} " for n in range(600)), pause=0.02)
+    with served(kernel, [slow, Reply(text="Here it is.")]) as server:
+        running, page = begin(kernel, "Sum up again.")
+        page.until(lambda: "10 " in page.text)
+        page.steer("Mind the outliers.")
+        page.until(lambda: page.state["unread"])
+        page.stop()
+        cell = running.finish(15)
+        assert "The agent was interrupted." in cell.error
+        running, _ = begin(kernel, "Go on.", line="")
+        assert running.finish().status == "ok"
+    assert "Mind the outliers." in texts_sent(server.bodies[-1])
+    assert "Mind the outliers." in cell.transcript
+
+
+# Stop -------------------------------------------------------------------------------------------
+
+
+def test_stop_in_mid_stream(kernel: LiveKernel) -> None:
+    """Press Stop while text streams: the turn ends within a second or two, the server's connection
+    is closed, the kernel works."""
+    slow = Reply(text=tuple(f"{n} " for n in range(3_000)), pause=0.02)
+    with served(kernel, [slow]):
+        running, page = begin(kernel, "Tell.")
+        page.until(lambda: "10 " in page.text)
+        started = time.monotonic()
+        page.stop()
+        cell = running.finish(15)
+    assert time.monotonic() - started < 5 and "The agent was interrupted." in cell.error
+    assert page.opened == page.closed
+    assert kernel.run("6 * 7").result == "42"
+
+
+def test_stop_in_mid_code(kernel: LiveKernel) -> None:
+    """Press Stop while the agent's code awaits: it is interrupted, the kernel works."""
+    code = GOING + "await __import__('asyncio').sleep(60)"
+    running, page = start(kernel, execute_code(code), {"text": "Never said."})
+    page.until(lambda: "going" in page.text)
+    started = time.monotonic()
+    page.stop()
+    cell = running.finish(15)
+    assert time.monotonic() - started < 5 and "The agent was interrupted." in cell.error
+    assert "Interrupted" in cell.transcript and page.opened == page.closed
+    assert kernel.run("6 * 7").result == "42"
+
+
+def test_stop_while_code_holds_the_kernel(kernel: LiveKernel) -> None:
+    """Press Stop while code holds the kernel: ipykernel keeps the message until the code ends, and
+    the interrupt that the page sends a little later through the server ends the code."""
+    code = WAIT + GOING + "import time\nwhile True: time.sleep(0.01)"
+    running, page = start(kernel, execute_code(code), {"text": "Never said."})
+    page.until(lambda: "going" in page.text)
+    page.stop()
+    kernel.interrupt()
+    cell = running.finish(15)
+    assert "The agent was interrupted." in cell.error and page.opened == page.closed
+    assert kernel.run("6 * 7").result == "42"
+
+
+def test_stop_while_a_question_waits(kernel: LiveKernel) -> None:
+    """Press Stop instead of an answer: the turn ends, and nothing ran."""
+    running, page = start(kernel, execute_code("!touch ran.txt"), {"text": "Never said."})
+    page.until_asked()
+    page.stop()
+    cell = running.finish(15)
+    assert "The agent was interrupted." in cell.error and page.opened == page.closed
+    assert not (kernel.folder / "ran.txt").exists()
+
+
+# Hostile messages -------------------------------------------------------------------------------
+
+HOSTILE: list[object] = [
+    None,
+    7,
+    "stop",
+    [],
+    ["stop"],
+    {},
+    {"t": None},
+    {"t": 7},
+    {"t": ["stop"]},
+    {"t": "STOP"},
+    {"t": "eval", "code": "1/0"},
+    {"t": "steer"},
+    {"t": "steer", "text": 7},
+    {"t": "steer", "text": None},
+    {"t": "steer", "text": "   "},
+    {"t": "answer"},
+    {"t": "answer", "call": 7, "answer": "yes"},
+    {"t": "answer", "call": "nobody's", "answer": "yes"},
+    {"t": "answer", "call": None, "answer": "always"},
+    {"t": "patch", "ops": [["set", ["running"], False]]},
+    {"t": "state", "state": {}},
+    {"t" * 1000: "x"},
+    {"t": "x" * 1_000_000},
+]
+
+
+def test_hostile_messages_do_nothing(kernel: LiveKernel) -> None:
+    """Send the kernel all sorts of wrong messages while a question waits: it still waits, and the
+    right answer is taken."""
+    running, page = start(kernel, execute_code("!touch ran.txt"), {"text": "Done."})
+    call = page.until_asked()
+    wrong = [
+        {"t": "answer", "call": call["id"], "answer": answer}
+        for answer in ("YES", True, None, ["yes"])
+    ]
+    before = page.text
+    for content in [*HOSTILE, *wrong]:
+        page.send(content)
+    whole = len(page.received)
+    page.send({"t": "ready"})
+    page.until(lambda: len(page.received) > whole)
+    assert page.asking and {**json.loads(before), "elapsed": 0} == {**page.state, "elapsed": 0}
+    assert not (kernel.folder / "ran.txt").exists()
+    page.answer("yes")
+    assert running.finish().status == "ok" and (kernel.folder / "ran.txt").exists()
+
+
+def test_endless_words_are_cut(kernel: LiveKernel) -> None:
+    """Paste 10 MB as steering and as a reason: what is kept is bounded, and the turn goes on."""
+    running, page = start(
+        kernel, execute_code("!touch ran.txt"), {"text": "Done."}, {"text": "Yes."}
+    )
+    page.until_asked()
+    page.steer("s" * 10_000_000)
+    page.answer("no", "r" * 10_000_000)
+    cell = running.finish()
+    assert cell.status == "ok" and page.size < 150_000
+    assert len(cell.transcript) < 200_000

@@ -1,0 +1,203 @@
+"""What a person decided and typed is recorded, and is the same again in a replay."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from front_end import FrontEnd
+from live_kernel import Cell, Json, LiveKernel, Running
+from model_server import Call, ModelServer, Reply
+
+from jupyter_agent.llm.cassette import load
+
+CASSETTE = "person.cassette.jsonl"
+ASK = {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}
+KEYS = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+WAIT = "import asyncio\nprint('go' + 'ing', flush=True)\nawait asyncio.sleep(1)"
+
+
+def run_code(*codes: str) -> Reply:
+    calls = (Call("execute_code", json.dumps({"code": code})) for code in codes)
+    return Reply(text="I try.", calls=tuple(calls))
+
+
+def slow(text: str) -> Reply:
+    return Reply(text=(text, *(f" {number}" for number in range(100))), pause=0.02)
+
+
+TURNS: dict[str, tuple[str, list[Reply]]] = {
+    "allowed": ("", [run_code("!echo allowed >> ran.txt"), Reply(text="It ran.")]),
+    "refused": ("", [run_code("!echo refused >> ran.txt"), Reply(text="You said no.")]),
+    "timed out": ("", [run_code("!echo late >> ran.txt"), Reply(text="Nobody spoke.")]),
+    "nobody": ("", [run_code("!echo nobody >> ran.txt"), Reply(text="Nobody there.")]),
+    "steered": ("", [run_code(WAIT), Reply(text="In euros, then.")]),
+    "steered at the end": ("", [slow("Dollars:"), Reply(text="Euros: 7.")]),
+    "typed too late": ("--max-steps 1", [run_code("1 + 1"), slow("So far:")]),
+    "typed before": ("", [Reply(text="I read it.")]),
+    "two calls": (
+        "",
+        [run_code("!echo one >> ran.txt", "!echo two >> ran.txt"), Reply(text="One of two.")],
+    ),
+    "always": (
+        "",
+        [
+            run_code("!echo always >> ran.txt"),
+            run_code("!echo more >> ran.txt"),
+            Reply(text="Both."),
+        ],
+    ),
+}
+
+
+def line(task: str) -> str:
+    return f"%%agent {TURNS[task][0]}\n{task}"
+
+
+def act(task: str, running: Running, page: FrontEnd) -> None:
+    """What the person does in each turn."""
+    match task:
+        case "allowed":
+            page.until_asked()
+            page.answer("yes")
+        case "refused":
+            page.until_asked()
+            page.answer("no", "it is\nmine \u202e and \x1b[31mstrange")
+        case "steered" | "steered at the end" | "typed too late":
+            word = {"steered": "going", "steered at the end": "Dollars: 0"}.get(task, "So far: 0")
+            page.until(lambda: word in page.text)
+            page.steer(f"Words: {task}.")
+        case "two calls":
+            first = page.until_asked()
+            page.answer("no", "not this one")
+            page.until(lambda: page.asking and page.asking[0]["id"] != first["id"])
+            page.answer("yes")
+        case "always":
+            page.until_asked()
+            page.answer("always")
+
+
+@dataclass(frozen=True)
+class Recording:
+    folder: Path
+    cells: dict[str, Cell]
+    ran: str
+
+    @property
+    def cassette(self) -> Path:
+        return self.folder / CASSETTE
+
+
+@pytest.fixture(scope="module", params=["anthropic", "openai"])
+def recording(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Recording]:
+    """All turns, recorded over HTTP with a person who decides and types."""
+    folder = tmp_path_factory.mktemp("recorded")
+    replies = [reply for _, replies in TURNS.values() for reply in replies]
+    environ = {**ASK, **KEYS, "JUPYTER_AGENT_MODE": "record"}
+    with ModelServer(replies) as server, LiveKernel(folder, environ) as kernel:
+        base = server.anthropic_url if request.param == "anthropic" else server.openai_url
+        kernel.load(
+            f"cassette {CASSETTE}",
+            f"config provider {request.param}",
+            "config model test-model",
+            f"config api_base {base}",
+        )
+        cells = {task: _recorded(kernel, task) for task in TURNS}
+        assert len(server.requests) == len(replies)
+    yield Recording(folder, cells, (folder / "ran.txt").read_text(encoding="utf-8"))
+
+
+def _recorded(kernel: LiveKernel, task: str) -> Cell:
+    seconds = 1 if task == "timed out" else 600
+    kernel.helper(f"%agent config approvals.timeout {seconds}")
+    running = kernel.start(line(task), allow_stdin=task != "nobody")
+    page = FrontEnd(kernel, running)
+    act(task, running, page)
+    return running.finish()
+
+
+def test_what_was_recorded(recording: Recording) -> None:
+    """Record turns in which a person decides and types: each went as they wanted, and the cassette
+    holds what they did."""
+    assert all(cell.status == "ok" for cell in recording.cells.values())
+    assert recording.ran.split() == ["allowed", "two", "always", "more"]
+    turns = dict(zip(TURNS, load(recording.cassette).turns, strict=True))
+    decided = {
+        task: [(d.call, d.answer, d.by) for entry in turn for d in entry.decisions]
+        for task, turn in turns.items()
+    }
+    assert {task: found for task, found in decided.items() if found} == {
+        "allowed": [(0, "yes", "person")],
+        "refused": [(0, "no", "person")],
+        "timed out": [(0, "no", "time_out")],
+        "nobody": [(0, "no", "nobody")],
+        "two calls": [(0, "no", "person"), (1, "yes", "person")],
+        "always": [(0, "always", "person")],
+    }
+    assert turns["steered"][1].said == ("Words: steered.",)
+    assert turns["steered at the end"][1].said == ("Words: steered at the end.",)
+    assert turns["typed too late"][1].said_after == ("Words: typed too late.",)
+
+
+def test_the_replay_is_the_same(recording: Recording, tmp_path: Path) -> None:
+    """Replay with the server gone and nobody there: all outputs are the same bytes, nobody is
+    asked, and just what ran then runs now."""
+    shutil.copy(recording.cassette, tmp_path)
+    with LiveKernel(tmp_path, {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
+        kernel.load(f"cassette {CASSETTE}")
+        for task, recorded in recording.cells.items():
+            replayed = kernel.run(line(task))
+            assert replayed.status == "ok", (task, replayed.error)
+            assert _bytes(replayed) == _bytes(recorded), task
+    assert (tmp_path / "ran.txt").read_text(encoding="utf-8") == recording.ran
+
+
+def test_a_replay_before_a_person(recording: Recording, tmp_path: Path) -> None:
+    """Replay in a front end with the widget: no question is put there either."""
+    shutil.copy(recording.cassette, tmp_path)
+    with LiveKernel(tmp_path, {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
+        kernel.load(f"cassette {CASSETTE}")
+        for task in ("allowed", "refused"):
+            running = kernel.start(line(task), allow_stdin=True)
+            page = FrontEnd(kernel, running)
+            replayed = running.finish()
+            assert not page.asking and _bytes(replayed) == _bytes(recording.cells[task])
+
+
+def test_a_replay_under_stricter_settings(recording: Recording, tmp_path: Path) -> None:
+    """Replay where approvals.mode is read_only: nothing runs, whatever was recorded."""
+    shutil.copy(recording.cassette, tmp_path)
+    environ = {"JUPYTER_AGENT_APPROVALS__MODE": "read_only", "JUPYTER_AGENT_MODE": "replay"}
+    with LiveKernel(tmp_path, environ) as kernel:
+        kernel.load(f"cassette {CASSETTE}")
+        cell = kernel.run(line("allowed"))
+    assert cell.error.startswith("ReplayMismatch: ") and "\n" not in cell.error
+    assert not (tmp_path / "ran.txt").exists()
+
+
+def _rows(path: Path) -> list[Json]:
+    text = path.read_text(encoding="utf-8")
+    return [json.loads(row) for row in text.split("\n") if row]
+
+
+def test_an_older_cassette(recording: Recording, tmp_path: Path) -> None:
+    """Load a cassette that was recorded before there were decisions: it has none."""
+    rows = _rows(recording.cassette)
+    for row in rows[1:]:
+        for key in ("decisions", "said", "said_after"):
+            row.pop(key, None)
+    path = tmp_path / CASSETTE
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    turns = load(path).turns
+    assert len(turns) == len(TURNS)
+    assert not any(entry.decisions or entry.said for turn in turns for entry in turn)
+
+
+def _bytes(cell: Cell) -> str:
+    return json.dumps(cell.outputs)
