@@ -12,7 +12,7 @@ LAB_FLAGS ?= $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
 # Nothing of what is run here may ask a model, whatever keys are set.
 REPLAY := JUPYTER_AGENT_MODE=replay
 
-.PHONY: help demo lab test notebooks check format examples bench-quick clean
+.PHONY: help demo lab test notebooks check format examples bench-quick matrix clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -39,7 +39,7 @@ lab: $(VENV)/.dev ## open JupyterLab with the examples
 	$(BIN)/jupyter lab $(LAB_FLAGS) --notebook-dir=example_notebooks
 
 test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 	@$(MAKE) --no-print-directory notebooks
 
 notebooks: $(VENV)/.dev ## validate the example notebooks from their cassettes
@@ -60,6 +60,9 @@ examples: $(VENV)/.dev ## make the examples' cassettes and outputs anew from the
 
 bench-quick: $(VENV)/.dev ## print the cost of loading the extension
 	$(BIN)/python benchmarks/load_extension.py
+
+matrix: $(VENV)/.dev ## run the magics and the clicks on ipykernel 6.31, 7.3 and 7.4
+	$(BIN)/python scripts/matrix.py
 
 clean: ## remove what was built, .venv included
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
