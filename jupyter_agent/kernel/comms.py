@@ -1,17 +1,20 @@
 """Let a front end's clicks through while an awaited cell runs, where the kernel itself does not.
 
-ipykernel 6 handles one shell message after the other, so that what a widget sends waits until the
-cell is over. From version 7 on it reaches the kernel by itself, and there is nothing to do.
+ipykernel 6 and 7.0 to 7.3 handle one shell message after the other, so that what a widget sends
+waits until the cell is over. From 7.4 on it reaches the kernel by itself: there is nothing to do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
+
+from jupyter_agent.kernel.shadow import swapped
 
 _INTERVAL = 0.05
 _DELIMITER = b"<IDS|MSG>"
@@ -29,16 +32,39 @@ class Clicks:
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
+        self._undo = ExitStack()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, on the running event loop. Does nothing where it is not needed."""
-        if hasattr(self._kernel, "msg_queue"):
+        dispatch = inspect.signature(self._kernel.dispatch_shell).parameters
+        if isinstance(getattr(self._kernel, "_main_asyncio_lock", None), asyncio.Lock):
+            if "concurrent" not in dispatch:
+                self._open_the_lock()
+        elif hasattr(self._kernel, "msg_queue"):
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
+        self._undo.close()
         if self._task is not None:
             self._task.cancel()
+
+    def _open_the_lock(self) -> None:
+        """ipykernel 7.0 to 7.3: only what is no click waits for the running cell, in its order."""
+        kernel = self._kernel
+        lock, dispatch = kernel._main_asyncio_lock, kernel.dispatch_shell
+
+        async def dispatch_or_wait(frames: Sequence[Any], *rest: Any, **named: Any) -> None:
+            if named.get("subshell_id") is not None:
+                await dispatch(frames, *rest, **named)
+            elif _kind(frames) in _KINDS:
+                self._handle(frames)
+            else:
+                async with lock:
+                    await dispatch(frames, *rest, **named)
+
+        self._undo.enter_context(swapped(kernel, "_main_asyncio_lock", nullcontext()))
+        self._undo.enter_context(swapped(kernel, "dispatch_shell", dispatch_or_wait))
 
     async def _run(self) -> None:
         while True:
