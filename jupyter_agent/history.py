@@ -28,6 +28,16 @@ def repair(messages: Sequence[Message], lost: str = LOST) -> list[Message]:
     return repaired
 
 
+def free_id(wanted: str, used: set[str]) -> str:
+    """`wanted`, or that with a number where it is in `used` already; it is added there."""
+    number, own = 1, wanted
+    while own in used:
+        number += 1
+        own = f"{wanted}_{number}"
+    used.add(own)
+    return own
+
+
 def _rounds(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """Each assistant message with what follows it up to the next one."""
     current: list[Message] = []
@@ -68,11 +78,7 @@ def _unique(blocks: Iterable[Block], used: set[str]) -> Iterator[Block]:
         if not isinstance(block, ToolCall):
             yield block
             continue
-        number, own = 1, block.id or "call"
-        while own in used:
-            number += 1
-            own = f"{block.id or 'call'}_{number}"
-        used.add(own)
+        own = free_id(block.id or "call", used)
         yield block if own == block.id else replace(block, id=own)
 
 

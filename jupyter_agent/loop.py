@@ -24,6 +24,7 @@ from jupyter_agent.events import (
     ToolStarted,
     TurnStop,
 )
+from jupyter_agent.history import free_id
 from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 from jupyter_agent.messages import (
@@ -305,19 +306,12 @@ class _Turn:
 
     def _with_unique_ids(self, message: Message) -> Message:
         """New ids for calls whose id was used before: some servers count anew in each reply."""
+        used = self._used_ids
         blocks = tuple(
-            replace(block, id=self._free_id(block.id)) if isinstance(block, ToolCall) else block
+            replace(block, id=free_id(block.id, used)) if isinstance(block, ToolCall) else block
             for block in message.blocks
         )
         return replace(message, blocks=blocks)
-
-    def _free_id(self, call_id: str) -> str:
-        number, free = 1, call_id
-        while free in self._used_ids:
-            number += 1
-            free = f"{call_id}_{number}"
-        self._used_ids.add(free)
-        return free
 
 
 def _refused(call: ToolCall, reason: str) -> ToolResult:

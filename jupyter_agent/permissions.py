@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from jupyter_agent.approvals import Known, Surroundings, Verdict, always_covers, grants, judge
+from jupyter_agent.approvals import Surroundings, always_covers, grants, judge
 from jupyter_agent.config import Settings
 from jupyter_agent.events import Event, ToolFinished
 from jupyter_agent.kernel.known import KnownNames
@@ -44,54 +44,51 @@ class Permissions:
         """What the person allowed for the session, by name."""
         return tuple(sorted(self._granted))
 
-    def revoke(self) -> None:
-        """Ask about everything again."""
-        self._granted.clear()
-
     def rule(self, settings: Settings, recollection: Recollection | None = None) -> Rule:
         """The rule for a turn: a replay repeats what was decided when it was recorded."""
 
         def ruling(prepared: Prepared) -> Ruling:
+            found = self._ruling(prepared, settings)
+            if found.decision == "refuse":
+                return found
             if refusal := _switched_off(prepared, settings):
                 return Ruling("refuse", refusal)
-            if recollection is not None:
-                then = recollection.question(prepared.call.id)
-                if then is None:
-                    return Ruling()
-                return Ruling("ask", "", then.question, then.reasons, then.always)
-            return self._ruling(prepared, self._judged(prepared, settings))
+            if recollection is None:
+                return found
+            then = recollection.question(prepared.call.id)
+            if then is None:
+                return Ruling(writes=found.writes)
+            return replace(
+                found,
+                decision="ask",
+                question=then.question,
+                reasons=then.reasons,
+                always=then.always,
+            )
 
         return ruling
 
-    def grant(self, settings: Settings) -> Callable[[Prepared], None]:
-        """Takes a call about which the person said "always"."""
+    def grant(self, ruling: Ruling) -> None:
+        """The person said "always" to this."""
+        self._granted |= ruling.grants
 
-        def note(prepared: Prepared) -> None:
-            verdict = self._judged(prepared, settings)
-            self._granted |= grants(verdict, settings.approvals.mode, prepared.tool.name)
+    def passed(self, ruling: Ruling) -> None:
+        """This runs: what it writes is the agent's own from then on."""
+        self._seen.update(ruling.writes)
 
-        return note
-
-    def passed(self, settings: Settings) -> Callable[[Prepared], None]:
-        """Takes a call that runs: what it writes is the agent's own from then on."""
-
-        def note(prepared: Prepared) -> None:
-            self._seen.update(self._judged(prepared, settings).writes)
-
-        return note
-
-    def _judged(self, prepared: Prepared, settings: Settings) -> Verdict:
-        tool = prepared.tool
-        mode = settings.approvals.mode
-        return judge(tool.name, tool.effect, prepared.values, mode, self._surroundings())
-
-    def _ruling(self, prepared: Prepared, verdict: Verdict) -> Ruling:
-        if verdict.decision != "ask":
-            return Ruling(verdict.decision, verdict.reason)
-        name = prepared.tool.name
-        question = _QUESTIONS.get(name, f"Run {name}?")
-        reasons = tuple(risk.what for risk in verdict.risks)
-        return Ruling("ask", "", question, reasons, always_covers(verdict))
+    def _ruling(self, prepared: Prepared, settings: Settings) -> Ruling:
+        """The policy's verdict on a call, as a rule for it. The code is looked through once."""
+        tool, mode = prepared.tool, settings.approvals.mode
+        verdict = judge(tool.name, tool.effect, prepared.values, mode, self._surroundings())
+        return Ruling(
+            verdict.decision,
+            verdict.reason,
+            _QUESTIONS.get(tool.name, f"Run {tool.name}?"),
+            tuple(risk.what for risk in verdict.risks),
+            always_covers(verdict),
+            grants(verdict, mode, tool.name),
+            verdict.writes,
+        )
 
     def _surroundings(self) -> Surroundings:
         notebook = self._notebook
@@ -101,12 +98,9 @@ class Permissions:
             folder=_working_folder(workspace.root),
             seen=frozenset(self._seen),
             protected=frozenset({workspace.state_folder, *notebook.own_files()}),
-            names=self._names(),
+            names=KnownNames(notebook.shell.user_ns),
             granted=frozenset(self._granted),
         )
-
-    def _names(self) -> Mapping[str, Known]:
-        return KnownNames(self._notebook.shell.user_ns)
 
 
 def _working_folder(root: Path) -> Path:
@@ -119,8 +113,6 @@ def _working_folder(root: Path) -> Path:
 def _switched_off(prepared: Prepared, settings: Settings) -> str:
     """Why a tool must not run whatever the policy says; empty where it may."""
     tool = prepared.tool
-    if settings.approvals.mode == "read_only" and tool.effect != "reads":
-        return "the person allows reading only (approvals.mode is read_only)"
     if not settings.tools.enable_code and tool.effect == "executes":
         return "the person switched code off (tools.enable_code is false)"
     if not settings.tools.enable_file_tools and tool.name in FILE_TOOLS:

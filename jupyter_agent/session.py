@@ -63,8 +63,7 @@ class Session:
     Attributes:
         history: Messages so far, oldest first, always valid for every provider.
         plan: The to-do list that the model keeps.
-        usage: The tokens of all turns.
-        turn_usages: The same turn by turn.
+        turn_usages: The tokens of each turn.
         last_stop: Why the last turn ended; None before the first.
     """
 
@@ -72,8 +71,6 @@ class Session:
         self.name = name
         self.notebook = notebook
         self.history: list[Message] = []
-        self.turns = 0
-        self.usage = Usage()
         self.turn_usages: list[TurnUsage] = []
         self.last_stop: TurnStop | None = None
         self.plan = Plan()
@@ -93,8 +90,6 @@ class Session:
         """
         self.notebook.refuse_while_busy()
         self.history.clear()
-        self.turns = 0
-        self.usage = Usage()
         self.turn_usages.clear()
         self.last_stop = None
         self.plan.items = ()
@@ -132,6 +127,16 @@ class Session:
             return await self._run(task.strip(), settings, agent, sinks)
         finally:
             self.notebook.busy = False
+
+    @property
+    def turns(self) -> int:
+        """How many turns there were."""
+        return len(self.turn_usages)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all turns."""
+        return sum((turn.usage for turn in self.turn_usages), Usage())
 
     def proposed_cell(self, answer: Answer) -> str:
         """The cell to insert below after a turn that ended well; empty where there is none."""
@@ -194,8 +199,6 @@ class Session:
                 return Outcome("interrupted", Usage())  # before the turn's first step
 
     def _keep(self, outcome: Outcome, provider: Provider) -> None:
-        self.turns += 1
-        self.usage += outcome.usage
         self.last_stop = outcome.stop_reason
         self.turn_usages.append(TurnUsage(provider.name, provider.model, outcome.usage))
         if isinstance(provider, Recorder) and outcome.stop_reason in COMPLETE:
@@ -251,7 +254,7 @@ class Session:
                 shell.user_ns,
                 shell.user_ns_hidden,
                 permissions.rule(settings),
-                permissions.passed(settings),
+                permissions.passed,
                 lambda result: permissions(ToolFinished(result, 0.0)),
                 show_picture,
             ),
@@ -261,7 +264,7 @@ class Session:
         permissions = self.permissions
         recollection = person if isinstance(person, Recollection) else None
         rule = permissions.rule(settings, recollection)
-        return Gate(rule, person, permissions.grant(settings), permissions.passed(settings))
+        return Gate(rule, person, permissions.grant, permissions.passed)
 
     def _make_tools(self, settings: config.Settings) -> list[Tool]:
         notebook = self.notebook

@@ -448,8 +448,6 @@ PATH_WRITERS = _words("write_text write_bytes touch chmod lchmod symlink_to hard
 """Methods of a path that write to it."""
 PATH_MOVERS = _words("rename replace move move_into")
 
-IN_MEMORY = _words("io.StringIO() io.BytesIO() six.StringIO() six.BytesIO()")
-
 # --- what reads from addresses, what speaks SQL, what shows HTML ---------------------------------
 
 URL = re.compile(

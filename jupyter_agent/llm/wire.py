@@ -18,6 +18,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from jupyter_agent.events import ReplyStop
+from jupyter_agent.history import free_id
 from jupyter_agent.messages import (
     Block,
     Context,
@@ -161,12 +162,8 @@ def unique_ids(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 def _with_own_id(call: ToolCall, used: set[str]) -> ToolCall:
     # Neither may hold half a character: they go into every later request.
-    first, name = clean(call.id) or f"call_{uuid.uuid4().hex[:24]}", clean(call.name)
-    own, number = first, 1
-    while own in used:
-        number += 1
-        own = f"{first}_{number}"
-    used.add(own)
+    wanted, name = clean(call.id) or f"call_{uuid.uuid4().hex[:24]}", clean(call.name)
+    own = free_id(wanted, used)
     return call if (own, name) == (call.id, call.name) else replace(call, id=own, name=name)
 
 

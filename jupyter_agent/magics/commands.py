@@ -16,7 +16,6 @@ from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import Sessions, publish, sessions_of
 from jupyter_agent.messages import Context, Usage
-from jupyter_agent.session import TurnUsage
 from jupyter_agent.version import __version__
 from jupyter_agent.widgets.saved import plain_transcript
 
@@ -159,8 +158,9 @@ def _usage(sessions: Sessions, words: list[str]) -> str:
     """tokens and cost so far, by session and turn"""
     _takes(words, 0, "usage")
     rows: list[str] = []
+    base = sessions.notebook.settings().settings.api_base
     for name, session in ((name, sessions[name]) for name in sessions.names):
-        costs = [_cost(sessions, turn) for turn in session.turn_usages]
+        costs = [cost(t.provider, t.model, t.usage, base) for t in session.turn_usages]
         known = [amount for amount in costs if amount is not None]
         total = sum(known, Decimal(0)) if len(known) == len(costs) else None
         rows.append(f"{name:<12} {session.turns} turns, {_tokens(session.usage, total)}")
@@ -169,11 +169,6 @@ def _usage(sessions: Sessions, words: list[str]) -> str:
             for number, (turn, amount) in enumerate(zip(session.turn_usages, costs, strict=True), 1)
         ]
     return "\n".join(rows) or "No turn has run yet."
-
-
-def _cost(sessions: Sessions, turn: TurnUsage) -> Decimal | None:
-    base = sessions.notebook.settings().settings.api_base
-    return cost(turn.provider, turn.model, turn.usage, base)
 
 
 def _tokens(usage: Usage, amount: Decimal | None) -> str:

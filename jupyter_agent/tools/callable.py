@@ -19,9 +19,9 @@ from typing import Any
 from jupyter_agent.errors import ToolError
 from jupyter_agent.llm.code_protocol import ACT, WRITTEN_AS_CODE, parameter_names, signature
 from jupyter_agent.messages import Image, Output, Text, ToolCall, ToolResult
-from jupyter_agent.tools.gate import Grant, Rule, Ruling
+from jupyter_agent.tools.gate import Note, Rule, Ruling, refused
 from jupyter_agent.tools.tool import Tool, ToolReturn
-from jupyter_agent.tools.toolbox import Prepared, Toolbox
+from jupyter_agent.tools.toolbox import Prepared, Toolbox, result_of
 
 ALL = "agent_tools"
 """The name under which all of them are, whatever the person's variables are called."""
@@ -42,7 +42,7 @@ class Surroundings:
         namespace: The kernel's variables.
         hidden: The names in it that are nobody's variables.
         rule: The policy for a call.
-        passed: Takes each call that may run.
+        passed: Takes the ruling of each call that may run.
         finished: Takes the result of each call that ran.
         show: Shows a picture as an output of the code.
     """
@@ -50,7 +50,7 @@ class Surroundings:
     namespace: Namespace
     hidden: Namespace
     rule: Rule
-    passed: Grant
+    passed: Note
     finished: Callable[[ToolResult], None] = lambda result: None
     show: Callable[[Image], None] = lambda image: None
 
@@ -137,7 +137,7 @@ class _Functions:
     def _refusal(self, prepared: Prepared) -> str:
         ruling = self._around.rule(prepared)
         if ruling.decision == "allow":
-            self._around.passed(prepared)
+            self._around.passed(ruling)
             return ""
         return _refused(prepared, ruling)
 
@@ -162,17 +162,14 @@ def carried_out(prepared: Prepared) -> ToolResult:
         returned: object = prepared.tool.function(**prepared.values)
         if inspect.iscoroutine(returned):
             returned = _at_once(prepared.tool, returned)
-        if isinstance(returned, str):
-            return ToolResult(call.id, (Text(returned),))
-        if not isinstance(returned, ToolReturn):
+        if not isinstance(returned, str | ToolReturn):
             raise TypeError(f"it returned {type(returned).__name__}, not text")
     except ToolError as error:
         return ToolResult(call.id, (Text(str(error)),), is_error=True)
     except Exception as error:
         words = f"The tool {call.name} failed: {type(error).__name__}: {error}"
         return ToolResult(call.id, (Text(words),), is_error=True)
-    content = (Text(returned.content),) if isinstance(returned.content, str) else returned.content
-    return ToolResult(call.id, content, returned.is_error, returned.display, returned.details)
+    return result_of(call, returned)
 
 
 def _at_once(tool: Tool, coroutine: Any) -> object:
@@ -214,9 +211,9 @@ def _plain(value: object) -> object:
 
 
 def _refused(prepared: Prepared, ruling: Ruling) -> str:
-    name = prepared.tool.name
     if ruling.decision == "refuse":
-        return f"{name} is refused: {ruling.refusal}. Nothing was run or written."
+        return refused(prepared, ruling)
+    name = prepared.tool.name
     because = f" ({ruling.always})" if ruling.always else ""
     return (
         f"{name} needs the person's approval{because}, and code that runs cannot wait for it. "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Sink
@@ -18,7 +19,8 @@ _NOTHING_DONE = "Nothing was run or written."
 class Ruling:
     """What the policy says of one call.
 
-    `refusal` is why it must not run. `question`, `reasons` and `always` are what to ask.
+    `refusal` is why it must not run. `question`, `reasons` and `always` are what to ask, `grants`
+    is what "always" allows, `writes` are the files that the call writes.
     """
 
     decision: Literal["allow", "ask", "refuse"] = "allow"
@@ -26,10 +28,12 @@ class Ruling:
     question: str = ""
     reasons: tuple[str, ...] = ()
     always: str = ""
+    grants: frozenset[str] = frozenset()
+    writes: tuple[Path, ...] = ()
 
 
 Rule = Callable[[Prepared], Ruling]
-Grant = Callable[[Prepared], None]
+Note = Callable[[Ruling], None]
 
 
 def allow_everything(prepared: Prepared) -> Ruling:
@@ -43,16 +47,16 @@ class Gate:
     Args:
         rule: The policy. It is asked again after each "always", which `grant` notes.
         person: Who is asked.
-        grant: Takes a call of whose kind the person said "always in this session".
-        passed: Takes each call that may run.
+        grant: Takes the ruling where the person said "always in this session".
+        passed: Takes the ruling of each call that may run.
     """
 
     def __init__(
         self,
         rule: Rule = allow_everything,
         person: Person | None = None,
-        grant: Grant = lambda prepared: None,
-        passed: Grant = lambda prepared: None,
+        grant: Note = lambda ruling: None,
+        passed: Note = lambda ruling: None,
     ) -> None:
         self._rule = rule
         self._person = person or Nobody()
@@ -70,8 +74,8 @@ class Gate:
                 if ruling.decision == "ask":
                     return await self._ask(prepared, ruling, emit)
         if ruling.decision == "refuse":
-            return f"{prepared.tool.name} is refused: {ruling.refusal}. {_NOTHING_DONE}"
-        self._passed(prepared)
+            return refused(prepared, ruling)
+        self._passed(ruling)
         return ""
 
     async def _ask(self, prepared: Prepared, ruling: Ruling, emit: Sink) -> str:
@@ -83,14 +87,19 @@ class Gate:
         answered = await self._person.decide(asked)
         emit(answered)
         if answered.answer == "no":
-            return _refused(asked, answered)
+            return _refused_by(asked, answered)
         if answered.answer == "always":
-            self._grant(prepared)
-        self._passed(prepared)
+            self._grant(ruling)
+        self._passed(ruling)
         return ""
 
 
-def _refused(asked: ApprovalAsked, answered: ApprovalAnswered) -> str:
+def refused(prepared: Prepared, ruling: Ruling) -> str:
+    """What the policy's own refusal tells the model."""
+    return f"{prepared.tool.name} is refused: {ruling.refusal}. {_NOTHING_DONE}"
+
+
+def _refused_by(asked: ApprovalAsked, answered: ApprovalAnswered) -> str:
     # Not the reasons themselves: they may hold values of variables that the model must not see.
     because = f" ({asked.always})" if asked.always else ""
     if answered.by == "nobody":

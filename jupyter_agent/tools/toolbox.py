@@ -84,7 +84,7 @@ class Toolbox:
                 is_error=True,
                 details={"traceback": traceback.format_exc()},
             )
-        return _result(call, returned)
+        return result_of(call, returned)
 
     def _find(self, name: str) -> Tool:
         if name in self._tools:
@@ -143,7 +143,8 @@ async def _call(tool: Tool, values: Mapping[str, Any]) -> str | ToolReturn:
     return returned
 
 
-def _result(call: ToolCall, returned: str | ToolReturn) -> ToolResult:
+def result_of(call: ToolCall, returned: str | ToolReturn) -> ToolResult:
+    """What a tool handed back, as the result of its call."""
     if isinstance(returned, str):
         return ToolResult(call.id, (Text(returned),))
     content = (Text(returned.content),) if isinstance(returned.content, str) else returned.content

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jupyter_agent.messages import Output
-from jupyter_agent.plaintext import one_line
-from jupyter_agent.widgets.legible import cut, stable
+from jupyter_agent.widgets.legible import cut, line, stable
 from jupyter_agent.widgets.transcript import CallView, StepView, TurnView
 from jupyter_agent.widgets.wording import body, displayed, ending, is_code, note, output_text
 
@@ -39,7 +38,7 @@ class Picture:
     def __init__(self, price: Price = lambda view: "") -> None:
         self._price = price
         self._view = TurnView()
-        self.state = self._state(self._view, ())
+        self.state: Json = {**self._heading(self._view, ()), "steps": []}
 
     def update(self, view: TurnView, unread: tuple[str, ...] = ()) -> list[Operation]:
         """Take in the view as it is now; gives what has changed."""
@@ -61,9 +60,6 @@ class Picture:
         self.state.update(heading)
         self._view = view
         return operations
-
-    def _state(self, view: TurnView, unread: tuple[str, ...]) -> Json:
-        return {**self._heading(view, unread), "steps": [_step(step) for step in view.steps]}
 
     def _heading(self, view: TurnView, unread: tuple[str, ...]) -> Json:
         return {
@@ -137,7 +133,7 @@ def _step(step: StepView) -> Json:
 def _call(call: CallView) -> Json:
     return {
         "id": call.call.id,
-        "name": one_line(stable(call.call.name)),
+        "name": line(call.call.name),
         "gist": stable(call.gist),
         "state": call.state,
         "note": stable(note(call)),
@@ -178,7 +174,7 @@ def _output(output: Output) -> Iterator[Json]:
     for kind in _PICTURES:
         data = output.data.get(kind)
         if isinstance(data, str) and len(data) <= PICTURE_LIMIT:
-            alt = one_line(stable(output_text(output))) or "Figure"
+            alt = line(output_text(output)) or "Figure"
             yield {"kind": "image", "text": "", "mime": kind, "data": data, "alt": alt}
             return
     if text := output_text(output):

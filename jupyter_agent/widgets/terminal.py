@@ -18,8 +18,7 @@ from jupyter_agent.events import (
     ToolStarted,
     TurnFinished,
 )
-from jupyter_agent.plaintext import one_line
-from jupyter_agent.widgets.legible import cut, stable
+from jupyter_agent.widgets.legible import cut, line, stable
 from jupyter_agent.widgets.transcript import CallView, TurnView, reduce
 from jupyter_agent.widgets.wording import (
     MARKS,
@@ -109,7 +108,7 @@ class TerminalView:
         told = note(call)
         seconds = f" {call.seconds:.1f} s" if call.seconds is not None else ""
         mark = self._styled(MARKS[call.state], kind or _COLOURS.get(call.state, "dim"))
-        name = self._styled(one_line(stable(call.call.name)), "bold")
+        name = self._styled(line(call.call.name), "bold")
         self._line(
             f"{mark} {name}{' ' + stable(told) if told else ''}{self._styled(seconds, 'dim')}"
         )
@@ -123,8 +122,8 @@ class TerminalView:
         """A few lines; all of them where the person is to decide by them."""
         lines = cut(text, _LONGEST_QUESTION if whole else _CHARACTERS).split("\n")
         most = len(lines) if whole else _LINES
-        for line in lines[:most]:
-            self._line(margin + line, style)
+        for each in lines[:most]:
+            self._line(margin + each, style)
         if len(lines) > most:
             self._line(f"{margin}[{len(lines) - most} more lines: %agent show last]", "dim")
 
@@ -158,7 +157,7 @@ class TerminalView:
         """A line that the next one takes the place of."""
         if self._moves and self._at_start:
             self._erase()
-            self._put(self._styled(f"… {one_line(stable(text), 70)}", "dim"))
+            self._put(self._styled(f"… {line(text, 70)}", "dim"))
             self._passing = True
 
     def _erase(self) -> None:

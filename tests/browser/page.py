@@ -8,21 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from browser.lab import FLAGS
 from playwright.sync_api import Browser, Page, Playwright, Route
 
 ROOT = Path(__file__).parents[2]
 WIDGETS = ROOT / "jupyter_agent" / "widgets"
 SCREENSHOTS = ROOT / "build" / "screenshots"
 ORIGIN = "http://notebook.test"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 # The themes as JupyterLab sets them: an attribute of the body, and colours that outputs inherit.
 THEMES = {

@@ -27,7 +27,7 @@ RISKY = {
         "writes over files that the agent has not read",
     ),
     "a write outside": (
-        "open('/root/../outside.txt', 'w') if 0 else open('ran.txt', 'w')",
+        "open('/etc/../outside.txt', 'w') if 0 else open('ran.txt', 'w')",
         "writes outside the workspace",
     ),
     "an install": ("%pip --version\nopen('ran.txt', 'w')", "package installs"),
