@@ -1,0 +1,140 @@
+"""What the person has trusted once: servers and skills that came with a workspace.
+
+A workspace may be somebody else's, so what it brings along runs only after the person said yes.
+The answers are kept in the person's Jupyter configuration folder, never in the workspace:
+
+    {"version": 1, "trusted": {"mcp": {"/path/of/the/workspace": ["<digest>", …]}}}
+
+A digest is over all that was agreed to, so that a changed definition is asked about again. A
+store that cannot be read trusts nothing, and is never overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_config_dir
+
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.workspace import atomic_write
+
+STORE = "jupyter_agent_trust.json"
+_VERSION = 1
+_LOCK_SECONDS = 10.0
+
+Trusted = dict[str, dict[str, list[str]]]
+"""Digests by kind and by place."""
+
+
+def is_trusted(kind: str, place: str | Path, digest: str) -> bool:
+    """Whether the person trusted exactly this.
+
+    Args:
+        kind: What it is: `mcp` or `skill`.
+        place: The workspace's folder; symlinks are resolved.
+        digest: Over all that the person agreed to.
+    """
+    try:
+        return digest in _read().get(kind, {}).get(_place(place), [])
+    except ConfigError:
+        return False
+
+
+def trust(kind: str, place: str | Path, digest: str) -> None:
+    """Remember that the person trusts this.
+
+    Raises:
+        ConfigError: The store cannot be read, written or locked; it is unchanged.
+    """
+    with _changing() as trusted:
+        digests = trusted.setdefault(kind, {}).setdefault(_place(place), [])
+        if digest not in digests:
+            digests.append(digest)
+
+
+def revoke(kind: str, place: str | Path, digest: str | None = None) -> bool:
+    """Forget that the person trusted this, or anything of the kind in this place.
+
+    Args:
+        digest: What to forget; None: everything of the kind there.
+
+    Returns:
+        Whether there was something to forget.
+
+    Raises:
+        ConfigError: As `trust`.
+    """
+    with _changing() as trusted:
+        places = trusted.get(kind, {})
+        old = places.get(_place(place), [])
+        kept = [known for known in old if digest is not None and known != digest]
+        if kept:
+            places[_place(place)] = kept
+        else:
+            places.pop(_place(place), None)
+    return len(kept) < len(old)
+
+
+def store_path() -> Path:
+    """The file that holds the answers. It may not exist yet."""
+    return Path(jupyter_config_dir()) / STORE
+
+
+def _place(place: str | Path) -> str:
+    return os.path.realpath(place)
+
+
+@contextmanager
+def _changing() -> Iterator[Trusted]:
+    """The store, read and written back under its lock."""
+    from filelock import FileLock, Timeout
+
+    path = store_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS):
+            trusted = _read()
+            yield trusted
+            data = json.dumps({"version": _VERSION, "trusted": trusted}, indent=2) + "\n"
+            atomic_write(path, data.encode("ascii"))
+    except Timeout:
+        raise ConfigError(f"{path} is locked by another process. Try again.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _read() -> Trusted:
+    path = store_path()
+    try:
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError):
+        raise _foreign(path) from None
+    if not isinstance(value, dict) or value.get("version") != _VERSION:
+        raise _foreign(path)
+    return _checked(value.get("trusted"), path)
+
+
+def _checked(value: object, path: Path) -> Trusted:
+    if not isinstance(value, dict):
+        raise _foreign(path)
+    for places in value.values():
+        if not isinstance(places, dict):
+            raise _foreign(path)
+        for digests in places.values():
+            if not isinstance(digests, list) or not all(isinstance(one, str) for one in digests):
+                raise _foreign(path)
+    return value
+
+
+def _foreign(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} is not a trust store of this version, so nothing is trusted. Move it away."
+    )
