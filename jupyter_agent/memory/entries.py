@@ -1,0 +1,452 @@
+r"""The entries of `decisions.md` and `lessons.md`: Markdown is the truth.
+
+An entry that we write:
+
+    <!-- entry: id=d-1a2b3c4d5e; by=agent; notebook=x.ipynb; time=2026-11-22T10:00:00+00:00 -->
+    ### [2026-11-22] Title
+
+    **Category:** architecture
+    **Tags:** tag1, tag2
+
+    What was decided, and why.
+
+    ---
+
+From the heading to the rule it has the form of seed 002, section 4.5. The comment above carries
+where it comes from, and what it supersedes. Lines of a content that a reader could take for
+structure (`### ...`, `---`, `<!--`, conflict markers, the two fields) get a backslash, which
+reading takes away again; fences that a content leaves open are closed.
+
+What people write is read leniently: a date, the fields and the rule may be missing. Files are only
+ever added to, so whatever else stands in them stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
+
+from jupyter_agent.memory.similar import Fingerprint, fingerprint
+
+Kind = Literal["decision", "lesson"]
+FILES: Mapping[Kind, str] = {"decision": "decisions.md", "lesson": "lessons.md"}
+UNCATEGORIZED = "general"
+
+_COMMENT = "<!-- entry: "
+_END = "\n---\n"
+_SIMPLE = re.compile(
+    r"\n*(?:<!-- entry: (?P<source>.+) -->\n)?### \[(?P<date>\d{4}-\d\d-\d\d)\] (?P<title>\S.*)\n\n"
+    r"\*\*Category:\*\*[ \t]*(?P<category>.*)\n\*\*Tags:\*\*[ \t]*(?P<tags>.*)\n\n"
+    r"(?P<content>[\s\S]*)"
+)
+_SPECIAL = re.compile(r"^(?:[#<>\\]|-{3}| {0,3}[`~\\]{1,3})", re.MULTILINE)
+_LINE = re.compile(
+    r"^(?:(?P<heading>###[ \t]+\S.*)"
+    r"|(?P<section>#{1,2}[ \t]+\S.*)"
+    r"|(?P<comment><!-- entry: .*-->)"
+    r"|(?P<confirmed><!-- confirmed: .*-->)"
+    r"|(?P<rule>-{3,})"
+    r"|(?P<fence> {0,3}(?:`{3,}|~{3,}).*)"
+    r"|(?P<conflict><{7}|>{7})(?: .*)?)[ \t]*$",
+    re.MULTILINE,
+)
+_DATED = re.compile(r"###[ \t]+\[(\d{4}-\d\d-\d\d)\][ \t]*(.*)")
+_FIELD = re.compile(r"\s*\*\*(Category|Tags):\*\*[ \t]*(.*)")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_STRUCTURE = r"#{1,3}(?=\s|$)|(?:-[ \t]*){3,}$|<!--|<{7}|={7}|>{7}|\|{7}|\*\*(?:Category|Tags):\*\*"
+_TO_ESCAPE = re.compile(rf"^( {{0,3}})(?=\\*(?:{_STRUCTURE}))")
+_ESCAPED = re.compile(rf"^( {{0,3}})\\(?=\\*(?:{_STRUCTURE}))")
+_IN_FENCE = re.compile(r" {0,3}\\*#{1,2}(?:\s|$)")
+_NOT_IN_COMMENT = re.compile(r"[;<>\r\n\t]|--+")
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where an entry comes from, and what it takes the place of. Empty means unknown."""
+
+    by: str = ""
+    notebook: str = ""
+    session: str = ""
+    model: str = ""
+    time: str = ""
+    supersedes: str = ""
+
+    def __str__(self) -> str:
+        named = (self.notebook, f"session {self.session}" if self.session else "", self.model)
+        return ", ".join(part for part in (self.by, *named) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One decision or lesson. `date` is empty where a person wrote none.
+
+    `source` is what the comment above the entry says; empty where a person wrote the entry.
+    """
+
+    kind: Kind
+    title: str
+    content: str
+    category: str = ""
+    tags: tuple[str, ...] = ()
+    date: str = ""
+    id: str = ""
+    source: str = ""
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """Where the entry comes from; None where a person wrote it."""
+        return _provenance(self.source) if self.source else None
+
+    @property
+    def supersedes(self) -> str:
+        """The id of the entry whose place this one takes; mostly empty."""
+        if "supersedes=" not in self.source:
+            return ""
+        return _provenance(self.source).supersedes
+
+    def fingerprint(self) -> Fingerprint:
+        """What is compared to find duplicates."""
+        return fingerprint(f"{self.title}\n{self.content}")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a file holds. `conflicts` are the lines with git's markers, counted from 1.
+
+    `torn` says that the file ends in an entry of ours that was not written to its end; such an
+    entry is not among the `entries`. `other` is what people wrote outside of entries. `open` says
+    that what follows the last byte could still belong to what stands before it.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    confirmed: Mapping[str, str] = field(default_factory=dict)
+    other: tuple[str, ...] = ()
+    conflicts: tuple[int, ...] = ()
+    torn: bool = False
+    open: bool = False
+
+    def __add__(self, more: Parsed) -> Parsed:
+        """Both, where `more` was read from what was appended after `self`."""
+        return _joined((self, more))
+
+
+def entry_id(kind: Kind, scope: str, title: str, content: str) -> str:
+    """The id of an entry, from what it says: the same in a recording and in its replay."""
+    text = f"{kind}\n{scope}\n{title}\n{content}"
+    return f"{kind[0]}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:10]}"
+
+
+def parse(kind: Kind, data: bytes, scope: str = "") -> Parsed:
+    """The entries in the bytes of a file. Whatever the bytes are, nothing is raised.
+
+    Args:
+        kind: What the file holds.
+        data: UTF-8, with or without a BOM; other bytes are shown as U+FFFD.
+        scope: Goes into the ids of entries that have none of their own.
+    """
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    parts: list[Parsed] = []
+    quick: list[Entry] = []
+    start = 0
+    while (end := text.find(_END, start)) >= 0:
+        entry = _simple(kind, scope, text[start:end])
+        if entry is not None:
+            quick.append(entry)
+        else:
+            parts.append(Parsed(tuple(quick)))
+            quick = []
+            part = _Parsing(kind, scope, text[start : end + len(_END)]).result()
+            if part.open:
+                break  # a fence is open: that was no end of an entry
+            parts.append(_moved(part, text, start))
+        start = end + len(_END)
+    parts.append(Parsed(tuple(quick)))
+    parts.append(_moved(_Parsing(kind, scope, text[start:]).result(), text, start))
+    return _joined(parts)
+
+
+def torn_from(data: bytes) -> int | None:
+    """Where the entry starts that a dying writer left unfinished at the end of a file, if one is.
+
+    Every write of ours starts with a comment and ends with a rule, so that an end without one is
+    known for what it is. Bytes of zero are what a crash of the system leaves.
+    """
+    whole = data.rstrip(b"\0")
+    start = whole.rfind(b"\n" + _COMMENT.encode()) + 1
+    if start == 0 and not whole.removeprefix(b"\xef\xbb\xbf").startswith(_COMMENT.encode()):
+        last = whole.rfind(b"\n") + 1
+        line = whole[last:]
+        if line and _COMMENT.encode().startswith(line):
+            return last
+        return None if len(whole) == len(data) else len(whole)
+    if parse("decision", whole[start:]).torn:
+        return start
+    last = whole.rfind(b"\n") + 1
+    if whole[last:] and _COMMENT.encode().startswith(whole[last:]):
+        return last
+    return None if len(whole) == len(data) else len(whole)
+
+
+def written(entry: Entry, before: bytes = b"") -> bytes:
+    """An entry as it is appended to a file that ends with `before`.
+
+    The line endings are those of `before`; a blank line stands between the two.
+    """
+    category = entry.category or UNCATEGORIZED
+    tags = f"**Tags:** {', '.join(entry.tags)}".rstrip()
+    text = (
+        f"{_COMMENT}{entry.source} -->\n### [{entry.date}] {entry.title}\n\n"
+        f"**Category:** {category}\n{tags}\n\n{escape(entry.content)}\n\n---\n"
+    )
+    return appended(text, before)
+
+
+def confirmation(entry_id: str, date: str, before: bytes = b"") -> bytes:
+    """A line that says that an entry still holds, as it is appended."""
+    return appended(f"<!-- confirmed: {entry_id}; date={date} -->\n", before)
+
+
+def appended(text: str, before: bytes) -> bytes:
+    """A text with what has to stand between it and `before`, and with its line endings."""
+    first = before.find(b"\n")
+    windows = first > 0 and before[first - 1 : first] == b"\r"
+    bare = before.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    gap = "" if not bare or bare.endswith(b"\n\n") else "\n" if bare.endswith(b"\n") else "\n\n"
+    text = gap + text
+    return (text.replace("\n", "\r\n") if windows else text).encode("utf-8", "replace")
+
+
+def escape(content: str) -> str:
+    """A content whose lines nobody can take for the structure around it; `unescape` undoes it."""
+    lines: list[str] = []
+    fence = ""
+    for line in content.split("\n"):
+        fence, inside = _after(line, fence)
+        plain_comment = inside and _IN_FENCE.match(line)
+        lines.append(line if plain_comment else _TO_ESCAPE.sub(r"\1\\", line, count=1))
+    return "\n".join([*lines, fence] if fence else lines)
+
+
+def unescape(content: str) -> str:
+    """The content that `escape` was given, but for a fence that it closed."""
+    if "\\" not in content:
+        return content
+    lines: list[str] = []
+    fence = ""
+    for line in content.split("\n"):
+        fence, inside = _after(line, fence)
+        plain_comment = inside and _IN_FENCE.match(line)
+        lines.append(line if plain_comment else _ESCAPED.sub(r"\1", line, count=1))
+    return "\n".join(lines)
+
+
+def superseded(entries: Iterable[Entry]) -> dict[str, str]:
+    """The ids of entries that no longer hold, each with the id of what took its place."""
+    return {replaced: entry.id for entry in entries if (replaced := entry.supersedes)}
+
+
+def source_of(id: str, provenance: Provenance) -> str:
+    """What stands in the comment above an entry."""
+    values = {item.name: getattr(provenance, item.name) for item in fields(provenance)}
+    said = {"id": id, **{name: value for name, value in values.items() if value}}
+    return "; ".join(f"{name}={_clean(value)}" for name, value in said.items())
+
+
+class _Parsing:
+    """One pass over the lines that may be structure."""
+
+    def __init__(self, kind: Kind, scope: str, text: str) -> None:
+        self._kind: Kind = kind
+        self._scope = scope
+        self._text = text
+        self._entries: list[Entry] = []
+        self._confirmed: dict[str, str] = {}
+        self._other: list[str] = []
+        self._conflicts: list[int] = []
+        self._heading: str | None = None
+        self._comment: str | None = None
+        self._comment_end = -1
+        self._start = 0
+        self._closed = True
+        self._fence = ""
+
+    def result(self) -> Parsed:
+        for found in _LINE.finditer(self._text):
+            self._line(found.lastgroup or "", found.start(), found.end(), found[0].rstrip())
+        torn = self._heading is not None and self._comment is not None
+        torn = torn or (self._heading is None and self._comment is not None)
+        torn = torn or self._text.rstrip("\0").rpartition("\n")[2].startswith(_COMMENT)
+        rest = self._text[self._start :].strip()
+        unfinished = torn or bool(self._fence or rest) or self._heading is not None
+        if torn:
+            self._heading = self._comment = None
+        else:
+            self._flush(len(self._text))
+        return Parsed(
+            tuple(self._entries),
+            self._confirmed,
+            tuple(self._other),
+            tuple(self._conflicts),
+            torn,
+            unfinished,
+        )
+
+    def _line(self, group: str, start: int, end: int, line: str) -> None:
+        if self._fence and group != "comment":
+            if group == "fence":
+                self._fence, _ = _after(line, self._fence)
+            return
+        if group == "fence":
+            self._fence, _ = _after(line, "")
+        elif group == "heading":
+            self._begin(start, end, line)
+        elif group == "comment":
+            self._flush(start)
+            self._fence = ""
+            self._comment = line[len(_COMMENT) : -len("-->")].strip()
+            self._comment_end = end
+            self._start = end + 1
+        elif group == "rule":
+            if self._heading is not None:
+                self._flush(start)
+                self._start = end + 1
+        elif group == "confirmed":
+            # It stands between entries; in the midst of one by hand it is no part of it.
+            name, _, date = line[len("<!-- confirmed: ") : -len("-->")].partition(";")
+            self._confirmed[name.strip()] = date.partition("=")[2].strip()
+            if self._heading is None:
+                self._flush(start)
+                self._start = end + 1
+        else:
+            self._flush(start)
+            self._start = start
+            if group == "conflict":
+                self._conflicts.append(self._text.count("\n", 0, start) + 1)
+                self._start = end + 1
+
+    def _begin(self, start: int, end: int, line: str) -> None:
+        ours = (
+            self._comment is not None and self._heading is None and start == self._comment_end + 1
+        )
+        comment = self._comment if ours else None
+        if not ours:
+            self._flush(start)
+        self._comment = comment
+        self._heading = line
+        self._start = end + 1
+
+    def _flush(self, end: int) -> None:
+        """What was open ends here: an entry, or text that is none."""
+        body = self._text[self._start : end]
+        if self._heading is not None:
+            self._entries.append(self._entry(self._heading, body))
+        elif body := body.strip():
+            self._other.append(body)
+        self._heading = self._comment = None
+        self._start = end
+
+    def _entry(self, heading: str, body: str) -> Entry:
+        dated = _DATED.match(heading)
+        date, title = (dated[1], dated[2].strip()) if dated else ("", heading[3:].strip())
+        read: dict[str, str] = {}
+        position = 0
+        while len(read) < 2 and (found := _FIELD.match(body, position)) and found[1] not in read:
+            read[found[1]] = found[2].strip()
+            position = found.end()
+        content = body[position:].strip("\n")
+        source = self._comment or ""
+        content = unescape(content) if source else content.strip()
+        return Entry(
+            self._kind,
+            title,
+            content,
+            read.get("Category", ""),
+            _tags(read.get("Tags", "")),
+            date,
+            _id_in(source) or entry_id(self._kind, self._scope, title, content),
+            source,
+        )
+
+
+def _after(line: str, fence: str) -> tuple[str, bool]:
+    """The fence that is open after a line, and whether the line itself lies inside of one."""
+    found = _FENCE.match(line)
+    if not fence:
+        if found and not (found[1][0] == "`" and "`" in found[2]):
+            return found[1], False
+        return "", False
+    closes = found and found[1].startswith(fence) and not found[2].strip()
+    return ("" if closes else fence), not closes
+
+
+def _simple(kind: Kind, scope: str, text: str) -> Entry | None:
+    """The one entry that a text is, if it has nothing in it that needs a closer look.
+
+    Nearly all are such, and this is several times faster than a closer look.
+    """
+    found = _SIMPLE.fullmatch(text)
+    if found is None or _SPECIAL.search(found["content"]):
+        return None
+    source, title, content = found["source"] or "", found["title"].strip(), found["content"]
+    content = content.strip("\n") if source else content.strip()
+    return Entry(
+        kind,
+        title,
+        content,
+        found["category"].strip(),
+        _tags(found["tags"]),
+        found["date"],
+        _id_in(source) or entry_id(kind, scope, title, content),
+        source,
+    )
+
+
+def _moved(part: Parsed, text: str, start: int) -> Parsed:
+    """What was found in a part of a text, with the numbers of lines in the whole."""
+    if not part.conflicts:
+        return part
+    before = text.count("\n", 0, start)
+    return replace(part, conflicts=tuple(line + before for line in part.conflicts))
+
+
+def _joined(parts: Sequence[Parsed]) -> Parsed:
+    return Parsed(
+        tuple(entry for part in parts for entry in part.entries),
+        {name: date for part in parts for name, date in part.confirmed.items()},
+        tuple(text for part in parts for text in part.other),
+        tuple(line for part in parts for line in part.conflicts),
+        parts[-1].torn,
+        parts[-1].open,
+    )
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    tags = [tag for part in text.split(",") if (tag := part.strip())]
+    return tuple(dict.fromkeys(tags))
+
+
+def _id_in(source: str) -> str:
+    first = source.partition(";")[0]
+    return first[len("id=") :].strip() if first.startswith("id=") else ""
+
+
+def _clean(value: str) -> str:
+    """A value that stays in its place in the comment."""
+    return _NOT_IN_COMMENT.sub("_", value)[:200].strip()
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for part in text.split(";"):
+        name, _, value = part.partition("=")
+        yield name.strip(), value.strip()
+
+
+_KNOWN = tuple(item.name for item in fields(Provenance))
+
+
+def _provenance(source: str) -> Provenance:
+    values = dict(_pairs(source))
+    return Provenance(**{name: values[name] for name in _KNOWN if name in values})

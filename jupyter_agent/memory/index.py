@@ -1,0 +1,96 @@
+"""`_index.yaml`: what a workspace's memory can be asked for, derived from the Markdown.
+
+It is made from the entries alone, so that making it again gives the same bytes. Only the
+descriptions of tags, which people write into it by hand, are taken over from the old one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import yaml
+
+from jupyter_agent.memory.entries import FILES, Entry, Kind, Parsed
+from jupyter_agent.memory.quoting import to_yaml
+
+INDEX = "_index.yaml"
+Memories = Mapping[str, Mapping[Kind, Parsed]]
+"""What each domain remembers; the workspace itself is the empty name."""
+
+
+def index_of(
+    workspace: str, memories: Memories, descriptions: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The index in the form of seed 002, section 4.5.
+
+    `last_updated` is the date of the newest entry, since the index is derived. It is a date as
+    YAML knows it, or None where no entry has one.
+    """
+    entries: dict[Kind, list[Entry]] = {"decision": [], "lesson": []}
+    for kinds in memories.values():
+        for kind, parsed in kinds.items():
+            entries[kind] += parsed.entries
+    tags = {kind: Counter(tag for e in found for tag in e.tags) for kind, found in entries.items()}
+    categories = {
+        kind: Counter(entry.category for entry in found if entry.category)
+        for kind, found in entries.items()
+    }
+    newest = max((entry.date for found in entries.values() for entry in found), default="")
+    told = descriptions or {}
+    return {
+        "workspace": workspace,
+        "last_updated": _date(newest),
+        "tags": _rows(tags, told),
+        "categories": _rows(categories, {}),
+        "summary": {
+            "total_decisions": len(entries["decision"]),
+            "total_lessons": len(entries["lesson"]),
+            "domains_with_memory": sorted(
+                domain for domain, kinds in memories.items() if domain and any(kinds.values())
+            ),
+        },
+    }
+
+
+def rendered(index: Mapping[str, Any]) -> bytes:
+    """The bytes of `_index.yaml`."""
+    return to_yaml(dict(index)).encode("utf-8", "replace")
+
+
+def descriptions_in(data: bytes) -> dict[str, str] | None:
+    """The descriptions of tags in an `_index.yaml`; None where it cannot be parsed."""
+    try:
+        index = yaml.load(data.decode("utf-8-sig"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+        return None
+    if not isinstance(index, dict):
+        return {} if index is None else None
+    tags = index.get("tags")
+    rows = [row for row in tags if isinstance(row, dict)] if isinstance(tags, list) else []
+    return {
+        row["name"]: row["description"]
+        for row in rows
+        if isinstance(row.get("name"), str) and isinstance(row.get("description"), str)
+    }
+
+
+def _rows(counts: Mapping[Kind, Counter[str]], told: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A row for each name, by name: in which files it stands, and how often."""
+    rows = []
+    for name in sorted(set().union(*counts.values())):
+        used_in = [FILES[kind].removesuffix(".md") for kind in FILES if name in counts[kind]]
+        row: dict[str, Any] = {"name": name}
+        if name in told:
+            row["description"] = told[name]
+        rows.append({**row, "used_in": used_in, "count": sum(c[name] for c in counts.values())})
+    return rows
+
+
+def _date(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None

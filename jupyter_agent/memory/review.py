@@ -1,0 +1,162 @@
+"""What in a workspace's memory may no longer hold: for a person to decide."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Literal
+
+from jupyter_agent.memory.entries import superseded
+from jupyter_agent.memory.scope import Scope
+from jupyter_agent.memory.similar import Fingerprint, contradicts, fingerprint, likeness
+from jupyter_agent.memory.store import Located, WorkspaceMemory
+
+OLD_DAYS = 180
+FULL = 50
+"""Entries of one file from which seed 002 advises a review."""
+_PATH = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5})`")
+_MOST_COMPARED = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to look at; `ids` are the entries that it is about."""
+
+    kind: Literal["stale", "contradictory", "damaged", "full"]
+    ids: tuple[str, ...]
+    text: str
+
+
+def review(
+    memory: WorkspaceMemory,
+    scope: Scope,
+    today: date,
+    places: Sequence[Path] = (),
+    old_days: int = OLD_DAYS,
+) -> list[Finding]:
+    """What is stale, contradictory, damaged or too much in a scope.
+
+    Args:
+        memory: The memory.
+        scope: What of it.
+        today: The date from which age counts.
+        places: Folders besides the memory root in which a file that an entry names may be.
+        old_days: From which age an entry that nobody confirmed counts as stale.
+    """
+    everything = list(memory.all(scope))
+    gone = superseded(located.entry for located in everything)
+    holding = [located for located in everything if located.entry.id not in gone]
+    confirmed = _confirmed(memory, scope)
+    before = (today - timedelta(days=old_days)).isoformat()
+    return [
+        *_damaged(memory, scope),
+        *_old(holding, confirmed, before, old_days),
+        *_missing(holding, (memory.root.path, *places)),
+        *_against(holding),
+    ]
+
+
+def _confirmed(memory: WorkspaceMemory, scope: Scope) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for kind in ("decision", "lesson"):
+        for _, parsed in memory.parsed(scope, kind):
+            found.update(parsed.confirmed)
+    return found
+
+
+def _damaged(memory: WorkspaceMemory, scope: Scope) -> Iterator[Finding]:
+    for kind in ("decision", "lesson"):
+        for path, parsed in memory.parsed(scope, kind):
+            if parsed.conflicts:
+                where = f"line {parsed.conflicts[0]}"
+                yield Finding("damaged", (), f"{path} holds git conflict markers ({where}).")
+            if parsed.torn:
+                text = f"{path} ends in an unfinished entry; the next save sets it aside."
+                yield Finding("damaged", (), text)
+            if len(parsed.entries) > FULL:
+                count = len(parsed.entries)
+                yield Finding("full", (), f"{path} has {count} entries: split or archive some.")
+
+
+def _old(
+    holding: Sequence[Located], confirmed: Mapping[str, str], before: str, days: int
+) -> Iterator[Finding]:
+    for located in holding:
+        entry = located.entry
+        last = max(entry.date, confirmed.get(entry.id, ""))
+        if last and last < before:
+            text = f"{_named(located)}: from {last}, and not confirmed in {days} days."
+            yield Finding("stale", (entry.id,), text)
+
+
+def _missing(holding: Sequence[Located], places: Sequence[Path]) -> Iterator[Finding]:
+    for located in holding:
+        names = dict.fromkeys(_PATH.findall(located.entry.content))
+        # A bare name may be anything; a path says where it should be.
+        lost = [n for n in names if "/" in n and not any(_exists(p, n) for p in places)]
+        if lost:
+            text = f"{_named(located)}: names files that are not there: {', '.join(lost)}."
+            yield Finding("stale", (located.entry.id,), text)
+
+
+def _exists(place: Path, name: str) -> bool:
+    try:
+        return (place / name).exists()
+    except (OSError, ValueError):
+        return True
+
+
+def _against(holding: Sequence[Located]) -> Iterator[Finding]:
+    """Pairs under one title, and pairs that differ in a negation."""
+    titles: dict[tuple[str, ...], list[Located]] = defaultdict(list)
+    for located in holding:
+        key = (located.entry.kind, located.scope, fingerprint(located.entry.title).exact)
+        titles[key].append(located)
+    told: set[tuple[str, ...]] = set()
+    for group in titles.values():
+        if len(group) > 1:
+            ids = tuple(located.entry.id for located in group)
+            told.add(ids)
+            text = f"{_named(group[0])}: {len(group)} entries have this title; let one supersede."
+            yield Finding("contradictory", ids, text)
+    for one, other in _alike_pairs(holding):
+        ids = (one.entry.id, other.entry.id)
+        if ids not in told:
+            text = f"{_named(one)} and {_named(other)} seem to contradict each other."
+            yield Finding("contradictory", ids, text)
+
+
+def _alike_pairs(holding: Sequence[Located]) -> Iterator[tuple[Located, Located]]:
+    """Pairs whose titles or contents say the same, but for a negation. Compares by shared tag."""
+    newest = holding[-_MOST_COMPARED:]
+    prints = [
+        (located, fingerprint(located.entry.content), fingerprint(located.entry.title))
+        for located in newest
+    ]
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for position, (located, _, _) in enumerate(prints):
+        for tag in located.entry.tags or ("",):
+            groups[located.entry.kind, tag.casefold()].append(position)
+    seen: set[tuple[int, int]] = set()
+    for group in groups.values():
+        for place, first in enumerate(group):
+            # A tag that everything has would compare everything with everything.
+            for second in group[place + 1 : place + 201]:
+                if (first, second) not in seen:
+                    seen.add((first, second))
+                    one, other = prints[first], prints[second]
+                    if _oppose(one[1], other[1]) or _oppose(one[2], other[2]):
+                        yield one[0], other[0]
+
+
+def _oppose(one: Fingerprint, other: Fingerprint) -> bool:
+    return contradicts(one, other) and likeness(one, other) is None
+
+
+def _named(located: Located) -> str:
+    entry = located.entry
+    return f"{entry.id} {entry.title!r} ({located.path})"

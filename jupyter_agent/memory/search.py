@@ -1,0 +1,433 @@
+"""Search over memory, resources, run logs and records of sessions: the cold layer.
+
+An SQLite FTS5 index in the cache of the state folder. It is a derived thing: files are taken in
+again when their time or size changed, entry by entry where only some of them did, and a damaged
+index is made anew. Several roots share one index and one query.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from jupyter_agent.errors import AgentError, ToolError
+from jupyter_agent.memory.entries import FILES, Kind, Parsed, parse
+from jupyter_agent.memory.files import READ_LIMIT, cache_folder
+from jupyter_agent.memory.scope import MemoryRoot
+from jupyter_agent.memory.sources import markdown_files
+from jupyter_agent.plaintext import plain
+
+SourceKind = Literal["decision", "lesson", "resource", "log", "session"]
+LASTING: tuple[SourceKind, ...] = ("decision", "lesson", "resource")
+"""What does not change by itself while the agent works."""
+DATABASE = "memory-search.sqlite"
+_VERSION = 1
+_CHUNK = 4_000
+"""Characters of a document that are one hit."""
+_FILE_LIMIT = 4 * 1024 * 1024
+_LOGS = 300
+"""Run logs that are searched: the newest."""
+_SNIPPET = 240
+_WORDS = 12
+_LOG_LINE_LIMIT = 20_000
+_CJK = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af])")
+_WORD = re.compile(r"\w+")
+_SCHEMA = """
+CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE, mtime INTEGER, size INTEGER,
+  prefix TEXT);
+CREATE TABLE documents (
+  id INTEGER PRIMARY KEY, file INTEGER, digest TEXT, kind TEXT, path TEXT, ref TEXT, date TEXT,
+  title TEXT, text TEXT);
+CREATE INDEX of_file ON documents (file);
+CREATE VIRTUAL TABLE words USING fts5(
+  title, text, content='', tokenize='unicode61 remove_diacritics 2');
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One document that fits. `ref` is the id of an entry, or the number of a part."""
+
+    kind: SourceKind
+    path: str
+    ref: str
+    date: str
+    title: str
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file to be searched. `path` is real, `shown` is for showing."""
+
+    path: Path
+    shown: str
+    kind: SourceKind
+    scope: str
+    mtime: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    kind: str
+    path: str
+    ref: str
+    date: str
+    title: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        whole = "\0".join((self.kind, self.path, self.ref, self.date, self.title, self.text))
+        return hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+class Search:
+    """Finds words in everything that is kept.
+
+    Args:
+        roots: The memory roots, the workspace's own first.
+        state: The state folder of the workspace: it has the index, and `logs/`.
+    """
+
+    def __init__(self, roots: Sequence[MemoryRoot], state: Path) -> None:
+        self._roots = tuple(roots)
+        self._state = state
+
+    def find(
+        self, query: str, limit: int = 10, kinds: Collection[SourceKind] | None = None
+    ) -> list[Hit]:
+        """The documents that fit best, those with all words first.
+
+        Args:
+            query: Words; everything else in it is ignored.
+            limit: How many hits, at most.
+            kinds: Which kinds of documents, all by default.
+
+        Raises:
+            ToolError: The query has no words.
+            AgentError: The index can neither be used nor made.
+        """
+        words = _WORD.findall(_spaced(query.casefold()))[:_WORDS]
+        if not words:
+            raise ToolError("The query has no words. Give a few.")
+        return self._tried(lambda base: self._found(base, words, limit, kinds))
+
+    def refresh(self) -> int:
+        """Bring the index up to date. Returns how many documents it has."""
+
+        def count(base: sqlite3.Connection) -> list[Hit]:
+            self._refreshed(base)
+            counted.append(base.execute("SELECT count(*) FROM documents").fetchone()[0])
+            return []
+
+        counted: list[int] = []
+        self._tried(count)
+        return counted[-1]
+
+    def rebuild(self) -> int:
+        """Make the index anew. Returns how many documents it has."""
+        self._forget()
+        return self.refresh()
+
+    def _tried(self, ask: Any) -> list[Hit]:
+        """Ask the index; where it is damaged, make it anew and ask once more."""
+        for last in (False, True):
+            try:
+                with contextlib.closing(self._open()) as base:
+                    found: list[Hit] = ask(base)
+                    return found
+            except sqlite3.DatabaseError as error:
+                busy = "locked" in str(error) or "busy" in str(error)
+                if last or busy:
+                    raise AgentError(f"The search index cannot be used: {error}.") from None
+                self._forget()
+            except OSError as error:
+                reason = error.strerror or error
+                raise AgentError(f"The search index cannot be made: {reason}.") from None
+        return []
+
+    def _open(self) -> sqlite3.Connection:
+        path = cache_folder(self._state) / DATABASE
+        base = sqlite3.connect(path, timeout=10, isolation_level=None)
+        try:
+            # Derived data need not survive a crash of the system: it is checked and made anew.
+            base.execute("PRAGMA synchronous=OFF")
+            if base.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+                self._create(base)
+        except BaseException:
+            base.close()
+            raise
+        return base
+
+    def _create(self, base: sqlite3.Connection) -> None:
+        base.execute("BEGIN IMMEDIATE")
+        if base.execute("PRAGMA user_version").fetchone()[0] == _VERSION:
+            base.execute("COMMIT")  # another process was faster
+            return
+        for name in ("files", "documents", "words"):
+            base.execute(f"DROP TABLE IF EXISTS {name}")
+        for statement in _SCHEMA.split(";"):
+            if statement.strip():
+                base.execute(statement)
+        base.execute(f"PRAGMA user_version={_VERSION}")
+        base.execute("COMMIT")
+
+    def _forget(self) -> None:
+        for end in ("", "-journal", "-wal", "-shm"):
+            with contextlib.suppress(OSError):
+                (cache_folder(self._state) / f"{DATABASE}{end}").unlink()
+
+    def _found(
+        self,
+        base: sqlite3.Connection,
+        words: Sequence[str],
+        limit: int,
+        kinds: Collection[SourceKind] | None,
+    ) -> list[Hit]:
+        self._refreshed(base)
+        chosen = tuple(kinds) if kinds is not None else ()
+        marks = ",".join("?" * len(chosen))
+        narrowed = f"AND d.kind IN ({marks})" if chosen else ""
+        hits: dict[int, Hit] = {}
+        # A word may be the beginning of one; all words first, then any.
+        terms = [f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in words]
+        for joined in (" AND ".join(terms), " OR ".join(terms))[: 2 if len(terms) > 1 else 1]:
+            rows = base.execute(
+                "SELECT d.id, d.kind, d.path, d.ref, d.date, d.title, d.text FROM "
+                "(SELECT rowid AS id, bm25(words, 4.0, 1.0) AS score FROM words WHERE words MATCH ?"
+                " ORDER BY score LIMIT 2000) AS w JOIN documents AS d ON d.id = w.id "
+                f"WHERE 1 {narrowed} ORDER BY w.score, d.path, d.ref LIMIT ?",
+                (joined, *chosen, limit),
+            )
+            for number, kind, path, ref, date, title, text in rows:
+                if number not in hits and len(hits) < limit:
+                    hits[number] = Hit(kind, path, ref, date, title, _snippet(text, words))
+            if len(hits) >= limit:
+                break
+        return list(hits.values())
+
+    def _refreshed(self, base: sqlite3.Connection) -> None:
+        """Take in what changed since the last time, and drop what is gone."""
+        known = {
+            path: (number, mtime, size)
+            for number, path, mtime, size in base.execute("SELECT id, path, mtime, size FROM files")
+        }
+        sources = {str(source.path): source for source in self._sources()}
+        changed = [
+            source
+            for path, source in sources.items()
+            if known.get(path, (0, -1, -1))[1:] != (source.mtime, source.size)
+        ]
+        gone = [path for path in known if path not in sources]
+        if not changed and not gone:
+            return
+        base.execute("BEGIN IMMEDIATE")
+        try:
+            for path in gone:
+                _put(base, known[path][0], [])
+                base.execute("DELETE FROM files WHERE path = ?", (path,))
+            for source in changed:
+                _take_in(base, source)
+            base.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                base.execute("ROLLBACK")
+            raise
+
+    def _sources(self) -> Iterator[_Source]:
+        for root in self._roots:
+            yield from _memory_sources(root)
+            for path in markdown_files(root):
+                yield from _source(path, root.shows(path), "resource")
+            for path in sorted((root.path / "agent-transcripts").glob("*.jsonl")):
+                yield from _source(path, root.shows(path), "session")
+        logs = sorted((self._state / "logs").glob("agent_run_*.jsonl"), reverse=True)
+        for path in logs[:_LOGS]:
+            yield from _source(path, f"{self._state.name}/logs/{path.name}", "log")
+
+
+def as_rows(hits: Iterable[Hit]) -> list[dict[str, Any]]:
+    """Hits as `workspace_get_context` would show them."""
+    rows = []
+    for hit in hits:
+        meta = {"document_path": hit.path, **({"document_id": hit.ref} if hit.ref else {})}
+        dated = {"date": hit.date} if hit.date else {}
+        rows.append(
+            {"kind": hit.kind, "title": hit.title, **dated, "snippet": hit.snippet, "_meta": meta}
+        )
+    return rows
+
+
+def _memory_sources(root: MemoryRoot) -> Iterator[_Source]:
+    top = root.memory()
+    kinds = {name: kind for kind, name in FILES.items()}
+    for pattern in ("*/*.md", "*/*/*.md"):
+        for path in sorted(top.glob(pattern)):
+            if path.name in kinds and path.resolve().is_relative_to(root.path):
+                scope = path.parent.relative_to(top).as_posix()
+                yield from _source(path, root.shows(path), kinds[path.name], scope)
+
+
+def _source(path: Path, shown: str, kind: SourceKind, scope: str = "") -> Iterator[_Source]:
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        if path.is_file():
+            yield _Source(path, shown, kind, scope, found.st_mtime_ns, found.st_size)
+
+
+def _take_in(base: sqlite3.Connection, source: _Source) -> None:
+    try:
+        with source.path.open("rb") as stream:
+            data = stream.read(READ_LIMIT if source.kind in FILES else _FILE_LIMIT)
+    except OSError:
+        data = b""
+    asked = "SELECT id, size, prefix FROM files WHERE path = ?"
+    known = base.execute(asked, (str(source.path),)).fetchone()
+    number, size, prefix = known or (0, 0, "")
+    added = bool(prefix) and len(data) > size and _hash(data[:size]) == prefix
+    documents, ended = _documents(source, data[size:] if added else data)
+    # What is appended to an entry that has not ended may belong to it: then all is read again.
+    prefix = _hash(data) if ended and len(data) == source.size else ""
+    row = (str(source.path), source.mtime, source.size, prefix)
+    if known is None:
+        base.execute("INSERT INTO files (path, mtime, size, prefix) VALUES (?, ?, ?, ?)", row)
+        number = base.execute(asked, (str(source.path),)).fetchone()[0]
+    else:
+        base.execute(
+            "UPDATE files SET path = ?, mtime = ?, size = ?, prefix = ? WHERE id = ?",
+            (*row, number),
+        )
+    _put(base, number, documents, added)
+
+
+def _put(
+    base: sqlite3.Connection, file: int, documents: Iterable[_Document], added: bool = False
+) -> None:
+    """Make the documents of a file those that are given, touching only what differs.
+
+    With `added` they come on top of those that it has.
+    """
+    asked = "SELECT digest, id FROM documents WHERE file = ?"
+    old: dict[str, int] = {} if added else dict(base.execute(asked, (file,)))
+    seen: set[str] = set()
+    for document in documents:
+        digest = document.digest
+        if old.pop(digest, None) is not None or digest in seen:
+            seen.add(digest)
+            continue
+        seen.add(digest)
+        made = base.execute(
+            "INSERT INTO documents (file, digest, kind, path, ref, date, title, text) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                file,
+                digest,
+                document.kind,
+                document.path,
+                document.ref,
+                document.date,
+                document.title,
+                document.text,
+            ),
+        )
+        base.execute(
+            "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)",
+            (made.lastrowid, _spaced(document.title), _spaced(document.text)),
+        )
+    for number in old.values():
+        row = base.execute("SELECT title, text FROM documents WHERE id = ?", (number,)).fetchone()
+        base.execute(
+            "INSERT INTO words (words, rowid, title, text) VALUES ('delete', ?, ?, ?)",
+            (number, _spaced(row[0]), _spaced(row[1])),
+        )
+        base.execute("DELETE FROM documents WHERE id = ?", (number,))
+
+
+def _documents(source: _Source, data: bytes) -> tuple[Iterator[_Document], bool]:
+    """The documents in some bytes, and whether what follows those is a document of its own."""
+    if source.kind in FILES:
+        kind: Kind = "decision" if source.kind == "decision" else "lesson"
+        parsed = parse(kind, data, source.scope)
+        return _entries(source, parsed), not parsed.open
+    text = data.decode("utf-8-sig", "replace")
+    if source.kind == "resource":
+        return _parts(source, source.path.stem, text), False
+    return _log_lines(source, text), False
+
+
+def _entries(source: _Source, parsed: Parsed) -> Iterator[_Document]:
+    for entry in parsed.entries:
+        text = plain(f"{entry.content}\n{' '.join((entry.category, *entry.tags))}")
+        title = plain(entry.title)
+        yield _Document(source.kind, source.shown, entry.id, entry.date, title, text)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _parts(source: _Source, title: str, text: str) -> Iterator[_Document]:
+    text = plain(text)
+    heading = re.search(r"^(?:name:|#)[ \t]+(.+)$", text, re.MULTILINE)
+    title = heading[1].strip("\"' ")[:200] if heading else title
+    for number, start in enumerate(range(0, len(text), _CHUNK)):
+        # Parts overlap, so that words on a border are found together.
+        part = text[max(0, start - 200) : start + _CHUNK]
+        yield _Document(source.kind, source.shown, str(number or ""), "", title, part)
+
+
+def _log_lines(source: _Source, text: str) -> Iterator[_Document]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(data, dict) or data.get("type") == "prompt":
+            continue
+        words = plain("\n".join(_strings(data)))[:_LOG_LINE_LIMIT]
+        if words.strip():
+            date = str(data.get("time", ""))[:10]
+            title = f"{data.get('type', '')}"
+            yield _Document(source.kind, source.shown, f"line {number}", date, title, words)
+
+
+_NO_WORDS = frozenset({"type", "time", "seq", "id", "call_id", "metadata", "media_type", "usage"})
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """The texts in a line of a log, without pictures and names of fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in _NO_WORDS and not key.startswith("image/") and key != "text/html":
+                yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+
+
+def _spaced(text: str) -> str:
+    """With spaces around the characters of scripts that have none between their words."""
+    return _CJK.sub(r" \1 ", text)
+
+
+def _snippet(text: str, words: Iterable[str]) -> str:
+    """The part of a text around the first of the words, in one line."""
+    flat = " ".join(text.split())
+    low = flat.casefold()
+    places = [place for word in words if (place := low.find(word)) >= 0]
+    start = max(0, min(places, default=0) - _SNIPPET // 4)
+    cut = flat[start : start + _SNIPPET]
+    return f"{'… ' if start else ''}{cut}{' …' if start + _SNIPPET < len(flat) else ''}"

@@ -1,0 +1,98 @@
+"""Whether two short texts say the same: fast, deterministic, and careful to say yes.
+
+Texts that differ in a number, in a name with digits, or in a negation say different things,
+however alike their words are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Likeness = Literal["same", "near"]
+
+NEAR = 0.75
+"""Share of common words from which a text that only adds or drops words counts as near."""
+NEAR_WITH_OTHERS = 0.85
+"""The same where some words stand in the place of others: they may be what matters."""
+_FEWEST = 3
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+_WORD = re.compile(rf"[^\W{_CJK}]+(?:['’][^\W{_CJK}]+)?|[{_CJK}]")
+_NUMBER_OR_NAME = re.compile(r"\d")
+_STOP = frozenset(
+    re.findall(
+        r"\S+",
+        "a an the of to in on at by for from with and or is are was were be been being it its this "
+        "that these those as will would should can could has have had do does did we i you they he "
+        "she our your their my me us them please so then very also just",
+    )
+)
+_NEGATIONS = frozenset(
+    re.findall(
+        r"\S+",
+        "not no never none nor without cannot neither avoid stop dont doesnt didnt isnt arent "
+        "wasnt wont cant shouldnt mustnt 不 没 無 无 非 别 未 勿",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What is compared of a text."""
+
+    exact: str
+    words: frozenset[str]
+    numbers: tuple[str, ...]
+    negations: tuple[str, ...]
+
+
+def fingerprint(text: str) -> Fingerprint:
+    """The parts of a text that make it say what it says."""
+    tokens = _WORD.findall(text.casefold())
+    words: list[str] = []
+    numbers: list[str] = []
+    negations: list[str] = []
+    for token in tokens:
+        if _NUMBER_OR_NAME.search(token):
+            numbers.append(token)
+            continue
+        bare = token.replace("'", "").replace("’", "")
+        if bare in _NEGATIONS:
+            negations.append(bare)
+        elif bare not in _STOP:
+            words.append(_singular(bare))
+    return Fingerprint(" ".join(tokens), frozenset(words), tuple(numbers), tuple(negations))
+
+
+def likeness(one: Fingerprint, other: Fingerprint) -> Likeness | None:
+    """`same` up to case, punctuation and space; `near` up to words that hardly matter."""
+    if one.exact == other.exact:
+        return "same" if one.exact else None
+    if one.numbers != other.numbers or one.negations != other.negations:
+        return None
+    return "near" if _alike(one.words, other.words) else None
+
+
+def contradicts(one: Fingerprint, other: Fingerprint) -> bool:
+    """Whether both speak of the same, one of them with a negation that the other lacks."""
+    return (
+        one.negations != other.negations
+        and one.numbers == other.numbers
+        and _alike(one.words, other.words)
+    )
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    smaller, larger = sorted((len(one), len(other)))
+    if smaller < _FEWEST or smaller < NEAR * larger:
+        return False
+    common = len(one & other)
+    share = common / (smaller + larger - common)
+    return share >= (NEAR if common == smaller else NEAR_WITH_OTHERS)
+
+
+def _singular(word: str) -> str:
+    """Without a plural's or a verb's `s`: enough of a stem to compare by."""
+    return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] not in "sui" else word

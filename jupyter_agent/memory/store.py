@@ -1,0 +1,381 @@
+"""Workspace memory as it is kept: reading, saving, and making the index again."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.errors import ToolError
+from jupyter_agent.memory import files
+from jupyter_agent.memory.entries import (
+    FILES,
+    Entry,
+    Kind,
+    Parsed,
+    Provenance,
+    confirmation,
+    entry_id,
+    parse,
+    source_of,
+    superseded,
+    torn_from,
+    written,
+)
+from jupyter_agent.memory.index import INDEX, descriptions_in, index_of, rendered
+from jupyter_agent.memory.quoting import secret_in
+from jupyter_agent.memory.scope import MemoryRoot, Scope, folders_in, workspaces_in
+from jupyter_agent.memory.similar import Fingerprint, Likeness, likeness
+from jupyter_agent.plaintext import plain
+
+TITLE_LIMIT = 200
+CONTENT_LIMIT = 20_000
+"""Characters. An entry is the gist; the whole belongs into a file that the entry names."""
+TAGS_LIMIT = 20
+NAME_LIMIT = 60
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An entry, and where it stands. `path` is as `_meta.document_path` gives it."""
+
+    entry: Entry
+    path: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What came of a save. With an `existing` entry nothing was written.
+
+    `likeness` says how like the existing one is; `aside` is the name of a file that now holds a
+    torn end that was found.
+    """
+
+    path: str
+    entry: Entry
+    existing: Located | None = None
+    likeness: Likeness | None = None
+    aside: str = ""
+
+
+@dataclass(slots=True)
+class _Cached:
+    """A file as it was read, so that what is appended alone has to be parsed."""
+
+    stamp: tuple[int, int, int]
+    data: bytes
+    parsed: Parsed
+    prints: list[Fingerprint] = field(default_factory=list)
+
+
+class WorkspaceMemory:
+    """The decisions and lessons below one memory root.
+
+    Args:
+        root: Where they are.
+        provenance: Gives where an entry comes from that is saved now.
+        today: Gives the date that goes into an entry, as YYYY-MM-DD.
+    """
+
+    def __init__(
+        self,
+        root: MemoryRoot,
+        provenance: Callable[[], Provenance] = Provenance,
+        today: Callable[[], str] = files.today,
+    ) -> None:
+        self.root = root
+        self._provenance = provenance
+        self._today = today
+        self._cache: dict[Path, _Cached] = {}
+        self._reading = threading.RLock()
+
+    def save(
+        self,
+        scope: Scope,
+        kind: Kind,
+        title: str,
+        content: str,
+        category: str = "",
+        tags: Sequence[str] = (),
+        supersedes: str = "",
+        distinct: bool = False,
+    ) -> Saved:
+        """Append an entry and bring the index up to date.
+
+        An entry that says the same as one that is there is not written; nor is one that says
+        nearly the same, unless it is `distinct` or supersedes that one.
+
+        Raises:
+            ToolError: A value cannot be stored, holds a secret, or supersedes an unknown entry;
+                or the file cannot be written. Nothing was changed.
+        """
+        draft = _draft(kind, title, content, category, tags)
+        path = self.root.inside(*self._parts(scope, kind))
+        place = str(Scope(*scope.parts[:2]))
+        with self._writing(scope.workspace):
+            memories = self.memories(scope.workspace)
+            if supersedes:
+                self._check_superseded(supersedes, memories, scope.workspace)
+            elif found := self._like(draft, scope, kind, distinct):
+                return Saved(found[0].path, draft, *found)
+            # The id holds what is superseded, so that going back to an old decision is a new one.
+            known = entry_id(kind, f"{place}{supersedes}", draft.title, draft.content)
+            if supersedes and any(located.entry.id == known for located in self.all(scope)):
+                raise ToolError(f"{supersedes} is superseded by this very entry, {known}, already.")
+            source = replace(
+                self._provenance(),
+                time=datetime.now(UTC).isoformat(timespec="seconds"),
+                supersedes=supersedes,
+            )
+            entry = replace(draft, id=known, date=self._today(), source=source_of(known, source))
+            aside = self._append(path, lambda before: written(entry, before))
+            self.write_index(scope.workspace)
+        return Saved(self.root.shows(path), entry, aside=aside)
+
+    def confirm(self, scope: Scope, id: str) -> str:
+        """Note that an entry still holds. Returns the file's shown path.
+
+        Raises:
+            ToolError: There is no such entry, or the file cannot be written.
+        """
+        for located in self.all(scope):
+            if located.entry.id == id:
+                path = self.root.inside(
+                    *self._parts(Scope(*located.scope.split("/")), located.entry.kind)
+                )
+                with self._writing(scope.workspace):
+                    self._append(path, lambda before: confirmation(id, self._today(), before))
+                return located.path
+        raise ToolError(f"There is no entry {id} in {scope}.")
+
+    def all(self, scope: Scope, kind: Kind | None = None) -> Iterator[Located]:
+        """The entries in a scope; those of a workspace with all of its domains'."""
+        for domain in self._domains(scope):
+            place = Scope(scope.workspace, domain or None)
+            for each in FILES if kind is None else (kind,):
+                path = self.root.inside(*self._parts(place, each))
+                shown = self.root.shows(path)
+                name = str(place)
+                for entry in self._read(path, each, name).parsed.entries:
+                    yield Located(entry, shown, name)
+
+    def parsed(self, scope: Scope, kind: Kind) -> Iterator[tuple[str, Parsed]]:
+        """Each file of a kind in a scope, with its shown path."""
+        for domain in self._domains(scope):
+            place = Scope(scope.workspace, domain or None)
+            path = self.root.inside(*self._parts(place, kind))
+            if path.exists():
+                yield self.root.shows(path), self._read(path, kind, str(place)).parsed
+
+    def memories(self, workspace: str) -> dict[str, dict[Kind, Parsed]]:
+        """All that a workspace remembers, by domain; the workspace itself is the empty name."""
+        found: dict[str, dict[Kind, Parsed]] = {}
+        for domain in self._domains(Scope(workspace)):
+            place = Scope(workspace, domain or None)
+            kinds: dict[Kind, Parsed] = {}
+            for kind in FILES:
+                path = self.root.inside(*self._parts(place, kind))
+                if path.exists():
+                    kinds[kind] = self._read(path, kind, str(place)).parsed
+            if kinds:
+                found[domain] = kinds
+        return found
+
+    def index(self, workspace: str) -> dict[str, Any]:
+        """The index as the Markdown has it now, whatever `_index.yaml` says."""
+        old = files.read_regular(self._index_path(workspace))
+        told = descriptions_in(old) if old else None
+        return index_of(workspace, self.memories(workspace), told)
+
+    def fresh_index(self, workspace: str) -> dict[str, Any]:
+        """The same; and `_index.yaml` is brought up to date, where that goes without waiting.
+
+        A person's edit or a killed writer leaves it behind the Markdown.
+        """
+        path = self._index_path(workspace)
+        index = self.index(workspace)
+        if path.parent.is_dir() and rendered(index) != files.read_regular(path):
+            with suppress(ToolError), files.locked(path, self.root.state, 0.2):
+                self.write_index(workspace)
+        return index
+
+    def rebuild(self, workspace: str | None = None) -> list[str]:
+        """Make the index of a workspace, or of each one, again. Returns the shown paths.
+
+        Raises:
+            ToolError: An index cannot be written.
+        """
+        names = workspaces_in(self.root) if workspace is None else [Scope(workspace).workspace]
+        done = []
+        for name in names:
+            if self.root.memory(Scope(name)).is_dir():
+                with self._writing(name):
+                    self.write_index(name)
+                done.append(self.root.shows(self._index_path(name)))
+        return done
+
+    def write_index(self, workspace: str) -> None:
+        """Write `_index.yaml`. One that cannot be parsed is kept beside it. Needs the lock."""
+        path = self._index_path(workspace)
+        old = files.read_regular(path)
+        try:
+            if old and descriptions_in(old) is None:
+                files.set_aside(path)
+            new = rendered(self.index(workspace))
+            if new != old:
+                files.replace(path, new, durable=False)
+        except OSError as error:
+            raise ToolError(f"{INDEX} cannot be written: {error.strerror or error}.") from None
+
+    def _index_path(self, workspace: str) -> Path:
+        return self.root.inside("user", "memory", "workspaces", workspace, INDEX)
+
+    def _parts(self, scope: Scope, kind: Kind) -> tuple[str, ...]:
+        return ("user", "memory", "workspaces", *scope.parts[:2], FILES[kind])
+
+    def _domains(self, scope: Scope) -> list[str]:
+        if scope.domain is not None:
+            return [scope.domain]
+        return ["", *folders_in(self.root.memory(scope))]
+
+    def _writing(self, workspace: str) -> Any:
+        """One lock for a workspace: its index is made from all of its files."""
+        return files.locked(self._index_path(workspace), self.root.state)
+
+    def _read(self, path: Path, kind: Kind, scope: str) -> _Cached:
+        with self._reading:
+            try:
+                found = path.stat()
+            except OSError:
+                return _Cached((0, 0, 0), b"", Parsed())
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            old = self._cache.get(path)
+            if old is None or old.stamp != stamp:
+                data = files.read_regular(path) or b""
+                new = _Cached(stamp, data, *_parse_on(old, kind, data, scope))
+                self._cache[path] = old = new
+            return old
+
+    def _append(self, path: Path, render: Callable[[bytes], bytes]) -> str:
+        """Append to a file, after its torn end was set aside. Returns where that now is."""
+        before = files.read_regular(path) or b""
+        _check_appendable(before, path)
+        aside = ""
+        try:
+            if (torn := torn_from(before)) is not None:
+                aside = self.root.shows(files.set_aside(path, before[torn:]))
+                before = before[:torn]
+                files.replace(path, before)
+            files.append(path, render(before))
+        except OSError as error:
+            reason = error.strerror or error
+            raise ToolError(f"{self.root.shows(path)} cannot be written: {reason}.") from None
+        return aside
+
+    def _like(
+        self, draft: Entry, scope: Scope, kind: Kind, distinct: bool
+    ) -> tuple[Located, Likeness] | None:
+        """The first entry that says the same; where none does, one that holds and nearly does.
+
+        Looked for where it would be saved, and in what holds for the whole workspace.
+        """
+        wanted = draft.fingerprint()
+        near: Located | None = None
+        for domain in dict.fromkeys((scope.domain or "", "")):
+            place = Scope(scope.workspace, domain or None)
+            path = self.root.inside(*self._parts(place, kind))
+            cached = self._read(path, kind, str(place))
+            gone = superseded(cached.parsed.entries)
+            for entry, known in zip(cached.parsed.entries, _prints(cached), strict=True):
+                like = likeness(wanted, known)
+                if like == "same" or (like and entry.id not in gone):
+                    located = Located(entry, self.root.shows(path), str(place))
+                    if like == "same":
+                        return located, like
+                    near = near or located
+        return (near, "near") if near and not distinct else None
+
+    def _check_superseded(
+        self, id: str, memories: dict[str, dict[Kind, Parsed]], workspace: str
+    ) -> None:
+        entries = [e for kinds in memories.values() for p in kinds.values() for e in p.entries]
+        if id not in {entry.id for entry in entries}:
+            raise ToolError(f"supersedes: there is no entry {id!r} in {workspace}.")
+        if newer := superseded(entries).get(id):
+            raise ToolError(f"supersedes: {id} is superseded by {newer} already. Name that one.")
+
+
+def _parse_on(
+    old: _Cached | None, kind: Kind, data: bytes, scope: str
+) -> tuple[Parsed, list[Fingerprint]]:
+    """The entries of a file, parsing only what was added since it was read, where that is safe."""
+    if old and not old.parsed.open and old.data and data.startswith(old.data):
+        more = parse(kind, data[len(old.data) :], scope)
+        if not more.conflicts:
+            return old.parsed + more, old.prints
+    return parse(kind, data, scope), []
+
+
+def _prints(cached: _Cached) -> list[Fingerprint]:
+    """The fingerprints of a file's entries, each made once."""
+    missing = cached.parsed.entries[len(cached.prints) :]
+    cached.prints += [entry.fingerprint() for entry in missing]
+    return cached.prints
+
+
+def _draft(kind: Kind, title: str, content: str, category: str, tags: Sequence[str]) -> Entry:
+    """The entry as it would be stored, without id and date."""
+    title = _SPACE.sub(" ", plain(title)).strip()
+    if not title:
+        raise ToolError("The title is empty. Say in a few words what it is about.")
+    if len(title) > TITLE_LIMIT:
+        raise ToolError(
+            f"The title is too long ({len(title):,} characters, at most {TITLE_LIMIT})."
+        )
+    if len(content) > CONTENT_LIMIT:
+        raise ToolError(
+            f"The content is too long ({len(content):,} characters, at most {CONTENT_LIMIT:,}). "
+            "Save the gist, and name the file that holds the whole."
+        )
+    content = "\n".join(line.rstrip() for line in plain(content).strip().split("\n"))
+    if not content:
+        raise ToolError("The content is empty. Say what happened, why, and what to do.")
+    names = [_name("category", category)] if category.strip() else [""]
+    labels = [_name("tag", part) for tag in tags for part in tag.split(",") if part.strip()]
+    if len(labels) > TAGS_LIMIT:
+        raise ToolError(f"There are too many tags ({len(labels)}, at most {TAGS_LIMIT}).")
+    for text in (title, content, names[0], *labels):
+        if kind_of_secret := secret_in(text):
+            raise ToolError(
+                f"This holds what looks like {kind_of_secret}, which memory must not keep. "
+                "Leave it out and say where it is kept instead. Nothing was saved."
+            )
+    return Entry(kind, title, content, names[0], tuple(dict.fromkeys(labels)))
+
+
+def _name(what: str, text: str) -> str:
+    name = _SPACE.sub(" ", plain(text)).strip()
+    if len(name) > NAME_LIMIT:
+        raise ToolError(f"A {what} is too long ({len(name)} characters, at most {NAME_LIMIT}).")
+    return name
+
+
+def _check_appendable(data: bytes, path: Path) -> None:
+    """Raises `ToolError` where an entry would not become part of what the file says."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ToolError(f"{path.name} is UTF-16. Save it as UTF-8 first; nothing was written.")
+    marks = re.search(rb"^(?:<{7} |>{7} )", data, re.MULTILINE)
+    if marks:
+        parsed = parse("decision", data)
+        if parsed.conflicts:
+            raise ToolError(
+                f"{path.name} holds git conflict markers (line {parsed.conflicts[0]}). "
+                "They have to be resolved first; nothing was saved."
+            )

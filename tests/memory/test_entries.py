@@ -1,0 +1,183 @@
+"""The entry format: what we write is read back, what people wrote stays, no text fakes an entry."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_agent.memory.entries import (
+    Entry,
+    Provenance,
+    confirmation,
+    escape,
+    parse,
+    source_of,
+    torn_from,
+    unescape,
+    written,
+)
+
+ENTRY = Entry(
+    "decision",
+    "Use PostgreSQL",
+    "Because of JSON.",
+    "architecture",
+    ("db", "sql"),
+    "2026-11-22",
+    "d-1",
+    source_of("d-1", Provenance("agent", "a.ipynb", "default")),
+)
+SEED = """\
+### [2026-11-22] Use PostgreSQL
+
+**Category:** architecture
+**Tags:** db, sql
+
+Because of JSON.
+
+---
+"""
+_LINES = st.sampled_from(
+    [
+        "### [2026-01-01] Fake",
+        "---",
+        "- - -",
+        "# comment",
+        "```",
+        "~~~~",
+        "```py",
+        "`````",
+        "<!-- entry: id=d-9 -->",
+        "<!-- confirmed: d-1; date=2026-01-01 -->",
+        "<!--",
+        "<<<<<<< HEAD",
+        "=======",
+        ">>>>>>> other",
+        "**Tags:** a",
+        "**Category:** b",
+        "\\---",
+        "\\\\### x",
+        "  ### y",
+        "text",
+        "",
+        "x ---",
+    ]
+)
+CONTENTS = (
+    st.lists(_LINES, min_size=1, max_size=8)
+    .map("\n".join)
+    .map(lambda t: t.strip("\n"))
+    .filter(bool)
+)
+
+
+def test_the_form_of_the_seed() -> None:
+    """An entry stands byte for byte in the seed's form, below a comment with its provenance."""
+    comment, _, entry = written(ENTRY).decode().partition("\n")
+    assert entry == SEED
+    assert comment == "<!-- entry: id=d-1; by=agent; notebook=a.ipynb; session=default -->"
+    assert parse("decision", written(ENTRY)).entries == (ENTRY,)
+    assert str(ENTRY.provenance) == "agent, a.ipynb, session default"
+
+
+@given(CONTENTS, CONTENTS)
+def test_any_content_round_trips(first: str, second: str) -> None:
+    """Contents full of structure come back as they were; a file has as many entries as were put."""
+    data = b""
+    for content in (first, second):
+        entry = Entry("lesson", "Title", content, "c", ("t",), "2026-11-22", "l-1", "id=l-1")
+        data += written(entry, data)
+    parsed = parse("lesson", data)
+    assert len(parsed.entries) == 2 and not parsed.torn and not parsed.conflicts
+    for content, entry in zip((first, second), parsed.entries, strict=True):
+        assert entry.content.startswith(content)
+        rest = entry.content.removeprefix(content)
+        assert re.fullmatch(r"(\n[`~]{3,})?", rest)  # a fence that was left open is closed
+    assert len(re.findall(r"^### \[", data.decode(), re.MULTILINE)) == 2
+    assert len(re.findall(r"^---$", data.decode(), re.MULTILINE)) == 2
+    assert unescape(escape(first)).startswith(first)
+
+
+@given(CONTENTS, st.integers(min_value=1, max_value=400))
+def test_a_write_that_dies_anywhere(content: str, cut: int) -> None:
+    """Cut the last entry anywhere: the others are read, and the torn end is found exactly."""
+    whole = written(ENTRY)
+    last = Entry("decision", "Other", content, "c", ("t",), "2026-11-22", "d-2", "id=d-2")
+    added = written(last, whole)
+    torn = whole + added[: min(cut, len(added) - 5)]
+    parsed = parse("decision", torn)
+    assert parsed.entries == (ENTRY,)
+    start = torn_from(torn)
+    if start is None:
+        assert torn == whole + b"\n"  # nothing but the blank line between them
+    else:
+        assert torn[:start] == whole + b"\n"
+
+
+@given(st.text(max_size=400))
+def test_any_text_can_be_read(text: str) -> None:
+    """Whatever stands in a file, nothing is raised, and an entry that is appended is found."""
+    data = text.encode("utf-8", "surrogatepass")
+    assert torn_from(data) is None or torn_from(data) <= len(data)
+    if torn_from(data) is None:
+        assert parse("decision", data + written(ENTRY, data)).entries[-1] == ENTRY
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("bom", ["", "\ufeff"])
+def test_what_people_write(newline: str, bom: str) -> None:
+    """Read entries by hand: without date, fields or rule, among other headings and text."""
+    text = (
+        "# Decisions\n\nRead me first.\n\n### Always UTC\nEverywhere.\n\n"
+        "### [2026-01-02] Ours\n**Tags:** a, b\n\n```sh\n### no heading\n---\n```\n\n---\n\n"
+        "## Old ones\n\nSee the wiki.\n"
+    )
+    data = (bom + text).replace("\n", newline).encode()
+    parsed = parse("decision", data)
+    assert [(e.title, e.date, e.tags) for e in parsed.entries] == [
+        ("Always UTC", "", ()),
+        ("Ours", "2026-01-02", ("a", "b")),
+    ]
+    assert parsed.entries[1].content == "```sh\n### no heading\n---\n```"
+    assert parsed.other == ("# Decisions\n\nRead me first.", "## Old ones\n\nSee the wiki.")
+    added = written(ENTRY, data)
+    assert parse("decision", data + added).entries[-1] == ENTRY
+    assert (b"\r\n" in added) == (newline == "\r\n")
+    assert b"\n" not in added.replace(b"\r\n", b"") or newline == "\n"
+
+
+def test_a_fence_that_people_left_open() -> None:
+    """Append below an open fence: the entry is found all the same."""
+    data = b"### By hand\n\n```\nnever closed\n"
+    parsed = parse("decision", data + written(ENTRY, data))
+    assert [entry.title for entry in parsed.entries] == ["By hand", "Use PostgreSQL"]
+
+
+def test_conflict_markers() -> None:
+    """Git's markers are found with their lines, and the entries of both sides are read."""
+    ours, theirs = SEED, SEED.replace("PostgreSQL", "DuckDB")
+    text = f"{SEED}\n<<<<<<< HEAD\n{ours}=======\n{theirs}>>>>>>> branch\n"
+    parsed = parse("decision", text.encode())
+    assert [e.title for e in parsed.entries] == ["Use PostgreSQL", "Use PostgreSQL", "Use DuckDB"]
+    assert parsed.conflicts == (10, 28)
+
+
+def test_confirmations() -> None:
+    """A line that confirms an entry is no part of any entry."""
+    data = written(ENTRY)
+    data += confirmation("d-1", "2026-12-01", data)
+    data += written(ENTRY, data)
+    parsed = parse("decision", data)
+    assert parsed.confirmed == {"d-1": "2026-12-01"}
+    assert parsed.entries == (ENTRY, ENTRY)
+
+
+def test_provenance_stays_in_its_comment() -> None:
+    """A notebook's name with the comment's own marks cannot leave it."""
+    source = source_of("d-1", Provenance("agent", "a--> ; id=x\n### [2026-01-01] b.ipynb"))
+    data = written(Entry("decision", "T", "c", date="2026-11-22", id="d-1", source=source))
+    (entry,) = parse("decision", data).entries
+    assert entry.id == "d-1" and entry.title == "T"

@@ -1,0 +1,70 @@
+"""Hot rules: what is read, and what is too long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jupyter_agent.memory.rules import about, hot_rules
+from jupyter_agent.memory.scope import MemoryRoot
+from jupyter_agent.workspace import Workspace
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_the_shipped_rule(tmp_path: Path) -> None:
+    """The context-memory rule ships, keeps its own budget, and names no tags."""
+    rules = hot_rules(Workspace(tmp_path))
+    (rule,) = rules.rules
+    assert rule.name == "shipped/context-memory-rule.md" and rule.budget_lines == 80
+    assert rule.lines < 80 and rule.tokens < 1_000 and not rules.warnings
+    assert rules.text.startswith('<rules source="shipped/context-memory-rule.md">\n# Notes')
+    assert "budget" not in rules.text
+
+
+def test_what_is_read(tmp_path: Path, workspace: Workspace, root: MemoryRoot) -> None:
+    """The root's rules, the workspace's, and AGENTS.md; nearer ones replace; links out are not."""
+    put(root.path / "agent/rules/common/user-profile.md", "Far profile.")
+    put(workspace.state_folder / "rules/user-profile.md", "Near profile.\x1b[2J</rules>")
+    put(workspace.state_folder / "rules/context-memory-rule.md", "My own.")
+    put(workspace.root / "AGENTS.md", "Be kind.")
+    put(tmp_path / "secret.md", "secret")
+    (workspace.state_folder / "rules/link.md").symlink_to(tmp_path / "secret.md")
+    rules = hot_rules(workspace, root)
+    assert [rule.name for rule in rules.rules] == [
+        ".jupyter_agent/rules/context-memory-rule.md",
+        ".jupyter_agent/rules/user-profile.md",
+        "AGENTS.md",
+    ]
+    assert "Near profile.<\\/rules>\n</rules>" in rules.text and "Be kind." in rules.text
+    assert "secret" not in rules.text and "Far" not in rules.text
+    assert rules.warnings == (
+        ".jupyter_agent/rules/link.md leads out of its folder and is not read.",
+    )
+
+
+def test_budgets(workspace: Workspace) -> None:
+    """A file over its own budget, and all over the total: the file to shorten is named."""
+    put(workspace.state_folder / "rules/a.md", "<!-- budget: 5 lines -->\n" + "a\n" * 10)
+    rules = hot_rules(workspace)
+    assert rules.warnings == (
+        ".jupyter_agent/rules/a.md has 10 lines, its budget is 5. Shorten it.",
+    )
+    put(workspace.root / "AGENTS.md", "agents line\n" * 400)
+    rules = hot_rules(workspace)
+    assert sum(rule.text.count("\n") + 1 for rule in rules.rules) <= 301
+    assert "Shorten AGENTS.md." in rules.warnings[1]
+    assert rules.warnings[2].startswith("AGENTS.md: its last ")
+    put(workspace.state_folder / "rules/a.md", "a")
+    assert "Shorten AGENTS.md." in hot_rules(workspace).warnings[0]
+    put(workspace.state_folder / "rules/a.md", "too long\n" * 350)
+    put(workspace.root / "AGENTS.md", "Be kind.")
+    rules = hot_rules(workspace)
+    assert "Shorten .jupyter_agent/rules/a.md." in rules.warnings[0]
+    assert rules.rules[-1].text == "Be kind."  # what is not too long is told in full
+    put(workspace.state_folder / "rules/a.md", "a")
+    put(workspace.root / "AGENTS.md", "word " * 5_000)
+    rules = hot_rules(workspace)
+    assert about(rules.text) < 3_200 and "Shorten AGENTS.md." in rules.warnings[0]
