@@ -1,0 +1,238 @@
+"""What a server says of its tools' arguments: data from outside, made safe to send on.
+
+One schema that a model's server does not take fails every request of the session, so what is not
+surely good is replaced by `{"type": "object"}`: the model then sees the description alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jupyter_agent.messages import JsonObject
+from jupyter_agent.plaintext import plain, shorten
+
+ANYTHING: JsonObject = {"type": "object"}
+_MOST_CHARACTERS = 20_000
+_MOST_DEPTH = 24
+_MOST_TEXT = 1_000
+_DROPPED = frozenset({"$schema", "$id", "id", "$comment", "$anchor", "title", "examples"})
+_DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"})
+_NOT_ON_TOP = frozenset({"oneOf", "anyOf", "allOf", "not", "enum", "const", "if", "then", "else"})
+"""Anthropic and OpenAI refuse these beside `properties`."""
+_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""The rule of the Anthropic Messages API for the names of properties."""
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_VALUES = frozenset({"enum", "const", "default"})
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+class _Unusable(Exception):
+    """Why a schema cannot be passed on."""
+
+
+def usable_schema(given: object) -> tuple[JsonObject, str]:
+    """A schema that every provider takes, and what was wrong with the given one.
+
+    The second is empty where nothing of weight was changed.
+    """
+    try:
+        return _checked(given)
+    except _Unusable as problem:
+        return ANYTHING, str(problem)
+
+
+def misfits(schema: JsonObject, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """What of the arguments does not fit, by a light check of the top level.
+
+    Names, types and choices only. The server checks the rest; its patterns may be made to hang.
+    """
+    known: Mapping[str, Any] = schema.get("properties", {})
+    for name in schema.get("required", []):
+        if name not in arguments:
+            yield f"{name}: Field required"
+    for name, value in arguments.items():
+        if name not in known:
+            if schema.get("additionalProperties") is False:
+                yield f"{name}: unknown"
+        elif isinstance(known[name], dict):
+            yield from _misfit(name, known[name], value)
+
+
+def _misfit(name: str, schema: Mapping[str, Any], value: object) -> Iterator[str]:
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds and not any(_is_a(kind, value) for kind in kinds):
+        yield f"{name}: must be {' or '.join(kinds)}"
+    elif "enum" in schema and not any(_same(value, choice) for choice in schema["enum"]):
+        yield f"{name}: must be one of {shorten(json.dumps(schema['enum']), 300)}"
+
+
+def _is_a(kind: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if kind == "integer":
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return isinstance(value, _TYPES.get(kind, (object,)))
+
+
+def _same(one: object, other: object) -> bool:
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _checked(given: object) -> tuple[JsonObject, str]:
+    if not isinstance(given, dict):
+        raise _Unusable("its schema is no object")
+    if given.get("type", "object") != "object":
+        raise _Unusable("its schema is not of type object")
+    _measured(given)
+    note = ""
+    schema = _clean(given, _MOST_DEPTH)
+    if top := sorted(_NOT_ON_TOP & schema.keys()):
+        note = f"{', '.join(top)} at the top of its schema left out"
+        schema = {key: value for key, value in schema.items() if key not in _NOT_ON_TOP}
+    schema = {"type": "object", "properties": {}} | schema
+    _valid(schema)
+    _references(schema)
+    return schema, note
+
+
+def _measured(schema: dict[str, Any]) -> None:
+    try:
+        text = json.dumps(schema, allow_nan=False)
+    except RecursionError:
+        raise _Unusable("its schema is nested too deeply") from None
+    except (TypeError, ValueError):
+        raise _Unusable("its schema is not JSON") from None
+    if len(text) > _MOST_CHARACTERS:
+        raise _Unusable(f"its schema has {len(text):,} characters")
+
+
+def _clean(schema: dict[str, Any], depth: int) -> dict[str, Any]:
+    """The schema without what only names it, and with legible, bounded texts."""
+    if depth <= 0:
+        raise _Unusable("its schema is nested too deeply")
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _DYNAMIC:
+            raise _Unusable("its schema has dynamic references")
+        if key in _DROPPED and not isinstance(value, dict):
+            continue
+        kept[plain(key)] = _clean_value(key, value, depth)
+    return kept
+
+
+def _clean_value(key: str, value: Any, depth: int) -> Any:
+    if key in _NAMED and isinstance(value, dict):
+        return {
+            _name(name, key): _clean(one, depth - 1) if isinstance(one, dict) else one
+            for name, one in value.items()
+        }
+    if key in _VALUES:
+        return _legible(value, depth)
+    if key == "description" and isinstance(value, str):
+        return shorten(plain(value), _MOST_TEXT)
+    if isinstance(value, dict):
+        return _clean(value, depth - 1)
+    if isinstance(value, list):
+        return [
+            _clean(one, depth - 1) if isinstance(one, dict) else _legible(one, depth - 1)
+            for one in value
+        ]
+    return _legible(value, depth)
+
+
+def _name(name: str, key: str) -> str:
+    if key == "properties" and not _PROPERTY.fullmatch(name):
+        raise _Unusable("its schema has a property of an odd name")
+    return plain(name)
+
+
+def _legible(value: Any, depth: int) -> Any:
+    if depth <= 0:
+        raise _Unusable("its schema is nested too deeply")
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [_legible(one, depth - 1) for one in value]
+    if isinstance(value, dict):
+        return {plain(key): _legible(one, depth - 1) for key, one in value.items()}
+    if isinstance(value, int) and value.bit_length() > 63:
+        raise _Unusable("its schema has a number of a size that JSON readers refuse")
+    return value
+
+
+def _valid(schema: dict[str, Any]) -> None:
+    """By the meta-schema of 2020-12, which is what Anthropic checks against."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError:
+        raise _Unusable("its schema is not valid") from None
+    except RecursionError:
+        raise _Unusable("its schema is nested too deeply") from None
+    for one in _schemas(schema):
+        pattern = one.get("pattern")
+        if isinstance(pattern, str):
+            try:
+                re.compile(pattern)
+            except re.error:
+                raise _Unusable("its schema has a pattern that is none") from None
+
+
+def _schemas(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        for one in value.values():
+            yield from _schemas(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _schemas(one)
+
+
+def _references(schema: dict[str, Any]) -> None:
+    """Each `$ref` must lead to a part of the schema, and none in a circle."""
+    _follow(schema, schema, ())
+
+
+def _follow(node: Any, root: dict[str, Any], under: tuple[str, ...]) -> None:
+    if isinstance(node, list):
+        for one in node:
+            _follow(one, root, under)
+    if not isinstance(node, dict):
+        return
+    target = node.get("$ref")
+    if isinstance(target, str):
+        if target in under:
+            raise _Unusable("its schema refers to itself")
+        if len(under) > _MOST_DEPTH:
+            raise _Unusable("its schema is nested too deeply")
+        _follow(_target(target, root), root, (*under, target))
+    for key, one in node.items():
+        # What is defined is looked at where it is referred to.
+        if key not in ("$defs", "definitions"):
+            _follow(one, root, under)
+
+
+def _target(reference: str, root: dict[str, Any]) -> Any:
+    if not reference.startswith("#/"):
+        raise _Unusable("its schema refers to something outside of it")
+    node: Any = root
+    for part in reference[2:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(node, dict) or key not in node:
+            raise _Unusable("its schema refers to something that is not there")
+        node = node[key]
+    return node

@@ -1,0 +1,63 @@
+"""What a server writes to its stderr, kept in a file that does not grow without end."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+_MOST = 500_000
+"""Bytes of the newer file; when it is full it becomes the older one, `NAME.old`."""
+_CHUNK = 65_536
+_PAUSE = 0.005
+
+
+class StderrLog:
+    """A pipe for a server's stderr, and the thread that empties it into a file.
+
+    A thread of its own, so that a server never waits for a kernel that is computing. One that
+    floods is slowed down rather than allowed to fill the disk: at most two files of half a
+    megabyte.
+
+    Args:
+        path: The file. It goes on where an earlier run left off.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read, write = os.pipe()
+        self.stream: TextIO = os.fdopen(write, "w", encoding="utf-8")
+        self._last = b""
+        self._thread = threading.Thread(target=self._run, name="mcp stderr", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Close our end. The thread ends when the server has closed its own."""
+        with suppress(OSError):
+            self.stream.close()
+
+    def last_line(self) -> str:
+        """The last line that says something: why a server ended, most often."""
+        self._thread.join(0.2)  # what a dying server wrote may still be on its way
+        lines = [line.strip() for line in self._last.split(b"\n") if line.strip()]
+        return lines[-1].decode("utf-8", "replace") if lines else ""
+
+    def _run(self) -> None:
+        with open(self._read, "rb", buffering=0) as source:  # noqa: PTH123 (a descriptor)
+            while chunk := source.read(_CHUNK):
+                self._last = (self._last + chunk)[-4_096:]
+                # A full disk or a folder that was deleted must not stop the server.
+                with suppress(OSError):
+                    self._append(chunk)
+                if len(chunk) == _CHUNK:
+                    time.sleep(_PAUSE)
+
+    def _append(self, chunk: bytes) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.exists() and self.path.stat().st_size + len(chunk) > _MOST:
+            self.path.replace(self.path.with_name(f"{self.path.name}.old"))
+        with self.path.open("ab") as file:
+            file.write(chunk)

@@ -1,0 +1,133 @@
+"""Names and schemas that every provider takes, whatever a server says."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from jupyter_agent.mcp.names import tool_name
+from jupyter_agent.mcp.schemas import ANYTHING, misfits, usable_schema
+
+VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+KEYWORDS = st.sampled_from(
+    ["type", "properties", "$ref", "$defs", "items", "enum", "required", "anyOf", "pattern"]
+)
+LIKE_SCHEMAS = st.recursive(
+    st.sampled_from(["object", "string", "#/$defs/a", "a", "(", True, 1, None]),
+    lambda inner: st.lists(inner) | st.dictionaries(KEYWORDS | st.just("a"), inner),
+    max_leaves=20,
+)
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), max_size=30))
+def test_names(pairs: list[tuple[str, str]]) -> None:
+    """Always valid, always different, and one `__` tells where the server's part ends."""
+    taken: set[str] = set()
+    for server, tool in pairs:
+        name = tool_name(server, tool, taken)
+        assert VALID.fullmatch(name)
+        assert name not in taken
+        assert name.index("__") > 0
+        taken.add(name)
+
+
+def test_known_names() -> None:
+    """What is short and plain stays as it is."""
+    assert tool_name("files", "read", ()) == "files__read"
+    assert tool_name("my files", "a.b", ()) == "my_files__a_b"
+    assert tool_name("my files", "a.b", {"my_files__a_b"}).startswith("my_files__a_b_")
+    assert tool_name("evil__own", "x", ()) == "evil_own__x"
+
+
+@given(JSON | LIKE_SCHEMAS | st.dictionaries(KEYWORDS, LIKE_SCHEMAS))
+def test_schemas(given: Any) -> None:
+    """Never an exception: a valid schema of type object, which JSON can carry."""
+    schema, _ = usable_schema(given)
+    assert schema["type"] == "object"
+    Draft202012Validator.check_schema(schema)
+    json.dumps(schema, allow_nan=False).encode("utf-8")
+    list(misfits(schema, {"a": 1}))
+
+
+def test_a_good_schema_is_kept() -> None:
+    """Types, choices, references and descriptions stay; titles and dialects go."""
+    given = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "T",
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "description": "words \x1b[31m\u202e"},
+            "kind": {"enum": ["a", "b"]},
+            "where": {"$ref": "#/$defs/where"},
+        },
+        "required": ["title"],
+        "$defs": {"where": {"type": "string"}},
+    }
+    schema, problem = usable_schema(given)
+    assert problem == ""
+    assert "$schema" not in schema and "title" not in schema
+    assert set(schema["properties"]) == {"title", "kind", "where"}
+    assert "\x1b" not in json.dumps(schema) and "<U+202E>" in json.dumps(schema)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "object",
+        [],
+        {"type": "string"},
+        {"type": "object", "properties": []},
+        {"type": "object", "properties": {"a b": {}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
+        {"type": "object", "properties": {"a": {"$ref": "other.json"}}},
+        {"type": "object", "properties": {"a": {"pattern": "("}}},
+        {"type": "object", "properties": {"a": {"default": float("nan")}}},
+        {"type": "object", "description": "x" * 30_000},
+        json.loads('{"items":' * 60 + "{}" + "}" * 60),
+    ],
+)
+def test_bad_schemas_are_replaced(given: Any) -> None:
+    """What no provider may see becomes any object, with a reason."""
+    schema, problem = usable_schema(given)
+    assert schema == ANYTHING
+    assert problem.startswith("its schema")
+
+
+def test_alternatives_on_top_are_left_out() -> None:
+    """Providers refuse them beside properties."""
+    schema, problem = usable_schema(
+        {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}]}
+    )
+    assert schema == {"type": "object", "properties": {"a": {}}}
+    assert "anyOf" in problem
+
+
+def test_misfits() -> None:
+    """Missing, wrong and unknown arguments, by their names."""
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "k": {"enum": ["a", 1]}, "u": {}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    assert list(misfits(schema, {"n": 1, "k": "a", "u": None})) == []
+    assert list(misfits(schema, {"n": 2.0})) == []
+    assert list(misfits(schema, {})) == ["n: Field required"]
+    assert list(misfits(schema, {"n": True, "k": True, "x": 1})) == [
+        "n: must be integer",
+        'k: must be one of ["a", 1]',
+        "x: unknown",
+    ]
