@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from jupyter_agent.events import (
     Event,
     FileChange,
+    Kept,
     MessageFinished,
     Receipt,
     ToolFinished,
@@ -66,6 +67,7 @@ class Findings:
         self.code: list[str] = []
         self._calls: dict[str, ToolCall] = {}
         self._files: dict[str, FileChange] = {}
+        self._saved: list[Kept] = []
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, MessageFinished):
@@ -74,17 +76,22 @@ class Findings:
             self.text = "" if calls else event.message.text
         elif isinstance(event, ToolFinished):
             for call in event.result.details.get("calls", ()):  # made by the code that ran
-                self._note_file(call.get("details", {}))
+                self._note_details(call.get("details", {}))
             if not event.result.is_error:
                 self._note_code(self._calls.get(event.result.call_id))
-                self._note_file(event.result.details)
+                self._note_details(event.result.details)
 
     def receipt(self, variables: tuple[VariableChange, ...], proposals: int) -> Receipt:
-        return Receipt(variables, tuple(self._files.values()), proposals)
+        return Receipt(variables, tuple(self._files.values()), proposals, tuple(self._saved))
 
     def _note_code(self, call: ToolCall | None) -> None:
         if call is not None and call.name == "execute_code":
             self.code.append(json.loads(call.arguments)["code"])
+
+    def _note_details(self, details: JsonObject) -> None:
+        if saved := details.get("saved"):
+            self._saved.append(Kept(saved["kind"], saved["title"], saved["path"]))
+        self._note_file(details)
 
     def _note_file(self, details: JsonObject) -> None:
         path, change = details.get("path"), details.get("change")

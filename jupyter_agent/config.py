@@ -88,20 +88,22 @@ class McpSettings(BaseModel):
 
     model_config = _STRICT
 
-    connect_timeout: float = Field(
-        10.0, gt=0, description="Seconds to connect to an MCP server.", json_schema_extra=_RESERVED
-    )
+    connect_timeout: float = Field(10.0, gt=0, description="Seconds to connect to an MCP server.")
     execute_timeout: float = Field(
-        60.0,
-        gt=0,
-        description="Seconds that one call of an MCP tool may take.",
-        json_schema_extra=_RESERVED,
+        60.0, gt=0, description="Seconds that one call of an MCP tool may take."
     )
     sse_read_timeout: float = Field(
-        120.0,
-        gt=0,
-        description="Seconds of silence from an MCP event stream.",
-        json_schema_extra=_RESERVED,
+        120.0, gt=0, description="Seconds of silence from an MCP event stream."
+    )
+
+
+class MemorySettings(BaseModel):
+    """What is kept across sessions."""
+
+    model_config = _STRICT
+
+    roots: list[str] = Field(
+        [], description="Further folders of memory to search, besides the workspace's own."
     )
 
 
@@ -116,10 +118,15 @@ class ToolsSettings(BaseModel):
     enable_code: bool = Field(
         True, description="Offer the tool that executes code in the notebook's kernel."
     )
+    enable_skills: bool = Field(True, description="Offer skills and the tool that loads one.")
+    enable_notes: bool = Field(True, description="Offer the tools for notes.")
+    enable_memory: bool = Field(
+        True, description="Offer the tools for workspace memory, and tell the hot rules."
+    )
+    enable_mcp: bool = Field(True, description="Offer the tools of MCP servers.")
     skills_dir: str = Field(
         "skills",
-        description="Folder of skills, relative to the state folder.",
-        json_schema_extra=_RESERVED,
+        description="Folder of skills, relative to the state folder; it stays in the workspace.",
     )
 
 
@@ -245,6 +252,7 @@ class Settings(BaseModel):
     thinking: ThinkingSettings = ThinkingSettings()
     http: HttpSettings = HttpSettings()
     mcp: McpSettings = McpSettings()
+    memory: MemorySettings = MemorySettings()
     tools: ToolsSettings = ToolsSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
     context: ContextSettings = ContextSettings()
@@ -443,6 +451,8 @@ def shown(settings: Settings, key: str) -> str:
 def _literal(value: object) -> str:
     if value is None:
         return "none"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -598,6 +608,8 @@ def _checked(key: str, value: object, where: str, *, text: bool) -> object:
 
 def _usable(value: object) -> bool:
     """Whether it is text that is visible on one line, or a number that can be printed."""
+    if isinstance(value, list):
+        return all(_usable(item) for item in value)
     if isinstance(value, str):
         return value != "" and value.isprintable()
     return not isinstance(value, int) or value.bit_length() < 64
@@ -606,6 +618,9 @@ def _usable(value: object) -> bool:
 def _read_text(text: str, kind: object) -> object:
     """Typed words by type. What cannot be read stays text, which the check then refuses."""
     word = text.lower()
+    if kind == list[str]:
+        parts = [] if word in _NONE else [part.strip() for part in text.split(",")]
+        return [part for part in parts if part]
     if kind is bool:
         return _BOOLEANS.get(word, text)
     if kind is int and re.fullmatch(r"[+-]?[0-9]{1,30}", text):
@@ -629,7 +644,12 @@ def _allowed(field: FieldInfo) -> str:
     if get_origin(kind) is Literal:
         words = [*get_args(kind), *(["none"] if optional else [])]
         return f"{', '.join(words[:-1])} or {words[-1]}"
-    nouns: dict[object, str] = {bool: "true or false", int: "a whole number", float: "a number"}
+    nouns: dict[object, str] = {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        list[str]: "a list of lines of text",
+    }
     text = nouns.get(kind, "one line of text") + _bounds(field)
     return f"{text}, or none" if optional else text
 

@@ -42,12 +42,22 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What was saved for later sessions. `path` is the file that has it, as tools show it."""
+
+    kind: Literal["note", "decision", "lesson"]
+    title: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """What a turn changed. `proposals` counts what it offers in the cell below."""
 
     variables: tuple[VariableChange, ...] = ()
     files: tuple[FileChange, ...] = ()
     proposals: int = 0
+    saved: tuple[Kept, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,19 @@ class TurnStarted:
     model: str
     source: ReplySource = "live"
     type: Literal["turn_started"] = "turn_started"
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """What the person should know of the session's surroundings: a server that failed.
+
+    `lasting` says whether it belongs into the saved form: not where a recording is made or
+    replayed, since another computer has other servers.
+    """
+
+    text: str
+    lasting: bool = True
+    type: Literal["noticed"] = "noticed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +191,7 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """The loop told the model something: that it goes in circles."""
+    """The loop told the model something: that it goes in circles, or that a lesson is due."""
 
     text: str
     type: Literal["advised"] = "advised"
@@ -196,6 +219,7 @@ class TurnFinished:
 
 Event = (
     TurnStarted
+    | Noticed
     | StepStarted
     | TextDelta
     | ThinkingDelta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -75,6 +75,8 @@ class Agent:
     gate: Gate = field(default_factory=Gate)
     person: Person = field(default_factory=Nobody)
     budget: Budget = field(default_factory=Budget)
+    advice: Callable[[], str] = str
+    """What to tell the model after a step besides the results; mostly nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,8 @@ class _Turn:
         if not calls:
             return "end"
         results = await self._run_calls(calls, cut_off=reply.stop_reason == "max_tokens")
+        if words := self._agent.advice():
+            self._advise(words)
         return self._look_for_circles(calls, results)
 
     def _look_for_circles(
@@ -218,12 +222,15 @@ class _Turn:
     ) -> TurnStop | None:
         advice = self._circles.look(calls, results)
         if advice == "tell":
-            self._history.append(Message("user", (Context(self._circles.words),)))
-            self._emit(Advised(self._circles.words))
+            self._advise(self._circles.words)
         if advice == "end":
             self.why = GOING_IN_CIRCLES
             return "stuck"
         return None
+
+    def _advise(self, words: str) -> None:
+        self._history.append(Message("user", (Context(words),)))
+        self._emit(Advised(words))
 
     async def _run_calls(self, calls: tuple[ToolCall, ...], cut_off: bool) -> list[ToolResult]:
         """Run calls in their order, reading ones side by side, and add one result for each.

@@ -18,7 +18,9 @@ from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.choose import choose
 from jupyter_agent.llm.provider import Provider
+from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.redact import keep_secret
+from jupyter_agent.skills.discovery import Place, places
 from jupyter_agent.workspace import Workspace, notebook_path
 
 SETTINGS_COMMAND = "%agent config"
@@ -43,6 +45,7 @@ class Notebook:
 
     Attributes:
         busy: Whether a turn is running.
+        servers: The MCP servers of the kernel.
         log_path: The run log of the last turn, if one was written.
 
     Raises:
@@ -53,7 +56,8 @@ class Notebook:
         self.shell = shell
         self.recent = recent
         self.interrupts = Interrupts()
-        self.executor = Executor(shell, self.interrupts, self._outputs)
+        self.executor = Executor(shell, self.interrupts, self.outputs)
+        self.servers = Servers(lambda: self.workspace, lambda: self.settings().settings.mcp)
         self.busy = False
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
@@ -111,6 +115,10 @@ class Notebook:
         """The person's variables as they are now."""
         return snapshot(user_variables(self.shell))
 
+    def skill_places(self) -> list[Place]:
+        """Where skills are looked for, nearest first."""
+        return places(self.workspace, self.settings().settings.tools.skills_dir)
+
     def own_files(self) -> frozenset[Path]:
         """Files that come with recording and are no part of the person's work."""
         cassette = self.cassette
@@ -148,7 +156,8 @@ class Notebook:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    def _outputs(self) -> Path:
+    def outputs(self) -> Path:
+        """The folder for what is too long to show; made when it is asked for."""
         return self.workspace.ensure_state_folder() / OUTPUTS
 
     def _resolve_without_workspace(self, turn: config.Layer | None = None) -> config.Resolved:

@@ -13,7 +13,11 @@ from jupyter_agent.llm.witness import Recollection
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.gate import Rule, Ruling
+from jupyter_agent.tools.mcp_tools import is_served
+from jupyter_agent.tools.notes import NOTE_TOOLS
+from jupyter_agent.tools.skills import GET_SKILL
 from jupyter_agent.tools.toolbox import Prepared
+from jupyter_agent.tools.workspace_memory import MEMORY_TOOLS
 
 _QUESTIONS = {
     "execute_code": "Run this code?",
@@ -111,10 +115,20 @@ def _working_folder(root: Path) -> Path:
 
 
 def _switched_off(prepared: Prepared, settings: Settings) -> str:
-    """Why a tool must not run whatever the policy says; empty where it may."""
-    tool = prepared.tool
-    if not settings.tools.enable_code and tool.effect == "executes":
-        return "the person switched code off (tools.enable_code is false)"
-    if not settings.tools.enable_file_tools and tool.name in FILE_TOOLS:
-        return "the person switched file tools off (tools.enable_file_tools is false)"
+    """Why a tool must not run whatever the policy says; empty where it may.
+
+    A session's tools stay as they were when it began, and a setting may have changed since.
+    """
+    tool, tools = prepared.tool, settings.tools
+    kinds = (
+        ("enable_mcp", "MCP servers", is_served(tool.name)),
+        ("enable_code", "code", tool.effect == "executes" and not is_served(tool.name)),
+        ("enable_file_tools", "file tools", tool.name in FILE_TOOLS),
+        ("enable_skills", "skills", tool.name == GET_SKILL),
+        ("enable_notes", "notes", tool.name in NOTE_TOOLS),
+        ("enable_memory", "workspace memory", tool.name in MEMORY_TOOLS),
+    )
+    for key, what, is_one in kinds:
+        if is_one and not getattr(tools, key):
+            return f"the person switched {what} off (tools.{key} is false)"
     return ""

@@ -15,12 +15,21 @@ from jupyter_agent import config
 from jupyter_agent.answer import Answer, Findings, make_answer
 from jupyter_agent.budget import Budget
 from jupyter_agent.errors import ConfigError, TurnInterrupted
-from jupyter_agent.events import Event, Sink, ToolFinished, TurnFinished, TurnStarted, TurnStop
+from jupyter_agent.events import (
+    Event,
+    Noticed,
+    Sink,
+    ToolFinished,
+    TurnFinished,
+    TurnStarted,
+    TurnStop,
+)
 from jupyter_agent.history import repair
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.context import KernelState, turn_context
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.variables import user_variables
+from jupyter_agent.knowledge import Knowledge
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.replay import Recorder, Replay
@@ -38,6 +47,7 @@ from jupyter_agent.tools.code import Sight, code_tools
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.gate import Gate
 from jupyter_agent.tools.inspect import inspect_tools
+from jupyter_agent.tools.mcp_tools import mcp_tools
 from jupyter_agent.tools.plan import Plan, plan_tools
 from jupyter_agent.tools.propose import Proposal, as_one_cell, propose_tools
 from jupyter_agent.tools.tool import Tool
@@ -81,6 +91,7 @@ class Session:
         self._cells_seen = 0
         self._system: str | None = None
         self._tools: list[Tool] | None = None
+        self._knowledge: Knowledge | None = None
 
     def reset(self) -> None:
         """Forget the conversation. Variables, files and settings stay.
@@ -89,13 +100,19 @@ class Session:
             AgentError: A turn is running.
         """
         self.notebook.refuse_while_busy()
+        self.finish()
         self.history.clear()
         self.turn_usages.clear()
         self.last_stop = None
         self.plan.items = ()
         self._seen, self._cells_seen = None, 0
-        self._system = self._tools = None
+        self._system = self._tools = self._knowledge = None
         self.permissions = Permissions(self.notebook)
+
+    def finish(self) -> None:
+        """The session ends, with the kernel or by `reset`: its record says what it did."""
+        if self._knowledge is not None:
+            self._knowledge.finish()
 
     async def ask(
         self,
@@ -103,6 +120,7 @@ class Session:
         turn: config.Layer | None = None,
         sinks: Sequence[Sink] = (),
         person: Person | None = None,
+        skills: Sequence[str] = (),
     ) -> Answer:
         """Run one turn and give its answer.
 
@@ -111,6 +129,7 @@ class Session:
             turn: Settings for this turn alone.
             sinks: Where the turn's events go, besides the run log.
             person: Who is asked where the policy says so; without one such calls are refused.
+            skills: Names of skills to load for this task, besides `/NAME` at its beginning.
 
         Raises:
             ConfigError: The task is empty, a setting is wrong, or no model is configured.
@@ -123,8 +142,12 @@ class Session:
         settings = self.notebook.settings(turn).settings
         self.notebook.busy = True
         try:
+            if self._tools is None:
+                await self._connect()
             agent = self._agent(settings, person or Nobody())
-            return await self._run(task.strip(), settings, agent, sinks)
+            given, task = self.knowledge.skills.by_hand(task, skills)
+            told = self.knowledge.skills.given(given)
+            return await self._run(task, settings, agent, sinks, told)
         finally:
             self.notebook.busy = False
 
@@ -145,20 +168,30 @@ class Session:
         return as_one_cell(self._proposals)
 
     async def _run(
-        self, task: str, settings: config.Settings, agent: Agent, sinks: Sequence[Sink]
+        self,
+        task: str,
+        settings: config.Settings,
+        agent: Agent,
+        sinks: Sequence[Sink],
+        skills: str = "",
     ) -> Answer:
         self._settings = settings
         self._proposals.clear()
         log = self._log(settings)
         findings = Findings()
-        watchers: list[Sink] = [findings, self.permissions, *sinks]
+        knowledge = self.knowledge
+        knowledge.model = agent.provider.model
+        watchers: list[Sink] = [findings, self.permissions, *knowledge.sinks, *sinks]
         if isinstance(agent.person, (Witness, Recollection)):
             watchers.insert(0, agent.person)
         emit = _fan_out([*watchers, *([log] if log else [])])
         before = self.notebook.snapshot()
-        message = self.message(task, settings, before)
+        message = self.message(task, settings, before, skills)
         provider = agent.provider
         emit(TurnStarted(task, provider.name, provider.model, provider.source))
+        lasting = not isinstance(provider, (Recorder, Replay))
+        for notice in knowledge.untold():
+            emit(Noticed(notice, lasting))
         if log:
             context = [block.text for block in message.blocks if isinstance(block, Context)]
             log.write("prompt", {"system": agent.system, "context": "".join(context)})
@@ -217,6 +250,26 @@ class Session:
             "cell goes on from there."
         )
 
+    async def _connect(self) -> None:
+        """Connect to the MCP servers before the first turn, which a person may interrupt."""
+        interrupts = self.notebook.interrupts
+        interrupts.requested = False
+        task = asyncio.ensure_future(self.knowledge.connect())
+        with interrupts.installed(task):
+            try:
+                await task
+            except asyncio.CancelledError:
+                if not interrupts.requested:
+                    raise
+                raise TurnInterrupted("Interrupted while the MCP servers were connected.") from None
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """The skills, memory and rules of this session, found when they are first asked for."""
+        if self._knowledge is None:
+            self._knowledge = Knowledge(self.notebook, self.name)
+        return self._knowledge
+
     @property
     def tools(self) -> list[Tool]:
         """The tools of this session: those that the first turn fixed, before that a preview."""
@@ -243,6 +296,7 @@ class Session:
             self._gate(settings, person),
             person,
             _budget(settings, provider),
+            self.knowledge.advice,
         )
 
     def _toolbox(self, tools: list[Tool], settings: config.Settings) -> Toolbox:
@@ -267,11 +321,13 @@ class Session:
         return Gate(rule, person, permissions.grant, permissions.passed)
 
     def _make_tools(self, settings: config.Settings) -> list[Tool]:
-        notebook = self.notebook
+        notebook, knowledge = self.notebook, self.knowledge
         files, code = [], []
         if settings.tools.enable_file_tools:
             workspace = notebook.workspace
-            files = file_tools(workspace, notebook.own_files, self._shapes_only)
+            files = file_tools(
+                workspace, notebook.own_files, self._shapes_only, knowledge.skills.file
+            )
         if settings.tools.enable_code:
             code = code_tools(notebook.executor, self._sight)
         inspect = inspect_tools(lambda: user_variables(notebook.shell), self._shapes_only)
@@ -279,8 +335,10 @@ class Session:
             *code,
             *inspect,
             *files,
+            *knowledge.tools(settings),
             *plan_tools(self.plan),
             *propose_tools(self._proposals),
+            *mcp_tools(knowledge.offer, self._sight, notebook.outputs),
         ]
 
     def _sight(self) -> Sight:
@@ -291,11 +349,13 @@ class Session:
         return self._settings.privacy.outputs == "shapes"
 
     def _system_prompt(self, settings: config.Settings) -> str:
+        listed = self.knowledge.skills.metadata_prompt()
         if settings.system_prompt_path is None:
-            return render("system")
+            skills = render("skills", SKILLS_METADATA=listed) if listed else ""
+            return render("system") + (f"\n{skills}" if skills else "")
         path = self.notebook.workspace.root / Path(settings.system_prompt_path).expanduser()
         try:
-            return path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8").replace("{SKILLS_METADATA}", listed)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"system_prompt_path: {settings.system_prompt_path} cannot be read ({error})."
@@ -319,11 +379,20 @@ class Session:
         body = self.notebook.provider(settings).body(request) if with_body else {}
         return request, body
 
-    def message(self, task: str, settings: config.Settings, now: Snapshot) -> Message:
-        """The person's message: the task, then what the session tells about the kernel."""
-        context = turn_context(task, self._kernel_state(now), settings.context.detail)
-        blocks = (Text(task), Context(context)) if context else (Text(task),)
-        return Message("user", blocks)
+    def message(
+        self, task: str, settings: config.Settings, now: Snapshot, skills: str = ""
+    ) -> Message:
+        """The person's message: the task, then what they are not to type anew each time.
+
+        That is the hot rules with the first task, the skills they chose, and what is in the kernel.
+        At the level `none` it is the skills alone.
+        """
+        level = settings.context.detail
+        is_told = not self.history and level != "none"
+        rules = self.knowledge.rules.text if is_told else ""
+        context = turn_context(task, self._kernel_state(now), level)
+        told = [Context(text) for text in (rules, skills, context) if text]
+        return Message("user", (Text(task), *told))
 
     def _kernel_state(self, now: Snapshot) -> KernelState:
         recent = self.notebook.recent

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+from jupyter_core.paths import jupyter_config_dir
+
 from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.messages import clean
 
@@ -111,7 +113,9 @@ class Workspace:
         return target
 
     def protects(self, path: Path) -> bool:
-        """Whether a resolved path is, or is in, a state folder or a `.git`.
+        """Whether a path is, or is in, a state folder, a `.git` or Jupyter's configuration.
+
+        `path` must be resolved.
 
         At any depth: a notebook in a subfolder has a state folder of its own. In any case, since
         many file systems do not tell cases apart.
@@ -120,7 +124,8 @@ class Workspace:
         if any(name in (STATE_FOLDER, ".git") for name in names):
             return True
         places = [place for place in (path, *path.parents) if place.is_relative_to(self.root)]
-        guarded = (self.state_folder, self.root / ".git")
+        # What the person trusts is kept there, and a home folder may be a workspace.
+        guarded = (self.state_folder, self.root / ".git", Path(jupyter_config_dir()))
         return any(_same(place, folder) for place in places for folder in guarded)
 
     @property

@@ -84,6 +84,11 @@ def test_the_keys_and_their_defaults() -> None:
         "mcp.connect_timeout": "10.0",
         "mcp.execute_timeout": "60.0",
         "mcp.sse_read_timeout": "120.0",
+        "memory.roots": "none",
+        "tools.enable_skills": "true",
+        "tools.enable_notes": "true",
+        "tools.enable_memory": "true",
+        "tools.enable_mcp": "true",
         "tools.enable_file_tools": "true",
         "tools.enable_code": "true",
         "tools.skills_dir": "skills",
@@ -606,10 +611,6 @@ def test_reserved_keys() -> None:
     """Keys without effect in this version are marked, and no others."""
     assert [key for key in keys() if describe(key).reserved] == [
         "token_limit",
-        "mcp.connect_timeout",
-        "mcp.execute_timeout",
-        "mcp.sse_read_timeout",
-        "tools.skills_dir",
     ]
 
 

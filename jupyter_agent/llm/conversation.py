@@ -18,6 +18,12 @@ from jupyter_agent.messages import Image, Message, Said, Text, ToolCall, ToolRes
 from jupyter_agent.redact import redact, secret_values
 
 _VOLATILE = (
+    # A skill's text is part of what the agent is told, like the system prompt: an upgrade that
+    # words a skill better must not break the notebooks that were recorded with it.
+    (
+        re.compile(r'<skill_content name="([^"\n]*)">\n.*?\n</skill_content>', re.DOTALL),
+        r"<skill \1>",
+    ),
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x…"),
     (re.compile(r"(?i)\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "<uuid>"),
     (

@@ -37,7 +37,12 @@ async def run_agent_cell(shell: Any, magic: Any, line: str, cell: str) -> None:
     """
     arguments = parse_line(magic, line)
     answer = await run_and_show(
-        sessions_of(shell), cell, _turn(arguments), arguments.session or "default", arguments.fresh
+        sessions_of(shell),
+        cell,
+        _turn(arguments),
+        arguments.session or "default",
+        arguments.fresh,
+        arguments.skill or (),
     )
     if arguments.into:
         shell.user_ns[arguments.into] = answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +33,23 @@ class Sessions:
             self.notebook = Notebook(shell, magics.recent, magics.folder)
         self.last: TurnView | None = None
         self._sessions: dict[str, Session] = {}
+        atexit.register(self.finish)
 
     def __getitem__(self, name: str) -> Session:
         if name not in self._sessions:
             self._sessions[name] = Session(self.notebook, name)
         return self._sessions[name]
+
+    def end(self) -> None:
+        """For `%unload_ext`: the sessions and the MCP servers end, and nothing is left behind."""
+        atexit.unregister(self.finish)
+        self.finish()
+        self.notebook.servers.end()
+
+    def finish(self) -> None:
+        """Write down what the sessions did."""
+        for session in self._sessions.values():
+            session.finish()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,7 +88,12 @@ async def ask(
 
 
 async def run_and_show(
-    sessions: Sessions, task: str, turn: config.Layer, session_name: str, fresh: bool
+    sessions: Sessions,
+    task: str,
+    turn: config.Layer,
+    session_name: str,
+    fresh: bool,
+    skills: Sequence[str] = (),
 ) -> Answer:
     """One turn, from the task to what stays in the notebook. Errors are shown by who catches."""
     session = sessions[session_name]
@@ -89,7 +108,7 @@ async def run_and_show(
 
     window = open_window(sessions.notebook, settings)
     try:
-        answer = await session.ask(task, turn, [watch, window.sink], window.person)
+        answer = await session.ask(task, turn, [watch, window.sink], window.person, skills)
         if cell := session.proposed_cell(answer):
             sessions.notebook.shell.set_next_input(cell, replace=False)
         return answer

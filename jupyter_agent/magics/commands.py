@@ -15,7 +15,10 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import Sessions, publish, sessions_of
+from jupyter_agent.mcp.command import mcp_command
+from jupyter_agent.memory.commands import memory_command, notes_command
 from jupyter_agent.messages import Context, Usage
+from jupyter_agent.skills.report import skills_command
 from jupyter_agent.version import __version__
 from jupyter_agent.widgets.saved import plain_transcript
 
@@ -68,6 +71,7 @@ def _status(sessions: Sessions, words: list[str]) -> str:
             f"sessions   {', '.join(names) or '(none yet)'}",
             f"approvals  {settings.approvals.mode}"
             + (f"; allowed in this session: {', '.join(granted)}" if granted else ""),
+            *(f"notice     {notice}" for notice in sessions["default"].knowledge.notices),
         ]
     )
 
@@ -117,7 +121,9 @@ def _context(sessions: Sessions, words: list[str]) -> str:
         _, body = session.preview(" ".join(words[1:]) or "(your task)", with_body=True)
         return json.dumps(body, ensure_ascii=False, indent=1) if body else "Nothing is sent."
     request, _ = session.preview(" ".join(words) or "(your task)")
-    context = "".join(b.text for b in request.messages[-1].blocks if isinstance(b, Context))
+    told = [b.text for b in request.messages[-1].blocks if isinstance(b, Context)]
+    rules = "\n\n".join(text for text in told if text.startswith("<rules "))
+    context = "\n\n".join(text for text in told if not text.startswith("<rules "))
     history = json.dumps([message_to_json(message) for message in request.messages[:-1]])
     tools = "".join(f"{s.name} {s.description} {json.dumps(s.parameters)}" for s in request.tools)
     detail = sessions.notebook.settings().settings.context.detail
@@ -126,9 +132,11 @@ def _context(sessions: Sessions, words: list[str]) -> str:
         (f"tools ({len(request.tools)})", tools),
         (f"history ({len(request.messages) - 1} messages)", history),
         (f"context ({detail})", context),
+        *([("rules", rules)] if rules else []),
     ]
     counts = [f"{name:<24} {count_tokens(text):>7,} tokens" for name, text in rows]
-    return "\n".join([*counts, "", context or "Nothing is told of the kernel."])
+    parts = [rules, context or "Nothing is told of the kernel."]
+    return "\n\n".join(["\n".join(counts), *(part for part in parts if part)])
 
 
 def _show(sessions: Sessions, words: list[str]) -> str:
@@ -159,7 +167,8 @@ def _usage(sessions: Sessions, words: list[str]) -> str:
     _takes(words, 0, "usage")
     rows: list[str] = []
     base = sessions.notebook.settings().settings.api_base
-    for name, session in ((name, sessions[name]) for name in sessions.names):
+    begun = [(name, sessions[name]) for name in sessions.names if sessions[name].turns]
+    for name, session in begun:
         costs = [cost(t.provider, t.model, t.usage, base) for t in session.turn_usages]
         known = [amount for amount in costs if amount is not None]
         total = sum(known, Decimal(0)) if len(known) == len(costs) else None
@@ -201,6 +210,36 @@ def _takes(words: list[str], most: int, usage: str) -> None:
         raise ConfigError(f"%agent: unexpected {words[most]!r}. Usage: %agent {usage}")
 
 
+def _skills(sessions: Sessions, words: list[str]) -> str:
+    """the skills; with NAME one of them; check [FOLDER]; trust NAME; revoke NAME"""
+    notebook = sessions.notebook
+    if words[:1] in (["trust"], ["revoke"]):
+        notebook.refuse_while_busy()  # the agent's code must not trust what it found or wrote
+    return skills_command(words, notebook.skill_places, notebook.workspace.root)
+
+
+def _notes(sessions: Sessions, words: list[str]) -> str:
+    """the notes; show N; edit N TEXT; delete N"""
+    if words[:1] in (["edit"], ["delete"]):
+        sessions.notebook.refuse_while_busy()
+    return notes_command(sessions["default"].knowledge.notes, words)
+
+
+def _memory(sessions: Sessions, words: list[str]) -> str:
+    """workspace memory: show SCOPE; search WORDS; review; confirm SCOPE ID; rebuild; sessions"""
+    knowledge = sessions["default"].knowledge
+    if knowledge.memory is None:
+        raise ConfigError(knowledge.problem)
+    return memory_command(knowledge.memory.store, knowledge.memory.search, words)
+
+
+def _mcp(sessions: Sessions, words: list[str]) -> str:
+    """the MCP servers; tools NAME; restart NAME; trust NAME"""
+    if words[:1] in (["restart"], ["trust"]):
+        sessions.notebook.refuse_while_busy()
+    return mcp_command(sessions.notebook.servers, words)
+
+
 def _resume(sessions: Sessions, words: list[str]) -> str:
     """go on with a turn that ended without an answer; takes the options of %%agent"""
     raise ConfigError("%agent resume stands on a line of its own.")
@@ -214,6 +253,10 @@ COMMANDS: dict[str, Command] = {
     "context": _context,
     "show": _show,
     "tools": _tools,
+    "skills": _skills,
+    "notes": _notes,
+    "memory": _memory,
+    "mcp": _mcp,
     "usage": _usage,
     "reset": _reset,
     "resume": _resume,

@@ -13,6 +13,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.kernel.recent import RecentCells
+from jupyter_agent.skills.importing import install, uninstall
 
 CELL_CALL = "get_ipython().run_cell_magic('agent'"
 RESUME_CALL = "get_ipython().run_line_magic('agent', 'resume"
@@ -45,6 +46,7 @@ class AgentMagics:
     @argument("--budget", metavar="USD", help="the most that the turn may cost, in US dollars")
     @argument("--session", metavar="NAME", help="the conversation to go on with")
     @argument("--fresh", action="store_true", help="forget the conversation first")
+    @argument("--skill", metavar="NAME", action="append", help="a skill to load for the task")
     @argument("--into", metavar="NAME", help="a variable that gets the answer")
     @argument("task", nargs="*", help="(the task goes below this line)")
     def agent_cell(self, line: str, cell: str) -> Coroutine[Any, Any, None]:
@@ -95,6 +97,14 @@ class AgentMagics:
         )
 
 
+def _catalogue(shell: Any) -> Any:
+    """The skills whose scripts code may import, asked for at the first import of one."""
+    from jupyter_agent.magics.ask import sessions_of
+    from jupyter_agent.skills.discovery import discover
+
+    return discover(sessions_of(shell).notebook.skill_places())
+
+
 def _in_magic() -> bool:
     """Whether another magic is transforming the input: a nested cell cannot be awaited."""
     frame: FrameType | None = sys._getframe(1)
@@ -118,6 +128,7 @@ def register(shell: Any) -> None:
         return
     magics = AgentMagics(shell)
     shell.agent_magics = magics
+    install(lambda: _catalogue(shell))
     shell.register_magic_function(magics.agent_cell, "cell", "agent")
     shell.register_magic_function(magics.agent_line, "line", "agent")
     shell.input_transformers_post.append(magics.await_agent)
@@ -132,8 +143,10 @@ def unregister(shell: Any) -> None:
     sessions = getattr(shell, "agent_sessions", None)
     if sessions is not None:
         sessions.notebook.refuse_while_busy()
+        sessions.end()
     shell.input_transformers_post.remove(magics.await_agent)
     magics.recent.stop()
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("agent", None)
     shell.agent_magics = shell.agent_sessions = None
+    uninstall()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from jupyter_agent.tools.editing import editing_tools
 from jupyter_agent.tools.reading import reading_tools
@@ -17,16 +18,18 @@ def file_tools(
     workspace: Workspace,
     hidden: Hidden = nothing_hidden,
     withheld: Callable[[], bool] = lambda: False,
+    skill_file: Callable[[str], Path] | None = None,
 ) -> list[Tool]:
     """`read_file`, `write_file`, `edit_file`, `list_files` and `search_files`.
 
     Each takes paths inside of the workspace only, and shows them relative to its root. What it
     refuses is a `ToolError`, and then nothing was changed. `hidden` gives files that are never
     listed or searched, since they differ between a recording and its replay; `withheld` whether
-    what code has shown, which the state folder keeps, must not be read.
+    what code has shown, which the state folder keeps, must not be read; `skill_file` the real
+    path of a skill's file, which `read_file` reads besides.
     """
     return [
-        *reading_tools(workspace, withheld),
+        *reading_tools(workspace, withheld, skill_file),
         *editing_tools(workspace),
         *search_tools(workspace, hidden),
     ]

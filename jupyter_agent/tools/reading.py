@@ -8,6 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, BinaryIO
 
 from pydantic import Field
@@ -46,13 +47,19 @@ _BINARY_KINDS = (
 )
 
 
-def reading_tools(workspace: Workspace, withheld: Callable[[], bool] = lambda: False) -> list[Tool]:
+def reading_tools(
+    workspace: Workspace,
+    withheld: Callable[[], bool] = lambda: False,
+    skill_file: Callable[[str], Path] | None = None,
+) -> list[Tool]:
     """`read_file`, for one workspace.
 
     Args:
         workspace: Where to read.
         withheld: Whether outputs of code are withheld from the model: then logs and kept outputs
             in the state folder are, too.
+        skill_file: Gives the real path of `skill:NAME/path`, or raises `ToolError`; None where
+            there are no skills.
     """
 
     @tool("reads")
@@ -67,19 +74,22 @@ def reading_tools(workspace: Workspace, withheld: Callable[[], bool] = lambda: F
         file you get the beginning and the end: use offset and limit for the rest. Notebooks come
         as cells, images as images; other binary files are only described.
         """
+        if skill_file is not None and path.startswith("skill:"):
+            return _read(skill_file(path), path, offset, limit, in_workspace=False)
         if withheld() and workspace.protects(workspace.resolve(path)):
             raise ToolError(
                 f"{path} may hold outputs of code, which are withheld from you "
                 "(privacy.outputs is shapes)."
             )
-        return _read(workspace, path, offset, limit)
+        target = workspace.readable(path)
+        return _read(target, workspace.relative(target), offset, limit)
 
     return [read_file]
 
 
-def _read(workspace: Workspace, path: str, offset: int | None, limit: int | None) -> ToolReturn:
-    target = workspace.readable(path)
-    shown = workspace.relative(target)
+def _read(
+    target: Path, shown: str, offset: int | None, limit: int | None, in_workspace: bool = True
+) -> ToolReturn:
     with system_refusals(f"Reading {shown}"), open_regular(target, shown) as stream:
         total = os.fstat(stream.fileno()).st_size
         head = stream.read(16)
@@ -90,10 +100,10 @@ def _read(workspace: Workspace, path: str, offset: int | None, limit: int | None
             kind = _binary_kind(head) or "unknown kind"
             return ToolReturn(f"{shown} is a binary file ({kind}, {size(total)}): not shown.")
         if total <= len(encoding.mark):
-            return ToolReturn(f"{shown} is empty.", details={"path": shown})
+            return ToolReturn(f"{shown} is empty.", details={"path": shown} if in_workspace else {})
         text = _text(stream, shown, encoding, offset, limit)
         # What is missing is said to be "left out". A file with these words costs a question later.
-        is_whole = offset is None and limit is None and "left out" not in text
+        is_whole = in_workspace and offset is limit is None and "left out" not in text
         return ToolReturn(text, details={"path": shown} if is_whole else {})
 
 

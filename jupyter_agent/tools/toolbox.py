@@ -29,7 +29,8 @@ class Prepared:
     @property
     def values(self) -> dict[str, Any]:
         """The arguments by name."""
-        return {name: getattr(self.arguments, name) for name in self.tool.arguments.model_fields}
+        named = {name: getattr(self.arguments, name) for name in self.tool.arguments.model_fields}
+        return named | (self.arguments.model_extra or {})
 
     def preview(self) -> tuple[Output, ...]:
         """What the call would do, for the person to see before they allow it."""
@@ -123,7 +124,7 @@ def _parse(tool: Tool, text: str) -> BaseModel:
         )
         raise ToolError(
             f"The arguments of {tool.name} do not fit its schema: {problems}. "
-            f"It takes: {', '.join(tool.arguments.model_fields) or 'no arguments'}. "
+            f"It takes: {', '.join(tool.spec.parameters.get('properties', ())) or 'no arguments'}. "
             "The tool was not run."
         ) from None
 

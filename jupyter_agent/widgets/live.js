@@ -15,7 +15,7 @@
  *   question: Question|null}} Call
  * @typedef {{number: number, thinking: string, text: string, said: string[], notices: string[],
  *   calls: Call[]}} Step
- * @typedef {{running: boolean, ending: string, task: string, model: string, notice: string,
+ * @typedef {{running: boolean, ending: string, task: string, model: string, notices: string[],
  *   step: number, max_steps: number, tokens: number, cost: string, elapsed: number,
  *   activity: string, plan: {text: string, state: "pending"|"in_progress"|"done"}[],
  *   unread: string[], steps: Step[]}} State
@@ -544,7 +544,7 @@ function createPlanItem() {
 function headline(state, elapsed) {
   const steps = state.max_steps ? `step ${state.step} of ${state.max_steps}` : `step ${state.step}`;
   const tokens = `${Number(state.tokens || 0).toLocaleString("en-US")} tokens`;
-  return [steps, tokens, str(state.cost), duration(elapsed), str(state.notice)].filter(Boolean);
+  return [steps, tokens, str(state.cost), duration(elapsed)].filter(Boolean);
 }
 
 /** The header: what it is at, what it cost so far, and the way to stop it. */
@@ -626,8 +626,9 @@ function rememberPlace(root) {
 function createView(turn, host) {
   const header = createHeader(turn);
   const plan = h("ul", "ja-plan", { "aria-label": "Plan", role: "list" });
+  const notices = h("div");
   const steps = h("div");
-  const body = h("div", "ja-body", {}, plan, steps);
+  const body = h("div", "ja-body", {}, plan, notices, steps);
   const footer = createFooter(turn);
   const spoken = h("div", "ja-sr", { "aria-live": "polite" });
   const latest = button("↓ Latest", "ja-latest", () => tail.resume());
@@ -644,6 +645,7 @@ function createView(turn, host) {
   body.addEventListener("click", () => requestAnimationFrame(tail.look));
   const restore = rememberPlace(root);
   const syncPlan = listOf(plan, createPlanItem);
+  const syncNotices = listOf(notices, () => textLine("p", "ja-notice"));
   const parts = [];
 
   const syncSteps = (list, changed, running) => {
@@ -662,6 +664,7 @@ function createView(turn, host) {
     root.dataset.running = String(Boolean(state.running));
     header.sync(state);
     syncPlan(arr(state.plan));
+    syncNotices(arr(state.notices));
     syncSteps(arr(state.steps), changed, Boolean(state.running));
     footer.sync(state);
     if (state.running && changed.size) tail.pull();

@@ -101,6 +101,7 @@ def _transcript(view: TurnView) -> SavedOutput:
         "steps": len(view.steps),
         "usage": asdict(view.usage),
         "receipt": asdict(view.receipt),
+        "notices": [notice.text for notice in view.notices],
     }
     return SavedOutput(data, {"jupyter_agent": _safe(json.loads(json.dumps(facts)))})
 
@@ -152,6 +153,8 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     yield f"<b>Agent</b> &nbsp;{_inline(heading, limit)}</summary>"
     for item in view.plan:
         yield f"<div>{PLAN_MARKS[item.state]} {_inline(item.text, limit)}</div>"
+    for notice in _notices(view, running):
+        yield f'<div style="margin:6px 0"><i>{_inline(notice, limit)}</i></div>'
     for step in view.steps:
         is_answer = step is view.steps[-1] and not step.calls and not running
         yield from _html_step(step, is_answer, limit)
@@ -164,6 +167,11 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     yield "</details>"
     if last := ending(view):
         yield f'<div style="margin:6px 0"><i>{_inline(last, limit)}</i></div>'
+
+
+def _notices(view: TurnView, running: bool = False) -> Iterator[str]:
+    """What is told of the surroundings; of what passes, only while the turn runs."""
+    return (stable(notice.text) for notice in view.notices if notice.lasting or running)
 
 
 def _html_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
@@ -248,6 +256,7 @@ def _plain(view: TurnView) -> Iterator[str]:
     limit = _share(view, TEXT_LIMIT, TEXT_TOTAL)
     yield f"Agent: {stable(summary(view))}"
     yield from (f"  {PLAN_MARKS[item.state]} {line(item.text, 200)}" for item in view.plan)
+    yield from (f"  {_indented(notice, 2, limit)}" for notice in _notices(view))
     for step in view.steps:
         yield from (f"  {step.number}. You: {_indented(t, 5, limit)}" for t in step.said)
         if step.thinking:
@@ -286,6 +295,7 @@ def _markdown(view: TurnView) -> Iterator[str]:
     limit = _share(view, TEXT_LIMIT, TEXT_TOTAL)
     yield f"**Agent** {inert(stable(summary(view)))}\n"
     yield from (f"\n{PLAN_MARKS[item.state]} {inert(line(item.text, 200))}\n" for item in view.plan)
+    yield from (f"\n*{inert(line(notice, 300))}*\n" for notice in _notices(view))
     for step in view.steps:
         yield from (_quoted("**You:** ", text, limit) for text in step.said)
         yield from (f"\n*{inert(line(notice, 300))}*\n" for notice in step.notices)

@@ -67,7 +67,7 @@ class Picture:
             "ending": stable(ending(view)),
             "task": cut(view.task, OUTPUT_LIMIT),
             "model": stable(view.model),
-            "notice": "",
+            "notices": [stable(notice.text) for notice in view.notices],
             "step": view.steps[-1].number if view.steps else 0,
             "max_steps": view.max_steps,
             "tokens": view.usage.total_tokens,

@@ -10,6 +10,7 @@ from jupyter_agent.events import (
     ApprovalAsked,
     Event,
     MessageFinished,
+    Noticed,
     Retrying,
     Steered,
     StepStarted,
@@ -72,6 +73,8 @@ class TerminalView:
                 self._finish_message()
             case Retrying():
                 self._streamed = False
+            case Noticed(text=text):
+                self._line(cut(text, _CHARACTERS), "dim")
             case Steered(text=text):
                 self._line(cut(f"You: {text}", _CHARACTERS), "dim")
             case ToolStarted(call=call):

@@ -17,6 +17,7 @@ from jupyter_agent.events import (
     Compacted,
     Event,
     MessageFinished,
+    Noticed,
     Receipt,
     Retrying,
     Steered,
@@ -62,7 +63,13 @@ class CallView:
         try:
             arguments = json.loads(self.call.arguments)
             first = next(iter(arguments.values()), "")
-            return f"{len(first)} items" if isinstance(first, list) else line(str(first))
+            if isinstance(first, list):
+                return f"{len(first)} items"
+            if isinstance(first, dict):
+                return line(" / ".join(str(value) for value in first.values()))
+            if isinstance(first, str):
+                return line(first)
+            return line(", ".join(f"{name}={value}" for name, value in arguments.items()))
         except (ValueError, AttributeError, RecursionError):
             return line(self.call.arguments)
 
@@ -100,7 +107,10 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """A turn so far. `stop_reason` is None while it runs."""
+    """A turn so far. `stop_reason` is None while it runs.
+
+    `notices` are about the session's surroundings; those that are not lasting are for who watches.
+    """
 
     task: str = ""
     provider: str = ""
@@ -112,6 +122,7 @@ class TurnView:
     receipt: Receipt = Receipt()
     error: str = ""
     plan: tuple[PlanItem, ...] = ()
+    notices: tuple[Noticed, ...] = ()
 
     @property
     def answer(self) -> str:
@@ -130,6 +141,8 @@ def reduce(view: TurnView, event: Event) -> TurnView:
     match event:
         case TurnStarted(task=task, provider=provider, model=model):
             return TurnView(task=task, provider=provider, model=model)
+        case Noticed():
+            return replace(view, notices=(*view.notices, event))
         case StepStarted(number=number, limit=limit):
             return replace(view, steps=(*view.steps, StepView(number)), max_steps=limit)
         case TurnFinished():

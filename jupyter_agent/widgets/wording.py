@@ -80,6 +80,7 @@ def changes(receipt: Receipt) -> list[tuple[str, str]]:
     found = [
         *map(_variable, receipt.variables),
         *map(_file, receipt.files),
+        *((kept.title, f"saved as a {kept.kind}") for kept in receipt.saved),
     ]
     some = [(line(name), line(words, 200)) for name, words in found[:_MOST_CHANGES]]
     if len(found) > len(some):

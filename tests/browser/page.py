@@ -161,7 +161,7 @@ def state(*steps: dict[str, Any], **changes: object) -> dict[str, Any]:
         "ending": "",
         "task": "Which penguin species is heaviest?",
         "model": "claude-test",
-        "notice": "",
+        "notices": [],
         "step": max(len(steps), 1),
         "max_steps": 50,
         "tokens": 6120,

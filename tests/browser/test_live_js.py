@@ -558,9 +558,10 @@ def everywhere(text: str) -> dict[str, Any]:
     ask = call(text, id="q", gist=text, state="asking", note=text, body=text, question=question)
     odd = call(text, id="o", state=text, note=text, outputs=[None, 3], question=text)
     busy = step(1, thinking=text, text=text, said=[text], notices=[text], calls=[done, odd, ask])
-    texts = dict.fromkeys(("ending", "task", "model", "notice", "cost", "activity"), text)
+    texts = dict.fromkeys(("ending", "task", "model", "cost", "activity"), text)
     plan = [{"text": text, "state": text}]
-    return state(busy, step(text, text=text), **texts, plan=plan, unread=[text])
+    lists = {"unread": [text], "notices": [text]}
+    return state(busy, step(text, text=text), **texts, plan=plan, **lists)
 
 
 @pytest.mark.parametrize("text", HOSTILE)

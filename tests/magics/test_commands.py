@@ -59,7 +59,20 @@ def test_commands_before_the_first_turn(fresh: LiveKernel) -> None:
 def test_looking_leaves_nothing_behind(fresh: LiveKernel) -> None:
     """Run commands that only look: no file or folder is made beside the notebook."""
     before = set(fresh.folder.iterdir())
-    for command in ("status", "config", "tools", "usage", "show", "log", "cassette", "help"):
+    for command in (
+        "status",
+        "config",
+        "tools",
+        "skills",
+        "notes",
+        "memory",
+        "mcp",
+        "usage",
+        "show",
+        "log",
+        "cassette",
+        "help",
+    ):
         said(fresh, command)
     assert set(fresh.folder.iterdir()) == before
 
@@ -92,8 +105,8 @@ def test_a_wrong_variable_of_the_environment(tmp_path: Path) -> None:
 # Help and mistakes -------------------------------------------------------------------------------
 
 COMMANDS = (
-    "help", "status", "config", "cassette", "context", "show", "tools", "usage", "reset", "resume",
-    "log",
+    "help", "status", "config", "cassette", "context", "show", "tools", "skills", "notes", "memory",
+    "mcp", "usage", "reset", "resume", "log",
 )  # fmt: skip
 
 

@@ -85,12 +85,15 @@ def test_the_section_is_what_is_sent(
     """Preview a task at each level, then give it: the section of the request is the same."""
     choose(talking, server, wire)
     talking.helper(f"%agent config context.detail {level}")
-    for task in ("Fix the error in @names.", "Go on with @sizes and @nothing."):
+    for number, task in enumerate(("Fix the error in @names.", "Go on with @sizes and @nothing.")):
         shown = said(talking, task)
-        counts, context = shown.rstrip("\n").split("\n\n", 1)
-        assert counts.count("\n") == 3
-        sent = section(ask(talking, server, task), task)
-        assert context == (sent or "Nothing is told of the kernel.")
+        counts, told = shown.rstrip("\n").split("\n\n", 1)
+        # The rules go with the first task only, and they tell nothing of the kernel.
+        has_rules = number == 0 and level != "none"
+        assert counts.count("\n") == 3 + has_rules == 3 + told.startswith("<rules ")
+        rules = told.rpartition("</rules>\n\n")
+        sent = section(ask(talking, server, task), task).removeprefix("".join(rules[:2]).rstrip())
+        assert rules[2] == (sent.strip("\n") or "Nothing is told of the kernel.")
         assert (sent == "") == (level == "none")
         talking.run("names.append('Cid')\nmore = 1")
 

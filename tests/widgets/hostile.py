@@ -18,7 +18,9 @@ from jupyter_agent.events import (
     ApprovalAsked,
     Event,
     FileChange,
+    Kept,
     MessageFinished,
+    Noticed,
     Receipt,
     Retrying,
     Steered,
@@ -65,6 +67,8 @@ FIELDS = [
     "whereabouts",
     "printing",
     "answer",
+    "notice",
+    "kept",
 ]
 
 HOSTILE = {
@@ -139,9 +143,11 @@ def turn(**fields: Any) -> list[Event]:
     receipt = Receipt(
         (VariableChange(f["variable"], "added", f["summary"]),),
         (FileChange(f["file"], "created", 3, 1),),
+        saved=(Kept("lesson", f["kept"], f["file"]),),
     )
     return [
         TurnStarted(f["task"], "anthropic", f["model"]),
+        Noticed(f["notice"]),
         StepStarted(1, 5),
         Retrying(f["reason"], 1, 0.5),
         ThinkingDelta(f["thinking"]),

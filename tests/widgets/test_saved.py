@@ -92,7 +92,7 @@ def test_addresses_in_displays() -> None:
 def many_outputs(kind: Any, character: str, count: int = 100) -> list[SavedOutput]:
     text = character * 1_000_000
     output = Output(kind, {"text/plain": text})
-    events = turn()[:3]
+    events = turn()[:4]
     calls = [ToolCall(f"c{n}", "execute_code", '{"code": "x"}') for n in range(count)]
     events.append(MessageFinished(Message("assistant", tuple(calls)), Usage(), "tool_use"))
     for call in calls:
@@ -167,7 +167,7 @@ def test_the_transcript_is_closed_and_holds_the_facts() -> None:
 def test_the_metadata() -> None:
     """Counts and reasons for programs, nothing that differs from run to run."""
     facts = saved()[0].metadata["jupyter_agent"]
-    assert set(facts) == {"stop_reason", "steps", "usage", "receipt"}
+    assert set(facts) == {"stop_reason", "steps", "usage", "receipt", "notices"}
     assert (facts["stop_reason"], facts["steps"]) == ("end", 2)
 
 
@@ -197,7 +197,7 @@ def decided(answered: ApprovalAnswered, state: str = "refused") -> list[SavedOut
     call = ToolCall("c1", "execute_code", '{"code": "!ls"}')
     result = ToolResult("c1", (Text("Not done."),), state != "done", details={"state": state})
     events: list[Event] = [
-        *turn()[:2],
+        *turn()[:3],
         MessageFinished(Message("assistant", (call,)), Usage(), "tool_use"),
         ApprovalAsked("c1", "Run this code?", ("runs a shell command: ls",), "shell commands"),
         answered,

@@ -283,7 +283,9 @@ def test_the_reducer_is_pure() -> None:
     [
         ('{"path": "a.csv", "limit": 3}', "a.csv"),
         ('{"code": "\\n\\nx = 1\\nx"}', "x = 1"),
-        ('{"n": 3}', "3"),
+        ('{"n": 3}', "n=3"),
+        ('{"a": 2, "b": "x"}', "a=2, b=x"),
+        ('{"scope": {"workspace": "w", "domain": "d"}, "topics": []}', "w / d"),
         ("{}", ""),
         ("", ""),
         ("[1]", "[1]"),
