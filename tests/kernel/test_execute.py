@@ -447,7 +447,7 @@ def test_a_time_out_ends_the_code_and_not_the_turn(kernel: LiveKernel, code: str
     """Endless code has a time-out: what it printed is kept, and the turn goes on."""
     started = time.monotonic()
     turn = kernel.agent({"code": f"print('begun', flush=True)\n{code}", "timeout": 0.5}, "1 + 1")
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 20
     result = turn.results[0]
     assert result.state == "timed_out"
     assert result.text.startswith("begun\n")

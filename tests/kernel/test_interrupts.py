@@ -52,11 +52,11 @@ def _nothing_begun(kernel: LiveKernel) -> Iterator[None]:
 
 
 def stop(kernel: LiveKernel, running: Running) -> Cell:
-    """Interrupt a cell, which must end within three seconds."""
+    """Interrupt a cell, which must end long before it would by itself."""
     started = time.monotonic()
     kernel.interrupt()
-    cell = running.finish(timeout=10)
-    assert time.monotonic() - started < 3
+    cell = running.finish(timeout=30)
+    assert time.monotonic() - started < 15
     return cell
 
 

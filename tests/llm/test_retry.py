@@ -135,7 +135,7 @@ async def test_cancelled_wait() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - begun < 0.5
+        assert time.monotonic() - begun < 5
         await provider.close()
 
 

@@ -507,14 +507,14 @@ async def test_overflow_in_a_stream(kind: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize(
-    "reply", [Reply(delay=5), Reply(text="x", fault=Fault("stall", seconds=5))]
+    "reply", [Reply(delay=30), Reply(text="x", fault=Fault("stall", seconds=30))]
 )
 async def test_time_outs(kind: str, reply: Reply) -> None:
     """A server that says nothing, before or amid its reply, is given up in time."""
     begun = time.monotonic()
     error = await error_of(kind, reply, timeout=0.3)
     assert error.retryable and "in time" in str(error)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
 
 
 @KINDS
@@ -582,7 +582,7 @@ async def test_dawdling_after_the_reply(kind: str) -> None:
         stop = (delta("stop", content="x"), usage, stop[-1])
     begun = time.monotonic()
     await reply_of(kind, Reply(raw=stop))
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 10
 
 
 @KINDS

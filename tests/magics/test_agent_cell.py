@@ -379,7 +379,7 @@ def test_a_retry_is_told(kernel: LiveKernel) -> None:
         connect(kernel, server)
         started = time.monotonic()
         cell = kernel.run("%%agent\nLook.")
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 15
     assert "Try 1 failed and was repeated: " in cell.transcript
     assert cell.displays[-1]["text/plain"] == "Now."
 

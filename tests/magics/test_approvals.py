@@ -176,7 +176,7 @@ def test_a_person_without_a_widget(kernel: LiveKernel) -> None:
     started = time.monotonic()
     running, logs = ask(kernel, RISKY["a shell command"][0])
     prompt = running.question()
-    assert 1.5 < time.monotonic() - started < 10
+    assert 1.5 < time.monotonic() - started < 30
     assert "The agent asks: Run this code?" in prompt and "shell" in prompt
     assert "[a]lways in this session (shell commands)" in prompt
     running.wait_for("touch ran.txt")
@@ -263,17 +263,17 @@ def test_a_question_that_nobody_answers(kernel: LiveKernel) -> None:
 
 def test_the_time_of_all_tries_counts(kernel: LiveKernel) -> None:
     """Type nonsense again and again: the time-out is for the question, not for each try."""
-    kernel.helper("%agent config approvals.timeout 2")
+    kernel.helper("%agent config approvals.timeout 5")
     running, logs = ask(kernel, RISKY["a shell command"][0])
     running.question()
     started = time.monotonic()
-    time.sleep(1.2)  # a person takes their time
+    time.sleep(3)  # a person takes their time
     running.type("what?")
     running.question()
     turn = kernel.turn(running.finish(20), logs)
     kernel.helper("%agent config approvals.timeout 600")
     assert "nobody answered" in turn.result.text
-    assert time.monotonic() - started < 2.9
+    assert time.monotonic() - started < 7.9
 
 
 def test_always_holds_for_its_kind_and_session(kernel: LiveKernel) -> None:

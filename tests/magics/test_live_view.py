@@ -268,7 +268,7 @@ def test_stop_in_mid_stream(kernel: LiveKernel) -> None:
         started = time.monotonic()
         page.stop()
         cell = running.finish(15)
-    assert time.monotonic() - started < 5 and "The agent was interrupted." in cell.error
+    assert time.monotonic() - started < 14 and "The agent was interrupted." in cell.error
     assert page.opened == page.closed
     assert kernel.run("6 * 7").result == "42"
 
@@ -281,7 +281,7 @@ def test_stop_in_mid_code(kernel: LiveKernel) -> None:
     started = time.monotonic()
     page.stop()
     cell = running.finish(15)
-    assert time.monotonic() - started < 5 and "The agent was interrupted." in cell.error
+    assert time.monotonic() - started < 14 and "The agent was interrupted." in cell.error
     assert "Interrupted" in cell.transcript and page.opened == page.closed
     assert kernel.run("6 * 7").result == "42"
 

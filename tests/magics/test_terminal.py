@@ -134,7 +134,7 @@ def test_ctrl_c_ends_the_turn(terminal: Terminal, task: str) -> None:
     started = time.monotonic()
     terminal.child.sendintr()
     screen = terminal.seen()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 15
     assert "TurnInterrupted: The agent was interrupted." in screen
     assert "Traceback" not in screen
     assert "42" in terminal.enter("6 * 7")

@@ -198,7 +198,7 @@ async def test_faulty_servers_hold_nobody_up(desk: Desk) -> None:
     )
     before = asyncio.get_running_loop().time()
     offer = await desk.offer()
-    assert asyncio.get_running_loop().time() - before < 12
+    assert asyncio.get_running_loop().time() - before < 25
     lines = "\n".join(offer.notices)
     assert "MCP server hangs cannot be used: not connected after 2 s (connect_timeout)." in lines
     assert "config.toml is missing" in lines

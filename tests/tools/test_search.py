@@ -253,7 +253,7 @@ async def test_expression_that_python_warns_about(call: CallTool, root: Path) ->
 async def test_catastrophic_expression(root: Path) -> None:
     """An expression that backtracks for ages is stopped, and the event loop never stands still."""
     fill(root, "a.txt", text="a" * 60 + "!\n")
-    toolbox = Toolbox(search_tools(Workspace(root), seconds=1.0))
+    toolbox = Toolbox(search_tools(Workspace(root), seconds=3.0))
     call = ToolCall("c", "search_files", json.dumps({"pattern": "(a+)+$"}))
     begun = time.monotonic()
     search = asyncio.create_task(toolbox.run(call))
@@ -263,9 +263,9 @@ async def test_catastrophic_expression(root: Path) -> None:
         longest, last = max(longest, time.monotonic() - last), time.monotonic()
     result = await search
     assert result.is_error
-    assert "took more than 1 seconds" in result.text
-    assert time.monotonic() - begun < 5
-    assert longest < 0.5
+    assert "took more than 3 seconds" in result.text
+    assert time.monotonic() - begun < 20
+    assert longest < 1.5
 
 
 async def test_modules_in_the_workspace_are_not_run(
