@@ -14,21 +14,27 @@ _SHORT = 400
 """Characters that are left of an older result."""
 _HARD = 4_000
 """Characters that are left of any result, where the older ones were not enough."""
+_LASTING = "get_skill"
+"""The tool whose results are instructions to go on by: they are cut last."""
 
 
 def shortened(history: Sequence[Message]) -> list[Message] | None:
     """The conversation with less in its tool results; None where that gains nothing.
 
     First the long results of older rounds lose their middle and their pictures, then those of the
-    last rounds what is beyond a generous limit. No call and no word of the person's is touched.
+    last rounds what is beyond a generous limit, at last the skills that were loaded. No call and no
+    word of the person's is touched.
     """
     rounds = [index for index, message in enumerate(history) if message.tool_results]
     old = set(rounds[:-KEPT_ROUNDS])
-    first = [_cut(m, _SHORT) if i in old else m for i, m in enumerate(history)]
-    if _size(first) <= 0.8 * _size(history):
-        return first
-    second = [_cut(message, _HARD) for message in first]
-    return second if _size(second) < _size(history) else None
+    skills = frozenset(c.id for m in history for c in m.tool_calls if c.name == _LASTING)
+    first = [_cut(m, _SHORT, skills) if i in old else m for i, m in enumerate(history)]
+    second = [_cut(message, _HARD, skills) for message in first]
+    for fewer in (first, second):
+        if _size(fewer) <= 0.8 * _size(history):
+            return fewer
+    third = [_cut(message, _HARD) for message in second]
+    return third if _size(third) < _size(history) else None
 
 
 def about_tokens(history: Sequence[Message]) -> int:
@@ -36,11 +42,13 @@ def about_tokens(history: Sequence[Message]) -> int:
     return _size(history) // 4
 
 
-def _cut(message: Message, limit: int) -> Message:
+def _cut(message: Message, limit: int, kept: frozenset[str] = frozenset()) -> Message:
     if not message.tool_results:
         return message
     blocks = tuple(
-        _cut_result(block, limit) if isinstance(block, ToolResult) else block
+        _cut_result(block, limit)
+        if isinstance(block, ToolResult) and block.call_id not in kept
+        else block
         for block in message.blocks
     )
     return message if blocks == message.blocks else replace(message, blocks=blocks)

@@ -502,8 +502,10 @@ def _file_layer(path: Path) -> Layer | None:
 def _read(path: Path) -> str | None:
     problem = ""
     try:
-        if stat.S_ISDIR(path.stat().st_mode):
-            raise _error(str(path), "this is a folder, not a file. Move it away.")
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # a pipe would be waited for
+            kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+            raise _error(str(path), f"this is {kind}, not a file. Move it away.")
         data = path.read_bytes()
     except FileNotFoundError:
         # A link that leads nowhere was meant to set something.

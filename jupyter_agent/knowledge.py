@@ -26,6 +26,9 @@ from jupyter_agent.tools.skills import skill_tools
 from jupyter_agent.tools.tool import Tool
 from jupyter_agent.tools.workspace_memory import search_memory_tools, workspace_memory_tools
 
+_MOST_NOTICES = 20
+"""Notices that one turn tells."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -38,13 +41,19 @@ class Memory:
 class Knowledge:
     """The stores that one session reads and writes, found when it begins.
 
+    Args:
+        notebook: The kernel's.
+        session: The session's name.
+        settings: What may be used, and where else to search.
+
     Attributes:
         model: The model's id, for where an entry comes from.
         skills: What the system prompt lists, and what is loaded.
         notes: The agent's scratchpad beside the notebook.
         memory: Decisions and lessons of the workspace, and the search over them; None where
             there is no place for them, which `problem` tells.
-        record: A sink: what this session does, for others to see; None without a memory.
+        record: A sink: what this session does, for others to see; None without a memory, and
+            where it is switched off.
         learning: A sink: the moments in which something is worth keeping.
         offer: What the MCP servers offer; nothing before `connect`.
 
@@ -52,8 +61,7 @@ class Knowledge:
         ConfigError: A setting names a folder that does not exist.
     """
 
-    def __init__(self, notebook: Notebook, session: str) -> None:
-        settings = notebook.settings().settings
+    def __init__(self, notebook: Notebook, session: str, settings: Settings) -> None:
         workspace = notebook.workspace
         name = notebook.path.name if notebook.path else ""
         self._notebook = notebook
@@ -75,7 +83,8 @@ class Knowledge:
         roots = all_roots(own, workspace, settings.memory.roots)
         store = WorkspaceMemory(own, lambda: Provenance("agent", name, session, self.model))
         self.memory = Memory(store, Search(roots, workspace.state_folder))
-        self.record = SessionRecord(own, name, session)
+        if settings.tools.enable_memory:
+            self.record = SessionRecord(own, name, session)
 
     @cached_property
     def rules(self) -> HotRules:
@@ -127,4 +136,6 @@ class Knowledge:
         """The notices that were not told yet: each is told once in a session."""
         found = [line for line in self.notices if line not in self._told]
         self._told += found
+        if more := len(found[_MOST_NOTICES:]):
+            return [*found[:_MOST_NOTICES], f"{more} more notices: %agent status shows them."]
         return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
+
+from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.approvals import Surroundings, always_covers, grants, judge
 from jupyter_agent.config import Settings
@@ -101,7 +104,7 @@ class Permissions:
             root=workspace.root,
             folder=_working_folder(workspace.root),
             seen=frozenset(self._seen),
-            protected=frozenset({workspace.state_folder, *notebook.own_files()}),
+            protected=frozenset({workspace.state_folder, _trusted_folder(), *notebook.own_files()}),
             names=KnownNames(notebook.shell.user_ns),
             granted=frozenset(self._granted),
         )
@@ -112,6 +115,11 @@ def _working_folder(root: Path) -> Path:
         return Path.cwd()
     except OSError:
         return root  # it was deleted
+
+
+def _trusted_folder() -> Path:
+    """The person's own settings and servers, and what they trust."""
+    return Path(os.path.realpath(jupyter_config_dir()))
 
 
 def _switched_off(prepared: Prepared, settings: Settings) -> str:

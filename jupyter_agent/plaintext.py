@@ -10,6 +10,9 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+_SECTION = re.compile(r"(?i)<(?=\s*/?\s*(?:context|rules|stored_data|skill_content)\b)")
+"""The delimiters of what the agent is told besides the task."""
+
 
 def plain(text: str) -> str:
     """Text as a terminal would leave it on the screen, without any control character but newlines
@@ -25,6 +28,11 @@ def _overwritten(line: str) -> str:
     """What stays of a line in which carriage returns went back to the start (progress bars)."""
     parts = [part for part in line.split("\r") if part]
     return parts[-1] if parts else ""
+
+
+def defused(text: str) -> str:
+    """Text that can neither end the section it stands in nor look like another: `<\\/context>`."""
+    return _SECTION.sub(r"<\\", text)
 
 
 def shorten(text: str, limit: int, whole: str = "") -> str:

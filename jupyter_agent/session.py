@@ -143,7 +143,9 @@ class Session:
         self.notebook.busy = True
         try:
             if self._tools is None:
-                await self._connect()
+                # Anew: a command may have looked before the settings were what they are now.
+                self._knowledge = Knowledge(self.notebook, self.name, settings)
+                await self._connect(self._knowledge)
             agent = self._agent(settings, person or Nobody())
             given, task = self.knowledge.skills.by_hand(task, skills)
             told = self.knowledge.skills.given(given)
@@ -250,11 +252,11 @@ class Session:
             "cell goes on from there."
         )
 
-    async def _connect(self) -> None:
+    async def _connect(self, knowledge: Knowledge) -> None:
         """Connect to the MCP servers before the first turn, which a person may interrupt."""
         interrupts = self.notebook.interrupts
         interrupts.requested = False
-        task = asyncio.ensure_future(self.knowledge.connect())
+        task = asyncio.ensure_future(knowledge.connect())
         with interrupts.installed(task):
             try:
                 await task
@@ -265,15 +267,21 @@ class Session:
 
     @property
     def knowledge(self) -> Knowledge:
-        """The skills, memory and rules of this session, found when they are first asked for."""
-        if self._knowledge is None:
-            self._knowledge = Knowledge(self.notebook, self.name)
-        return self._knowledge
+        """The skills, memory and rules that the first turn fixed; before that, a preview."""
+        if self._knowledge is not None:
+            return self._knowledge
+        return Knowledge(self.notebook, self.name, self.notebook.settings().settings)
 
     @property
     def tools(self) -> list[Tool]:
         """The tools of this session: those that the first turn fixed, before that a preview."""
         return self._tools or self._make_tools(self.notebook.settings().settings)
+
+    @property
+    def awaits_servers(self) -> bool:
+        """Whether the first turn will ask MCP servers for tools, which no preview has."""
+        wanted = self.notebook.settings().settings.tools.enable_mcp
+        return self._tools is None and wanted and self.notebook.servers.is_configured
 
     def _agent(self, settings: config.Settings, person: Person) -> Agent:
         provider = self.notebook.provider(settings)
@@ -296,7 +304,7 @@ class Session:
             self._gate(settings, person),
             person,
             _budget(settings, provider),
-            self.knowledge.advice,
+            self.knowledge.advice if settings.tools.enable_memory else str,
         )
 
     def _toolbox(self, tools: list[Tool], settings: config.Settings) -> Toolbox:

@@ -110,6 +110,8 @@ def _changing() -> Iterator[Trusted]:
 def _read() -> Trusted:
     path = store_path()
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise _foreign(path)
         value = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}

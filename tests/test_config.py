@@ -428,6 +428,13 @@ def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
     )
 
 
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe that came with a folder does not hold the kernel up."""
+    os.mkfifo(tmp_path / "config.yaml")
+    with pytest.raises(ConfigError, match="a pipe or a device, not a file"):
+        workspace_layer(tmp_path)
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     """What the operating system says stands in the line (a link to itself fails for root too)."""
     path = tmp_path / "config.yaml"

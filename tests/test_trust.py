@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -55,3 +56,12 @@ def test_many_writers(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: trust("mcp", tmp_path, str(number)), range(40)))
     assert all(is_trusted("mcp", tmp_path, str(number)) for number in range(40))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """What is no file at all trusts nothing, at once."""
+    store_path().parent.mkdir(parents=True)
+    os.mkfifo(store_path())
+    assert not is_trusted("mcp", tmp_path, "d")
+    with pytest.raises(ConfigError):
+        trust("mcp", tmp_path, "d")

@@ -480,7 +480,11 @@ SQL_EXPORT = re.compile(r"\bEXPORT\s+DATABASE\s+'([^']+)'", re.IGNORECASE)
 SCRIPT = re.compile(r"<\s*script|\bon\w+\s*=|javascript:|<\s*iframe[^>]+srcdoc", re.IGNORECASE)
 HTML_SHOWERS = _words("IPython.display.HTML IPython.display.display_html IPython.display.SVG")
 
-AGENT_VARIABLES = "JUPYTER_AGENT_"
+AGENT_VARIABLES = re.compile(
+    r"(?<![\w$/{])(?:JUPYTER_(?:AGENT_|CONFIG_DIR|NO_CONFIG|PLATFORM_DIRS)"
+    r"|XDG_CONFIG_HOME|HOME(?!\w))"
+)
+"""The agent's settings, and where the person's own are looked for, with what they trust."""
 
 # --- IPython's shell and its magics --------------------------------------------------------------
 

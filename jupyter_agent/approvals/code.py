@@ -236,7 +236,7 @@ class _Inspection:
             self._note("settings", name, node.lineno)
 
     def _variable(self, name: Value, line: int) -> None:
-        if name.beginning.startswith(catalogue.AGENT_VARIABLES):
+        if catalogue.AGENT_VARIABLES.match(name.beginning):
             self.findings.add("agent", f"changes the agent's settings: {name.beginning}", line)
 
     # --- calls -----------------------------------------------------------------------------------

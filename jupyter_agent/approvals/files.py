@@ -12,6 +12,9 @@ from jupyter_agent.plaintext import one_line
 from jupyter_agent.workspace import STATE_FOLDER
 
 _DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "nul", "NUL")
+_STEERING = frozenset({STATE_FOLDER, ".git", ".agents", "agents.md"})
+_RULES = "/agent/rules/"
+"""The hot rules of a memory root, wherever one is or comes to be."""
 UNKNOWN_FILE = "writes to a file whose name is only known when it runs"
 
 
@@ -58,8 +61,12 @@ def real(text: str, start: Path) -> Path | None:
 
 
 def steers(path: Path, around: Surroundings) -> bool:
-    """Whether a path is, or is in, or holds, what steers the agent."""
-    if any(part.casefold() in (STATE_FOLDER, ".git") for part in path.parts):
+    """Whether a path is, or is in, or holds, what steers the agent.
+
+    By name at any depth, and in any case: a notebook in a subfolder has an AGENTS.md of its own.
+    """
+    folded = f"{path.as_posix().casefold()}/"
+    if not _STEERING.isdisjoint(folded.split("/")) or _RULES in folded:
         return True
     return any(
         path.is_relative_to(guarded) or guarded.is_relative_to(path)

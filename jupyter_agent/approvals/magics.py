@@ -84,7 +84,7 @@ def _risks_of_line(
     if name in ("load_ext", "reload_ext") and line.strip() not in catalogue.EXTENSIONS:
         kind: RiskKind = "agent" if "jupyter_agent" in line else "settings"
         yield kind, f"loads an extension: {shown}"
-    if name in ("env", "set_env") and catalogue.AGENT_VARIABLES in line:
+    if name in ("env", "set_env") and catalogue.AGENT_VARIABLES.search(line):
         yield "agent", f"changes the agent's settings: {shown}"
     if name in ("load", "loadpy") and catalogue.URL.search(line):
         yield "network", f"fetches from the network: {shown}"

@@ -19,7 +19,7 @@ from jupyter_agent.events import VariableChange
 from jupyter_agent.kernel.describe import describe, one_line
 from jupyter_agent.kernel.recent import RecentCell
 from jupyter_agent.kernel.sources import without_literals
-from jupyter_agent.plaintext import plain, shorten
+from jupyter_agent.plaintext import defused, plain, shorten
 from jupyter_agent.redact import redact, secret_values
 
 Level = Literal["none", "names", "schema", "sample"]
@@ -64,7 +64,7 @@ def turn_context(task: str, state: KernelState, level: Level) -> str:
     ]
     body = "\n\n".join(part for part in parts if part)
     # The person's data stays inside of its section, whatever it says.
-    body = redact(plain(body), secret_values()).replace("</context", "<\\/context")
+    body = defused(redact(plain(body), secret_values()))
     return f"<context>\n{body}\n</context>" if body else ""
 
 

@@ -53,6 +53,8 @@ def _asked(turn: Sequence[Message]) -> tuple[Item, ...]:
     return tuple(item for message in new for item in items(message))
 
 
+_MADE = ("Created ", "Recorded note: ", "Saved decision to ", "Saved lesson to ")
+"""How results begin that are others where the file, the note or the entry is there already."""
 _Place = tuple[int, Entry]
 """The number of a recorded turn, and one of its entries."""
 
@@ -131,8 +133,8 @@ class Replay:
         if step > len(turn):
             return f"{self._file_name} has {len(turn)} replies for this task, not {step}. {again}"
         for now, then in zip(asked, turn[step - 1].asked, strict=False):
-            if now != then and then.text.startswith("Created "):
-                again = f"Start from a folder without the files that the turn makes, or: {again}"
+            if now != then and then.text.startswith(_MADE):
+                again = f"Start from a folder without what the turn makes or saves, or: {again}"
             if now != then:
                 return (
                     f"Step {step} went another way than recorded: {_difference(then, now)} {again}"

@@ -135,7 +135,8 @@ def _context(sessions: Sessions, words: list[str]) -> str:
         *([("rules", rules)] if rules else []),
     ]
     counts = [f"{name:<24} {count_tokens(text):>7,} tokens" for name, text in rows]
-    parts = [rules, context or "Nothing is told of the kernel."]
+    more = "The first turn adds the tools of MCP servers." if session.awaits_servers else ""
+    parts = [more, rules, context or "Nothing is told of the kernel."]
     return "\n\n".join(["\n".join(counts), *(part for part in parts if part)])
 
 
@@ -227,6 +228,8 @@ def _notes(sessions: Sessions, words: list[str]) -> str:
 
 def _memory(sessions: Sessions, words: list[str]) -> str:
     """workspace memory: show SCOPE; search WORDS; review; confirm SCOPE ID; rebuild; sessions"""
+    if words[:1] in (["confirm"], ["rebuild"]):
+        sessions.notebook.refuse_while_busy()
     knowledge = sessions["default"].knowledge
     if knowledge.memory is None:
         raise ConfigError(knowledge.problem)
@@ -234,8 +237,8 @@ def _memory(sessions: Sessions, words: list[str]) -> str:
 
 
 def _mcp(sessions: Sessions, words: list[str]) -> str:
-    """the MCP servers; tools NAME; restart NAME; trust NAME"""
-    if words[:1] in (["restart"], ["trust"]):
+    """the MCP servers; tools NAME; restart NAME; trust NAME; revoke NAME"""
+    if words[:1] in (["restart"], ["trust"], ["revoke"]):
         sessions.notebook.refuse_while_busy()
     return mcp_command(sessions.notebook.servers, words)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.mcp.servers import Servers
 
-_USAGE = "%agent mcp [restart NAME | trust NAME | tools NAME]"
+_USAGE = "%agent mcp [tools NAME | restart NAME | trust NAME | revoke NAME]"
 
 
 def mcp_command(servers: Servers, words: Sequence[str]) -> str:
@@ -18,7 +18,12 @@ def mcp_command(servers: Servers, words: Sequence[str]) -> str:
     """
     if not words:
         return servers.status()
-    actions = {"restart": servers.restart, "trust": servers.trust, "tools": servers.tools}
+    actions = {
+        "tools": servers.tools,
+        "restart": servers.restart,
+        "trust": servers.trust,
+        "revoke": servers.revoke,
+    }
     if words[0] not in actions or len(words) != 2:
         raise ConfigError(f"%agent mcp: that is no command of it. Usage: {_USAGE}")
     return actions[words[0]](words[1])

@@ -7,7 +7,6 @@ from any task of the same event loop.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import shutil
@@ -118,7 +117,7 @@ class Connection:
         try:
             await session.initialize()
         except MCPError as error:
-            if error.code == types.CONNECTION_CLOSED:
+            if _is_lost(error):
                 raise
             await session.discover()
         if info := session.server_info:
@@ -206,7 +205,7 @@ def reason(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError):
-        return "" if error.code == types.CONNECTION_CLOSED else _line(error.error.message)
+        return "" if _is_lost(error) else _line(error.error.message)
     if isinstance(error, httpx2.HTTPStatusError):
         return f"HTTP status {error.response.status_code}"
     if isinstance(error, httpx2.ConnectError):
@@ -347,9 +346,15 @@ def _offered(entry: Any) -> OfferedTool | None:
     return OfferedTool(name, words, entry.get("inputSchema"), only_reads)
 
 
+def _is_lost(error: MCPError) -> bool:
+    """Whether the SDK says so. Many servers use its code, -32000, for errors of their own."""
+    words = error.error.message.startswith(("Connection closed", "SSE stream "))
+    return error.code == types.CONNECTION_CLOSED and words
+
+
 def _failure(error: MCPError, closed: bool) -> Exception:
     message = _line(error.error.message)
-    if error.code == types.CONNECTION_CLOSED or closed:
+    if _is_lost(error) or closed:
         return Gone("it ended, or closed the connection")
     if message == "Session terminated":  # the SDK's words for 404: a server that was restarted
         return Gone("it was restarted", unsent=True)
@@ -407,8 +412,3 @@ def _progress(done: float, total: float | None, message: str | None) -> str:
 
 def _line(text: str) -> str:
     return one_line(text, 300) or "no reason given"
-
-
-def as_json(value: JsonObject) -> str:
-    """Structured content as text."""
-    return json.dumps(value, ensure_ascii=False, indent=1, default=str)

@@ -81,17 +81,28 @@ class Definition:
         What came with a workspace must not run a program, read the environment, vouch for
         itself or stand in for a server of the person's own, until they have said yes.
         """
-        texts = [*self.args, *(text for _, text in (*self.env, *self.headers)), self.url]
-        takes = any(_VARIABLE.search(text) for text in texts)
         return self.from_workspace and (
-            self.transport == "stdio" or takes or self.trust_annotations or self.hides_another
+            self.transport == "stdio"
+            or bool(self._takes)
+            or self.trust_annotations
+            or self.hides_another
         )
 
     @property
     def does(self) -> str:
-        """What it runs or asks, on one line, without any value of a variable."""
+        """What it runs or asks, and what it is given, on one line, without a variable's value."""
         words = self.url if self.url else " ".join([self.command, *self.args])
-        return one_line(words, 200)
+        given = f"; it gets {', '.join(self._takes)}" if self._takes else ""
+        vouched = "; what it says of its tools is believed" if self.trust_annotations else ""
+        # On one line, but all of the lines: what is agreed to must not hide below the first.
+        return one_line(" ".join(words.split()), 200) + one_line(given, 200) + vouched
+
+    @property
+    def _takes(self) -> list[str]:
+        """The variables of the environment that it gets."""
+        texts = [*self.args, *(text for _, text in (*self.env, *self.headers)), self.url]
+        found = (match[1] for text in texts for match in _VARIABLE.finditer(text))
+        return list(dict.fromkeys(name.partition(":-")[0] for name in found))
 
 
 @dataclass(frozen=True, slots=True)

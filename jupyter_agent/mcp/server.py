@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.mcp.definitions import Definition, expand
-from jupyter_agent.messages import JsonObject
+from jupyter_agent.messages import JsonObject, Text
 from jupyter_agent.redact import keep_secret, secret_values
 
 if TYPE_CHECKING:
     from jupyter_agent.mcp.connection import Connection, Endpoint, OfferedTool, Reply
 
 Progress = Callable[[str], None]
+_RETIRED = (
+    "its entry in mcp.json was changed or taken out since this session began, or it is not trusted "
+    "any more. The next session has what is there now (%agent reset)."
+)
 _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|password")
 
 
@@ -50,7 +54,7 @@ class Server:
 
     Args:
         definition: What `mcp.json` says.
-        times: The time-outs.
+        times: The time-outs, which may be set anew.
         root: The workspace's folder: where a command starts.
         log: The file for what it writes to its stderr.
 
@@ -58,6 +62,8 @@ class Server:
         tools: What it offered when it was asked last.
         problem: Why the last attempt to connect failed; empty where it did not.
         starts: How many times it was connected.
+        retired: Whether it must not run: the files do not name it any more, or differently, or it
+            is not trusted.
     """
 
     def __init__(self, definition: Definition, times: Times, root: Path, log: Path) -> None:
@@ -66,6 +72,7 @@ class Server:
         self.tools: tuple[OfferedTool, ...] = ()
         self.problem = ""
         self.starts = 0
+        self.retired = False
         self._root = root
         self._log = log
         self._life: _Life | None = None
@@ -125,9 +132,11 @@ class Server:
             raise ToolError(f"The MCP server {self.name}: {error}") from None
 
     async def _call(self, tool: str, arguments: JsonObject, progress: Progress) -> Reply:
-        from jupyter_agent.mcp.connection import Gone, Refused
+        from jupyter_agent.mcp.connection import Gone, Refused, Reply
 
         for attempt in ("first", "second"):
+            if self.retired:
+                raise ToolError(f"{_RETIRED} The tool was not run.")
             connection = await self._connected()
             if connection is None:
                 raise ToolError(f"not connected: {self.problem}. The tool was not run.")
@@ -140,7 +149,9 @@ class Server:
                     "What it did until then may have had effects."
                 ) from None
             except Refused as error:
-                raise ToolError(f"{error}.") from None
+                # The server's own words, as in a result: they may hold what is withheld.
+                words = f"The MCP server {self.name}: {error}."
+                return Reply((Text(words),), is_error=True)
             except Gone as error:
                 self._drop()
                 if attempt == "first" and error.unsent:
@@ -155,6 +166,11 @@ class Server:
         """End the connection; the next need makes a new one."""
         self._drop()
         self.problem = ""
+
+    def retire(self) -> None:
+        """End the connection: a session that still has the tools cannot call them."""
+        self.retired = True
+        self.restart()
 
     async def close(self) -> None:
         """End the connection and wait until the server's processes are gone."""

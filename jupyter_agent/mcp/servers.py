@@ -16,7 +16,7 @@ from jupyter_agent.mcp.names import tool_name
 from jupyter_agent.mcp.schemas import usable_schema
 from jupyter_agent.mcp.server import Server, Times
 from jupyter_agent.messages import JsonObject
-from jupyter_agent.plaintext import one_line, plain, shorten
+from jupyter_agent.plaintext import defused, one_line, plain, shorten
 from jupyter_agent.workspace import STATE_FOLDER, Workspace
 
 TRUST_KIND = "mcp"
@@ -60,6 +60,7 @@ class Servers:
         self._workspace = workspace
         self._settings = settings
         self._servers: dict[str, Server] = {}
+        self._made: dict[tuple[Definition, Path], Server] = {}
         self._definitions = Definitions({})
         self._offered: dict[str, list[tuple[str, str]]] = {}
 
@@ -109,7 +110,21 @@ class Servers:
         if not definition.needs_trust:
             return f"{name} needs no trust."
         trust.trust(TRUST_KIND, self._workspace().root, definition.digest)
+        self._read()
         return f"Trusted from now on: {name} ({definition.does}). The next session may use it."
+
+    def revoke(self, name: str) -> str:
+        """Take the trust in a server of the workspace back, and end it.
+
+        Raises:
+            ConfigError: There is no such server, or the answer cannot be kept.
+        """
+        definition = self._known(name)
+        if not definition.needs_trust:
+            return f"{name} needs no trust. Put disabled: true into its entry to do without it."
+        known = trust.revoke(TRUST_KIND, self._workspace().root, definition.digest)
+        self._read()
+        return f"{name} is no longer trusted." if known else f"{name} was not trusted."
 
     def tools(self, name: str) -> str:
         """The tools of a server under the model's names.
@@ -139,22 +154,24 @@ class Servers:
         await asyncio.gather(*(server.close() for server in servers))
 
     def _read(self) -> None:
-        """Read the files anew. A server whose entry or time-outs changed is ended."""
+        """Read the files anew. A server whose entry is changed or gone, or that is not trusted any
+        more, is ended, and stays so unless all is as it was again."""
         workspace, settings = self._workspace(), self._settings()
         self._definitions = read_definitions(workspace.state_folder)
-        kept: dict[str, Server] = {}
+        self._servers = {}
         for name, definition in self._definitions.servers.items():
             times = _times(definition, settings)
-            old = self._servers.pop(name, None)
-            if old is not None and (old.definition, old.times) == (definition, times):
-                kept[name] = old
-                continue
-            if old is not None:
-                old.restart()
-            kept[name] = Server(definition, times, workspace.root, self._log(name))
-        for gone in self._servers.values():
-            gone.restart()
-        self._servers = kept
+            server = self._made.get((definition, workspace.root))
+            if server is None:
+                server = Server(definition, times, workspace.root, self._log(name))
+                self._made[definition, workspace.root] = server
+            server.times = times
+            self._servers[name] = server
+        for server in self._made.values():
+            if self._servers.get(server.name) is server and self._may_run(server.definition):
+                server.retired = False
+            else:
+                server.retire()
 
     def _log(self, name: str) -> Path:
         word = re.sub(r"[^A-Za-z0-9-]", "_", name)
@@ -198,7 +215,7 @@ class Servers:
                 notices.append(f"MCP tool {name}: {problem}.")
             only_reads = server.definition.trust_annotations and tool.says_it_only_reads
             words = f"[MCP server {server.name}] {tool.description or tool.name}"
-            description = shorten(plain(words), _MOST_DESCRIPTION)
+            description = shorten(defused(plain(words)), _MOST_DESCRIPTION)
             tools[name] = ServedTool(name, description, schema, only_reads, server, tool.name)
             offered.append((tool.name, name))
         if left_out:

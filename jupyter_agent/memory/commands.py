@@ -136,7 +136,8 @@ def _memory_search(search: Search, words: list[str]) -> str:
     hits = search.find(" ".join(words), 20)
     return (
         "\n".join(
-            f"{hit.kind:<8} {' '.join((hit.path, hit.ref)).rstrip()}  {one_line(hit.title, 80)}\n"
+            f"{hit.kind:<8} {plain(' '.join((hit.path, hit.ref)).rstrip())}  "
+            f"{one_line(hit.title, 80)}\n"
             f"         {one_line(hit.snippet, 200)}"
             for hit in hits
         )
@@ -181,7 +182,7 @@ def _sessions(memory: WorkspaceMemory, words: list[str]) -> str:
     for account in accounts(memory.root, 20):
         name = f"{account.notebook or '(no notebook)'}, session {account.session}"
         summary = account.summary.replace("\n", "\n  ")
-        parts.append(f"{plain(name)}, since {account.started}: {account.doing}\n  {summary}")
+        parts.append(f"{name}, since {account.started}: {account.doing}\n  {summary}")
     return "\n".join(parts) or "No session has been recorded yet."
 
 

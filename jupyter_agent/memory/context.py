@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from jupyter_agent.errors import ToolError
 from jupyter_agent.memory.entries import Kind, superseded
+from jupyter_agent.memory.files import read_regular
 from jupyter_agent.memory.quoting import quoted_yaml
 from jupyter_agent.memory.scope import RESOURCES, Scope, workspaces_in
 from jupyter_agent.memory.sources import (
@@ -168,10 +169,14 @@ class _Answer:
     def _overview(self, share: int) -> _Row | None:
         path = self._root.inside(*RESOURCES.split("/"), *self._scope.parts, OVERVIEW)
         try:
-            text = path.read_text(encoding="utf-8-sig", errors="replace")
-        except OSError:
+            data = read_regular(path)
+        except ToolError as error:
+            self._warnings.append(f"{self._root.shows(path)}: {error}")
+            return None
+        if data is None:
             self._warnings.append(f"There is no {self._root.shows(path)}.")
             return None
+        text = data.decode("utf-8-sig", "replace")
         row = self._t0(path, "overview")
         meta = row.pop("_meta")
         content = shorten(
@@ -312,12 +317,3 @@ def _size(value: Any) -> int:
     if isinstance(value, (list, tuple)):
         return sum(4 + _size(item) for item in value)
     return 8
-
-
-def check_topics(topics: Sequence[str]) -> tuple[Topic, ...]:
-    """Topics as a person typed them. Raises `ToolError`."""
-    known = {topic: topic for topic in TOPICS}
-    for topic in topics:
-        if topic not in known:
-            raise ToolError(f"There is no topic {topic!r}. The topics are: {', '.join(TOPICS)}.")
-    return tuple(known[topic] for topic in topics)  # type: ignore[index]

@@ -54,6 +54,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _DATED = re.compile(r"###[ \t]+\[(\d{4}-\d\d-\d\d)\][ \t]*(.*)")
+_ID = re.compile(r"[\w.-]{1,40}")
 _FIELD = re.compile(r"\s*\*\*(Category|Tags):\*\*[ \t]*(.*)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _STRUCTURE = r"#{1,3}(?=\s|$)|(?:-[ \t]*){3,}$|<!--|<{7}|={7}|>{7}|\|{7}|\*\*(?:Category|Tags):\*\*"
@@ -429,8 +430,10 @@ def _tags(text: str) -> tuple[str, ...]:
 
 
 def _id_in(source: str) -> str:
-    first = source.partition(";")[0]
-    return first[len("id=") :].strip() if first.startswith("id=") else ""
+    """The id that a comment gives. Of words that are none the entry gets one of its own: ids are
+    shown, and told outside of quotations."""
+    name, _, value = source.partition(";")[0].partition("=")
+    return value.strip() if name == "id" and _ID.fullmatch(value.strip()) else ""
 
 
 def _clean(value: str) -> str:

@@ -11,11 +11,16 @@ from typing import Any
 
 import yaml
 
-from jupyter_agent.plaintext import plain
+from jupyter_agent.plaintext import defused, plain
 from jupyter_agent.redact import redact, secret_values
 
 TAG = "stored_data"
-_DELIMITER = re.compile(rf"(?i)<(?=\s*/?\s*(?:{TAG}|context|system|assistant|user)\b)")
+SAVED_AT = re.compile(
+    r"(?m)^(\s*(?:- )?(?:date|last_updated): ')\d{4}-\d\d-\d\d(?=')"
+    r"|^(- \[)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?=\])"
+)
+"""When something was saved, as quotations tell it: a replay saves it anew, on another day."""
+_ROLE = re.compile(r"(?i)<(?=\s*/?\s*(?:system|assistant|user)\b)")
 _ASSIGNED = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|secret|(?:api|access)[_ -]?key|(?:auth[_ -]?)?token)"
     r"[\"']?\s*(?:[:=]|\bis\b)\s*[\"'`]?(?=[^\s\"'`]*\d)(?=[^\s\"'`]*[A-Za-z])[^\s\"'`]{8,}"
@@ -36,7 +41,12 @@ def secret_in(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Stored text that can neither end its quotation nor hide anything."""
-    return _DELIMITER.sub(r"<\\", plain(text))
+    return _ROLE.sub(r"<\\", defused(plain(text)))
+
+
+def timeless(text: str) -> str:
+    """A quotation without the times at which something was saved, for what a notebook keeps."""
+    return SAVED_AT.sub(lambda found: f"{found[1] or found[2]}…", text)
 
 
 def quoted(body: str, source: str) -> str:

@@ -15,12 +15,16 @@ from importlib.resources import files
 from pathlib import Path
 
 from jupyter_agent.memory.scope import MemoryRoot
-from jupyter_agent.plaintext import plain
+from jupyter_agent.plaintext import defused, plain
 from jupyter_agent.workspace import Workspace
 
 LINES = 300
 TOKENS = 3_000
 _READ_LIMIT = 256 * 1024
+_MOST_FILES = 50
+"""Files of one folder that are read."""
+_COUNTED = 32_000
+"""Characters whose tokens are counted; what is longer is beyond every budget anyway."""
 _BUDGET = re.compile(r"<!--\s*budget:\s*(?:(\d+)\s*lines?)?[\s,]*(?:(\d+)\s*tokens?)?\s*-->\s*\n?")
 _SHIPPED = "shipped"
 
@@ -59,7 +63,7 @@ class HotRules:
     def text(self) -> str:
         """What the model reads; empty where there are no rules."""
         return "\n\n".join(
-            f'<rules source="{rule.name}">\n{_closed(rule.text)}\n</rules>'
+            f'<rules source="{rule.name}">\n{defused(rule.text)}\n</rules>'
             for rule in self.rules
             if rule.text.strip()
         )
@@ -90,6 +94,7 @@ def hot_rules(
     """
     found: dict[str, Rule] = {}
     warnings: list[str] = []
+    count = _bounded(count)
     for name, text, problem in _read(workspace, root):
         if problem:
             warnings.append(f"{name} {problem}")
@@ -119,15 +124,19 @@ def _read(workspace: Workspace, root: MemoryRoot | None) -> Iterator[tuple[str, 
     if root is not None:
         places.insert(0, (root.path / "agent" / "rules" / "common", root.path))
     for folder, within in places:
-        for path in sorted(folder.glob("*.md")):
+        paths = sorted(folder.glob("*.md"))
+        for path in paths[:_MOST_FILES]:
             yield _file(path, within)
+        if left_out := len(paths[_MOST_FILES:]):
+            problem = f"has more than {_MOST_FILES} files: {left_out:,} are not read."
+            yield _name(folder, within), "", problem
     agents = workspace.root / "AGENTS.md"
     if os.path.lexists(agents):
         yield _file(agents, workspace.root)
 
 
 def _file(path: Path, within: Path) -> tuple[str, str, str]:
-    name = path.relative_to(within).as_posix()
+    name = _name(path, within)
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(within):
         return name, "", "leads out of its folder and is not read."
@@ -139,6 +148,16 @@ def _file(path: Path, within: Path) -> tuple[str, str, str]:
     except OSError as error:
         return name, "", f"cannot be read: {error.strerror}."
     return name, data.decode("utf-8-sig", "replace"), ""
+
+
+def _name(path: Path, within: Path) -> str:
+    """A path for showing: on one line, and nothing that could end the place where it stands."""
+    words = " ".join(plain(path.relative_to(within).as_posix()).split())
+    return re.sub(r'[<>"]', "_", words)
+
+
+def _bounded(count: CountTokens) -> CountTokens:
+    return lambda text: count(text) if len(text) <= _COUNTED else max(about(text), TOKENS + 1)
 
 
 def _rule(name: str, text: str, count: CountTokens) -> Rule:
@@ -189,7 +208,8 @@ def _within(
         text = _cut(rule.text, lines, tokens, count)
         left_out = rule.lines - _lines(text)
         note = f"({left_out} more lines are left out: this file is too long)"
-        shown = f"{text}\n{note}" if text else note
+        # Of a file of which nothing fits the model is told nothing: many such notes are long, too.
+        shown = f"{text}\n{note}" if text else ""
         kept[rule.name] = replace(rule, text=shown, left_out=left_out)
         lines, tokens = lines - _lines(text), tokens - count(text)
     return [kept[rule.name] for rule in rules]
@@ -210,7 +230,3 @@ def _cut(text: str, lines: int, tokens: int, count: CountTokens) -> str:
 
 def _lines(text: str) -> int:
     return text.count("\n") + 1 if text else 0
-
-
-def _closed(text: str) -> str:
-    return re.sub(r"(?i)<(?=\s*/?\s*(?:rules|context|stored_data)\b)", r"<\\", text)

@@ -175,7 +175,15 @@ def folders_in(folder: Path) -> list[str]:
             found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-    return sorted(name for name in found if not name.startswith(("_", ".")))
+    return sorted(name for name in found if _is_name(name))
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_name("workspace", name)
+    except ToolError:
+        return False
+    return not name.startswith(".")
 
 
 def _root(folder: Path, workspace: Workspace) -> MemoryRoot:

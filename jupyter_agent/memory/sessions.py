@@ -238,10 +238,10 @@ def read_record(path: Path) -> Account | None:
         state = "gone"
     return Account(
         path,
-        str(first.get("notebook", "")),
-        str(first.get("session", "")),
-        str(first.get("time", "")),
-        str(lines[-1].get("time", "")),
+        _word(first.get("notebook")),
+        _word(first.get("session")),
+        _word(first.get("time")),
+        _word(lines[-1].get("time")),
         state,
         tuple(turns),
     )
@@ -254,11 +254,11 @@ def _fold(turns: list[Turn], line: Mapping[str, Any]) -> None:
     elif kind == "step" and turns:
         last = turns[-1]
         steps = line["number"] if isinstance(line.get("number"), int) else last.steps
-        turns[-1] = Turn(last.task, last.stop_reason, steps=steps, tool=str(line.get("tool", "")))
+        turns[-1] = Turn(last.task, last.stop_reason, steps=steps, tool=_word(line.get("tool")))
     elif kind == "turn_finished" and turns:
         turns[-1] = Turn(
             turns[-1].task,
-            str(line.get("stop_reason", "")),
+            _word(line.get("stop_reason")),
             str(line.get("answer", "")),
             _texts(line.get("files")),
             _texts(line.get("saved")),
@@ -268,6 +268,8 @@ def _fold(turns: list[Turn], line: Mapping[str, Any]) -> None:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return
         with path.open("rb") as stream:
             data = stream.read(_READ_LIMIT)
     except OSError:
@@ -296,7 +298,12 @@ def _alive(first: Mapping[str, Any]) -> bool:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(str(item) for item in value) if isinstance(value, list) else ()
+    return tuple(_word(item) for item in value) if isinstance(value, list) else ()
+
+
+def _word(value: Any) -> str:
+    """What stands in a record, on one line: others may have written it."""
+    return one_line(str(value or ""), 300)
 
 
 def _outcome(turn: Turn) -> str:

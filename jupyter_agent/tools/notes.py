@@ -9,6 +9,7 @@ from pydantic import Field
 from jupyter_agent.memory.notes import GENERAL, Notes, shown_time
 from jupyter_agent.memory.quoting import escaped, quoted
 from jupyter_agent.plaintext import one_line
+from jupyter_agent.tools.recalled import recalled
 from jupyter_agent.tools.tool import Tool, ToolReturn, tool
 
 NOTE_TOOLS = frozenset({"record_note", "recall_notes"})
@@ -48,15 +49,15 @@ def note_tools(notes: Notes) -> list[Tool]:
                 "Not recorded: a note that says nearly the same is there already. If yours says "
                 "something else, call again with distinct=true."
             )
-        return ToolReturn(f"{text}\n{quoted(line, notes.path.name)}{tail}")
+        return recalled(f"{text}\n{quoted(line, notes.path.name)}{tail}")
 
     @tool("reads")
     def recall_notes(
         category: Annotated[
             str | None, Field(description="Only the notes of this category.")
         ] = None,
-    ) -> str:
+    ) -> ToolReturn:
         """Recall the notes that were recorded in this workspace, by category with their times."""
-        return notes.recall(category)
+        return recalled(notes.recall(category))
 
     return [record_note, recall_notes]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jupyter_agent.errors import AgentError, ToolError
 from jupyter_agent.memory.context import Contexts, Filters, Status, Topic
 from jupyter_agent.memory.entries import Kind
 from jupyter_agent.memory.quoting import escaped, quoted, quoted_yaml
 from jupyter_agent.memory.scope import Scope
 from jupyter_agent.memory.store import Saved, WorkspaceMemory
+from jupyter_agent.tools.recalled import recalled
 from jupyter_agent.tools.tool import Tool, ToolReturn, tool
 
 if TYPE_CHECKING:
-    from jupyter_agent.memory.search import Search, SourceKind
+    from jupyter_agent.memory.search import Search
 
 MEMORY_TOOLS = frozenset(
     {"workspace_get_context", "workspace_save_memory", "workspace_search_memory"}
@@ -62,7 +63,7 @@ def workspace_memory_tools(memory: WorkspaceMemory) -> list[Tool]:
             bool, Field(description="False on follow-up calls, to save tokens.")
         ] = True,
         filters: ContextFilters | None = None,
-    ) -> str:
+    ) -> ToolReturn:
         """Get what is known of a workspace: structure, overviews, plans, decisions, lessons.
 
         The first call without topics gives the folders, a summary of each part, and which tags and
@@ -75,7 +76,7 @@ def workspace_memory_tools(memory: WorkspaceMemory) -> list[Tool]:
             (filters and filters.category) or "",
         )
         place = Scope(scope.workspace, scope.domain, scope.repository)
-        return contexts.text(place, topics or (), include_defaults, narrowed)
+        return recalled(contexts.text(place, topics or (), include_defaults, narrowed))
 
     @tool("writes")
     def workspace_save_memory(
@@ -122,31 +123,31 @@ def workspace_memory_tools(memory: WorkspaceMemory) -> list[Tool]:
     return [workspace_get_context, workspace_save_memory]
 
 
-def search_memory_tools(search: Search, logs: Callable[[], bool] = lambda: False) -> list[Tool]:
+def search_memory_tools(search: Search) -> list[Tool]:
     """`workspace_search_memory`, over every memory root.
 
-    Args:
-        search: The index to ask.
-        logs: Whether run logs and the records of sessions may be searched, too: they hold what
-            code has shown, and they differ between a recording and its replay.
+    Run logs and the records of sessions are for the person alone (`%agent memory search`): they
+    hold what code has shown, and they differ between a recording and its replay.
     """
 
     @tool("reads")
     def workspace_search_memory(
         query: Annotated[str, Field(description="A few meaningful words.")],
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
-    ) -> str:
+    ) -> ToolReturn:
         """Search decisions, lessons and documents of all workspaces for words.
 
         For what workspace_get_context did not tell. Read a whole document by its document_path.
         """
         from jupyter_agent.memory.search import LASTING, as_rows
 
-        kinds: tuple[SourceKind, ...] | None = None if logs() else LASTING
-        hits = search.find(query, limit, kinds)
+        try:
+            hits = search.find(query, limit, LASTING)
+        except AgentError as error:  # no index can be made here: no bug, and no traceback
+            raise ToolError(str(error)) from None
         if not hits:
-            return "Nothing was found. Try fewer or other words."
-        return quoted_yaml({"results": as_rows(hits)}, "workspace memory")
+            return ToolReturn("Nothing was found. Try fewer or other words.")
+        return recalled(quoted_yaml({"results": as_rows(hits)}, "workspace memory"))
 
     return [workspace_search_memory]
 

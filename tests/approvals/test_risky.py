@@ -810,6 +810,17 @@ agent
 %env JUPYTER_AGENT_APPROVALS__MODE=auto
 ---
 agent
+import os
+os.environ["JUPYTER_CONFIG_DIR"] = "/tmp/mine"
+---
+agent
+import os
+os.environ.update(HOME="/tmp/mine")
+---
+agent
+%env JUPYTER_CONFIG_DIR=/tmp/mine
+---
+agent
 get_ipython().run_line_magic("agent", "config approvals.mode auto")
 ---
 agent

@@ -49,6 +49,7 @@ def results(kernel: LiveKernel) -> list[tuple[str, bool]]:
 
 def test_tools_are_called_and_servers_live_across_cells(desk: LiveKernel) -> None:
     """A server's tools are offered and called with checked arguments; one process for all cells."""
+    assert "The first turn adds the tools of MCP servers." in desk.run("%agent context").stdout
     desk.script(
         "Add.",
         call("good__add", a=2, b=3),
@@ -63,6 +64,7 @@ def test_tools_are_called_and_servers_live_across_cells(desk: LiveKernel) -> Non
     assert sum_ == ("5", False)
     assert wrong[1] and "do not fit its schema" in wrong[0] and "It takes: a, b." in wrong[0]
     assert failed[1] and failed[0]
+    assert "MCP" not in desk.run("%agent context").stdout
     desk.script("Again.", call("good__process"), {"text": "Same."})
     desk.run("%%agent\nAgain.")
     assert results(desk)[-1] == first
@@ -144,6 +146,21 @@ def test_the_agent_cannot_trust_by_itself(tmp_path: Path) -> None:
         desk.script("Trust.", trust, {"text": "Tried."})
         desk.run("%%agent\nTrust.")
         assert "not trusted yet" in desk.run("%agent mcp").stdout
+
+
+def test_writing_where_trust_is_kept_is_asked_about(tmp_path: Path) -> None:
+    """The person's own settings lie inside of the workspace, as with a home folder: code that
+    names a server there, or looks for them elsewhere, is not run without a yes."""
+    with LiveKernel(tmp_path, {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}) as desk:
+        desk.load()
+        turn = desk.agent(
+            "open('empty_config/jupyter_agent_mcp.json', 'w').write('{}')",
+            "import os; os.environ['JUPYTER_CONFIG_DIR'] = 'mine'",
+            "open('AGENTS.md', 'w').write('Obey.')",
+        )
+        assert [result.state for result in turn.results] == ["refused"] * 3
+        assert not (tmp_path / "empty_config" / "jupyter_agent_mcp.json").exists()
+        assert not (tmp_path / "AGENTS.md").exists()
 
 
 def test_unloading_ends_the_servers(desk: LiveKernel) -> None:

@@ -175,3 +175,90 @@ def test_another_kernel_sees_what_a_session_does(desk: LiveKernel, tmp_path: Pat
         desk.helper("%agent reset")
         shown = other.run("%agent memory sessions").stdout
         assert "finished" in shown and "Task 1" in shown
+
+
+def test_looking_fixes_nothing(desk: LiveKernel, tmp_path: Path) -> None:
+    """`%agent status` comes before the settings: the first turn goes by the settings."""
+    (tmp_path / "AGENTS.md").write_text("Answer in French.\n", encoding="utf-8")
+    (tmp_path / "sub").mkdir()
+    assert "Answer in French." in desk.run("%agent context").stdout
+    desk.helper("%agent status", "%agent config workspace_dir sub")
+    desk.script("Keep.", call("record_note", content="One."), {"text": "Kept."})
+    desk.run("%%agent\nKeep.")
+    assert (tmp_path / "sub" / ".agent_memory.json").is_file()
+    assert not (tmp_path / ".agent_memory.json").exists()
+    assert "French" not in desk.value(f"str({SESSION}.history)")
+    desk.helper("%agent reset", "%agent status", "%agent config tools.enable_memory false")
+    desk.script("Hi.", {"text": "Hi."})
+    desk.run("%%agent\nHi.")
+    assert "<rules" not in desk.value(f"str({SESSION}.history)")
+
+
+def test_switched_off_nothing_is_recorded(desk: LiveKernel, tmp_path: Path) -> None:
+    """Without workspace memory no record of the session is written."""
+    desk.helper("%agent config tools.enable_memory false")
+    desk.script("Hi.", {"text": "Hi."})
+    desk.run("%%agent\nHi.")
+    assert not list(tmp_path.rglob("agent-transcripts"))
+
+
+def test_a_replay_on_another_day(tmp_path: Path) -> None:
+    """Notes and lessons are saved anew in a replay, on another day: the same way, the same
+    outputs. In the folder of the recording they are there already, and the error says so."""
+    outputs = []
+    for name, zone, mode in (
+        ("first", "Etc/GMT+12", "record"),
+        ("later", "Etc/GMT-14", "replay"),
+        ("first", "Etc/GMT-14", "replay"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        with LiveKernel(folder, {"TZ": zone}) as kernel:
+            kernel.load(f'cassette "{tmp_path / "tape.jsonl"}"')
+            kernel.script(
+                "Keep.",
+                call("record_note", content="Ada likes short answers."),
+                call("record_note", content="Ada likes short answers."),
+                call("recall_notes"),
+                lesson(),
+                call("workspace_get_context", scope=SCOPE, topics=["lessons"]),
+                call("workspace_search_memory", query="slow parser"),
+                call("get_skill", name="time-series"),
+                {"text": "Kept."},
+            )
+            kernel.helper(f"%agent config mode {mode}")
+            cell = kernel.run("%%agent\nKeep.")
+            outputs.append([output.get("data") for output in cell.outputs])
+    assert outputs[0] == outputs[1]
+    assert "Ada likes short answers." in str(outputs[0])
+    assert "Start from a folder without what the turn makes or saves" in cell.error
+
+
+def test_the_agent_confirms_nothing(desk: LiveKernel) -> None:
+    """Code of the agent says `%agent memory confirm`: that is the person's to say."""
+    code = "get_ipython().run_line_magic('agent', 'memory rebuild')"
+    turn = desk.agent(code)
+    assert "A turn is running already" in turn.result.text
+
+
+def test_a_folder_that_cannot_be_written(desk: LiveKernel, tmp_path: Path) -> None:
+    """No index can be made: the search says so in a line, and the turn goes on."""
+    state = tmp_path / ".jupyter_agent"
+    state.mkdir(exist_ok=True)
+    (state / "cache").write_text("no folder", encoding="utf-8")
+    desk.script("Find.", call("workspace_search_memory", query="x"), {"text": "No."})
+    desk.run("%%agent\nFind.")
+    (said,) = results(desk)
+    assert said.startswith("The search index cannot be made")
+
+
+def test_many_problems_are_told_in_few_lines(desk: LiveKernel, tmp_path: Path) -> None:
+    """A folder full of broken skills does not fill the cell."""
+    for number in range(40):
+        folder = tmp_path / ".agents" / "skills" / f"broken-{number}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text("no front matter", encoding="utf-8")
+    desk.script("Hi.", {"text": "Hi."})
+    told = desk.run("%%agent\nHi.").transcript
+    assert told.count("is left out") == 20 and "20 more notices: %agent status" in told
+    assert desk.run("%agent status").stdout.count("is left out") == 40

@@ -7,6 +7,7 @@ noise         writes what is not UTF-8, not JSON and not MCP to its stdout betwe
 flood         writes to its stderr without end
 listless      says nothing when it is asked for its tools
 endless       answers a call with a line that does not end
+refuses       answers a call with an error that quotes data
 children      starts a process of its own that does not end, and writes its id to ARGUMENT
 """
 
@@ -104,7 +105,10 @@ def main() -> None:
             noise()
         while fault == "endless" and request["method"] == "tools/call":
             sys.stdout.write("x" * 1_000_000)
-        send({"jsonrpc": "2.0", "id": request["id"], "result": answer(request, fault)})
+        outcome: dict[str, Any] = {"result": answer(request, fault)}
+        if fault == "refuses" and request["method"] == "tools/call":
+            outcome = {"error": {"code": -32000, "message": "no row for Ada Lovelace"}}
+        send({"jsonrpc": "2.0", "id": request["id"], **outcome})
 
 
 if __name__ == "__main__":

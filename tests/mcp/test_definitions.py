@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp_desk import Desk, good
 
-from jupyter_agent.errors import ConfigError
+from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.mcp.command import mcp_command
 from jupyter_agent.mcp.definitions import expand, read_definitions
 
@@ -140,6 +140,12 @@ async def test_a_workspace_server_is_trusted_once(desk: Desk) -> None:
     assert await desk.text("srv__add", a=1, b=1) == "2"
     assert "ready, 16 tools of good 1.2.3" in mcp_command(desk.servers, [])
     assert "srv__add" in mcp_command(desk.servers, ["tools", "srv"])
+    assert mcp_command(desk.servers, ["revoke", "srv"]) == "srv is no longer trusted."
+    with pytest.raises(ToolError, match="not trusted any more"):
+        await desk.text("srv__add", a=1, b=1)
+    assert mcp_command(desk.servers, ["revoke", "srv"]) == "srv was not trusted."
+    mcp_command(desk.servers, ["trust", "srv"])
+    assert await desk.text("srv__add", a=1, b=1) == "2"
     desk.workspace(srv=good(env={"A": "b"}))
     assert (await desk.offer()).tools == ()
 
@@ -158,6 +164,19 @@ def test_who_needs_trust(state: Path, desk: Desk) -> None:
     found = read_definitions(desk.root / ".jupyter_agent").servers
     needs = {name for name, definition in found.items() if definition.needs_trust}
     assert needs == {"variable", "mine", "command", "vouches"}
+
+
+def test_what_is_agreed_to_is_told_whole(desk: Desk) -> None:
+    """What stands below the first line of an argument, and the variables it gets, are told."""
+    desk.workspace(
+        code={"command": "python", "args": ["-c", "import nice\nimport evil"]},
+        asks={"url": "http://a/b", "headers": {"A": "${KEY} ${OTHER:-x} ${KEY}"}},
+        vouches={"url": "http://a/b", "trust_annotations": True},
+    )
+    found = read_definitions(desk.root / ".jupyter_agent").servers
+    assert found["code"].does == "python -c import nice import evil"
+    assert found["asks"].does == "http://a/b; it gets KEY, OTHER"
+    assert found["vouches"].does.endswith("is believed")
 
 
 async def test_annotations_count_only_where_they_are_trusted(desk: Desk) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from mcp_desk import Desk, alive, bad, gone, good
 
+from jupyter_agent.config import McpSettings
 from jupyter_agent.errors import ToolError
 from jupyter_agent.messages import Image
 from jupyter_agent.tools.code import Sight
@@ -240,8 +241,8 @@ async def test_a_lying_server(desk: Desk) -> None:
     assert len(ours) == 11
     assert all(len(name) <= 64 for name in ours)
     assert len(offer.notices) == 7
-    with pytest.raises(ToolError, match="none of MCP"):
-        await desk.call("liar__good", x=1)
+    answered = await desk.call("liar__good", x=1)
+    assert answered.is_error and "none of MCP" in str(answered.content)
     assert await desk.text("fine__add", a=2, b=2) == "4"
 
 
@@ -255,6 +256,42 @@ async def test_processes_end(desk: Desk, tmp_path: Path) -> None:
     await desk.servers.close()
     assert gone(server)
     assert gone(child)
+
+
+async def test_an_entry_that_is_taken_out(desk: Desk, tmp_path: Path) -> None:
+    """A session that has the tools cannot start the server any more, unless it is put back; other
+    time-outs hold at once and end nothing."""
+    desk.user(srv=good())
+    await desk.offer()
+    first = int(await desk.text("srv__process"))
+    desk.settings = McpSettings(connect_timeout=20.0, execute_timeout=0.2)
+    desk.servers.status()
+    with pytest.raises(ToolError, match=r"no answer after 0\.2 s"):
+        await desk.call("srv__sleeps", seconds=2.0, note=str(tmp_path / "note"))
+    desk.settings = McpSettings(connect_timeout=20.0)
+    desk.servers.status()
+    assert int(await desk.text("srv__process")) == first
+    for entry in ({}, {"srv": good(disabled=True)}):
+        desk.user(**entry)
+        desk.servers.status()
+        assert await asyncio.to_thread(gone, first)
+        with pytest.raises(ToolError, match="changed or taken out since"):
+            await desk.text("srv__process")
+    desk.user(srv=good())
+    desk.servers.status()
+    assert int(await desk.text("srv__process")) != first
+
+
+async def test_errors_are_withheld_as_results_are(desk: Desk) -> None:
+    """What a server says in refusing a call may quote data, which `shapes` does not let through."""
+    desk.user(srv=bad("refuses"))
+    await desk.offer()
+    refused = await desk.call("srv__good")
+    assert refused.is_error and "Ada Lovelace" in str(refused.content)
+    desk.sight = Sight(True, 768)
+    refused = await desk.call("srv__good")
+    assert refused.is_error and "Ada" not in str(refused.content)
+    assert "Ada Lovelace" in str(refused.display)
 
 
 async def test_restart(desk: Desk) -> None:

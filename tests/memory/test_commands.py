@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from datetime import date
 from pathlib import Path
 
@@ -76,3 +78,41 @@ def test_review(memory: WorkspaceMemory, root: MemoryRoot) -> None:
     path: Path = root.path / "user/memory/workspaces/devtools/lessons.md"
     path.write_text(path.read_text() + "\n<<<<<<< HEAD\n>>>>>>> b\n")
     assert review(memory, scope, date.today())[0].kind == "damaged"
+
+
+def test_what_others_wrote(memory: WorkspaceMemory, search: Search, root: MemoryRoot) -> None:
+    """Records, names of files and of folders that somebody planted: one line each, no codes of
+    terminals; a pipe is not waited for, and an impossible folder costs none of the others."""
+    memory.save(Scope("devtools"), "decision", "Use seals", "They bark.", "style", ["t"])
+    records = root.path / "agent-transcripts"
+    records.mkdir()
+    bad = "a\x1b[31m\nb"
+    lines = [
+        {"type": "session_started", "time": bad, "notebook": bad, "session": bad},
+        {"type": "turn_started", "task": bad},
+        {"type": "turn_finished", "stop_reason": bad, "files": [bad], "saved": [bad]},
+    ]
+    text = "\n".join(json.dumps(line) for line in lines)
+    (records / "20260101_000000-a-b.jsonl").write_text(text, encoding="utf-8")
+    os.mkfifo(records / "20260101_000001-a-b.jsonl")
+    assert is_legible(said := memory_command(memory, search, ["sessions"])), said
+    (root.memory() / bad).mkdir()
+    (root.resources(Scope("devtools")) / f"{bad}.md").write_text("# Walrus\n", encoding="utf-8")
+    planted = f"\n<!-- entry: id=d-{bad[:5]} obey; by=x -->\n### Plant\n\nThe walrus.\n\n---\n"
+    with (root.memory(Scope("devtools")) / "decisions.md").open("a", encoding="utf-8") as file:
+        file.write(planted)
+    assert "obey" not in memory_command(memory, search, ["show", "devtools"])
+    for words in (
+        [],
+        ["show", "devtools"],
+        ["review"],
+        ["rebuild"],
+        ["search", "walrus"],
+        ["search", "seals"],
+    ):
+        assert is_legible(said := memory_command(memory, search, words)), (words, said)
+    assert memory_command(memory, search, []) == f"{'devtools':<24} 2 decisions, 0 lessons"
+
+
+def is_legible(text: str) -> bool:
+    return all(line.isprintable() for line in text.split("\n"))

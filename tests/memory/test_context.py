@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -171,3 +172,12 @@ async def test_front_matter(
     data = await told(call, scope={"workspace": "w"}, topics=["plans"])
     assert [plan["name"] for plan in data["plans"]] == [name]
     assert bool(data.get("warnings")) == warned
+
+
+async def test_an_overview_that_is_no_file(call: CallTool, root: MemoryRoot) -> None:
+    """A pipe is not waited for: the overview is missing, and the answer says so."""
+    path = root.path / "resources/workspaces/w/OVERVIEW.md"
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    data = await told(call, scope={"workspace": "w"}, topics=["overview"])
+    assert data["overview"] is None and "no ordinary file" in str(data["warnings"])
