@@ -1,4 +1,4 @@
-"""Shortening a conversation that has become too long, without losing what the person said."""
+"""A conversation that the provider refuses as too long: cut at once, without a model call."""
 
 from __future__ import annotations
 
