@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated
@@ -33,12 +34,17 @@ class Sight:
     longest_side: int = LONGEST_SIDE
 
 
-def code_tools(executor: Executor, sight: Callable[[], Sight] = Sight) -> list[Tool]:
+def code_tools(
+    executor: Executor,
+    sight: Callable[[], Sight] = Sight,
+    around: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> list[Tool]:
     """`execute_code`, bound to the kernel that `executor` runs in.
 
     Args:
         executor: Runs the code.
         sight: Gives what the settings allow the model to see, asked for each call.
+        around: Gives what each execution happens in: a checkpoint that notes changed files.
     """
 
     @tool("executes")
@@ -54,7 +60,9 @@ def code_tools(executor: Executor, sight: Callable[[], Sight] = Sight) -> list[T
         Python, %magics, !commands and top-level await work as in a cell. Variables persist.
         Returns stdout, stderr, the value of the last expression, displays, and the error if any.
         """
-        return _returned(await executor.run(code, timeout, report.get()), sight())
+        with around():
+            execution = await executor.run(code, timeout, report.get())
+        return _returned(execution, sight())
 
     return [execute_code]
 

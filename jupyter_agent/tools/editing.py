@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -34,7 +34,15 @@ _LISTED_MATCHES = 20
 _COUNTED_MATCHES = 1_000
 
 
-def editing_tools(workspace: Workspace) -> list[Tool]:
+BeforeWrite = Callable[[Path, bytes], None]
+"""Takes a resolved path and what is about to be written there."""
+
+
+def nothing_before(path: Path, data: bytes) -> None:
+    """For where nobody needs to know."""
+
+
+def editing_tools(workspace: Workspace, before_write: BeforeWrite = nothing_before) -> list[Tool]:
     """`write_file` and `edit_file`, for one workspace."""
 
     @tool("writes")
@@ -47,7 +55,7 @@ def editing_tools(workspace: Workspace) -> list[Tool]:
         To change a part of a file use edit_file. An existing file keeps its encoding and its
         kind of line endings. A notebook (.ipynb) must be valid nbformat JSON.
         """
-        return _write(workspace, path, content)
+        return _write(workspace, path, content, before_write)
 
     @tool("writes")
     def edit_file(
@@ -61,12 +69,12 @@ def editing_tools(workspace: Workspace) -> list[Tool]:
         old_str must occur exactly once, unless replace_all is true: give enough lines around it.
         In a notebook (.ipynb) it is looked for in the source of each cell.
         """
-        return _edit(workspace, path, Replacement(old_str, new_str), replace_all)
+        return _edit(workspace, path, Replacement(old_str, new_str), replace_all, before_write)
 
     return [write_file, edit_file]
 
 
-def _write(workspace: Workspace, path: str, content: str) -> ToolReturn:
+def _write(workspace: Workspace, path: str, content: str, before_write: BeforeWrite) -> ToolReturn:
     target = workspace.writable(path)
     shown = workspace.relative(target)
     is_notebook = shown.lower().endswith(".ipynb")
@@ -80,13 +88,17 @@ def _write(workspace: Workspace, path: str, content: str) -> ToolReturn:
         data = _encoded(encoding, text, shown)
         if data == old:
             return _unchanged(shown)
-        _store(target, shown, data)
+        _store(target, shown, data, before_write)
     previous = None if old is None else _decoded(old)
     return _written(shown, previous, text)
 
 
 def _edit(
-    workspace: Workspace, path: str, replacement: Replacement, replace_all: bool
+    workspace: Workspace,
+    path: str,
+    replacement: Replacement,
+    replace_all: bool,
+    before_write: BeforeWrite,
 ) -> ToolReturn:
     target = workspace.writable(path)
     shown = workspace.relative(target)
@@ -102,7 +114,7 @@ def _edit(
             raise ToolError(f"{shown} is a binary file and cannot be edited.")
         text = encoding.decode(data)
         edited = _edited(text, shown, replacement, replace_all)
-        _store(target, shown, _encoded(encoding, edited, shown))
+        _store(target, shown, _encoded(encoding, edited, shown), before_write)
     return _written(shown, text, edited)
 
 
@@ -182,9 +194,10 @@ def _encoded(encoding: Encoding, text: str, shown: str) -> bytes:
         ) from None
 
 
-def _store(target: Path, shown: str, data: bytes) -> None:
+def _store(target: Path, shown: str, data: bytes, before_write: BeforeWrite) -> None:
     """Write a file and the folders above it; where that fails, none of them is left."""
     _refuse_read_only(target, shown)
+    before_write(target, data)
     made = [folder for folder in target.parents if not os.path.lexists(folder)]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

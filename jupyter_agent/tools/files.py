@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from jupyter_agent.tools.editing import editing_tools
+from jupyter_agent.tools.editing import BeforeWrite, editing_tools, nothing_before
 from jupyter_agent.tools.reading import reading_tools
 from jupyter_agent.tools.search import Hidden, nothing_hidden, search_tools
 from jupyter_agent.tools.tool import Tool
@@ -19,6 +19,7 @@ def file_tools(
     hidden: Hidden = nothing_hidden,
     withheld: Callable[[], bool] = lambda: False,
     skill_file: Callable[[str], Path] | None = None,
+    before_write: BeforeWrite = nothing_before,
 ) -> list[Tool]:
     """`read_file`, `write_file`, `edit_file`, `list_files` and `search_files`.
 
@@ -26,10 +27,11 @@ def file_tools(
     refuses is a `ToolError`, and then nothing was changed. `hidden` gives files that are never
     listed or searched, since they differ between a recording and its replay; `withheld` whether
     what code has shown, which the state folder keeps, must not be read; `skill_file` the real
-    path of a skill's file, which `read_file` reads besides.
+    path of a skill's file, which `read_file` reads besides. `before_write` is told of each write
+    before it is made, so that what is there can be kept.
     """
     return [
         *reading_tools(workspace, withheld, skill_file),
-        *editing_tools(workspace),
+        *editing_tools(workspace, before_write),
         *search_tools(workspace, hidden),
     ]

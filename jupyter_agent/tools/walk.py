@@ -31,7 +31,7 @@ _NEVER_LISTED = GitIgnoreSpec.from_lines(
         ".jupyter_agent-*.tmp",
     ]
 )
-_Rules = list[tuple[Path, GitIgnoreSpec]]
+Rules = list[tuple[Path, GitIgnoreSpec]]
 
 
 @dataclass
@@ -60,17 +60,17 @@ class Walk:
         found = self._below(self.start, self._rules_above())
         return sorted(found, key=self.workspace.relative)
 
-    def _below(self, start: Path, rules: _Rules) -> Iterator[Path]:
+    def _below(self, start: Path, rules: Rules) -> Iterator[Path]:
         folders = [(start, rules)]
         while folders and self.complete:
             folder, above = folders.pop()
-            own = _gitignore(folder)
+            own = gitignore(folder)
             rules = [*above, (folder, own)] if own else above
             below = []
             for entry in self._entries(folder):
                 place = folder / entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if _ignored(self.workspace.root, place, is_folder, rules):
+                if ignored(self.workspace.root, place, is_folder, rules):
                     continue
                 if is_folder:
                     below.append((place, rules))
@@ -99,20 +99,21 @@ class Walk:
         except (ToolError, OSError):
             return False
 
-    def _rules_above(self) -> _Rules:
+    def _rules_above(self) -> Rules:
         """The rules of the folders above the start; none if they ignore the start itself."""
-        rules: _Rules = []
+        rules: Rules = []
         folder = self.workspace.root
         for name in self.start.relative_to(folder).parts:
-            if own := _gitignore(folder):
+            if own := gitignore(folder):
                 rules.append((folder, own))
             folder = folder / name
-            if _ignored(self.workspace.root, folder, True, rules):
+            if ignored(self.workspace.root, folder, True, rules):
                 return []
         return rules
 
 
-def _gitignore(folder: Path) -> GitIgnoreSpec | None:
+def gitignore(folder: Path) -> GitIgnoreSpec | None:
+    """The rules of a folder's own `.gitignore`; None where it has none."""
     path = folder / ".gitignore"
     try:
         with open_regular(path, ".gitignore") as stream:
@@ -129,7 +130,7 @@ def _gitignore(folder: Path) -> GitIgnoreSpec | None:
     return GitIgnoreSpec.from_lines(lines) if lines else None
 
 
-def _ignored(root: Path, place: Path, is_folder: bool, rules: _Rules) -> bool:
+def ignored(root: Path, place: Path, is_folder: bool, rules: Rules) -> bool:
     """Whether git would ignore it: the nearest `.gitignore` that says anything decides."""
     slash = "/" if is_folder else ""
     if _NEVER_LISTED.match_file(place.relative_to(root).as_posix() + slash):

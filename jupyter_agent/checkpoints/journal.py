@@ -1,0 +1,188 @@
+"""What is written down of one turn, or of one undo, before it happens: a file of JSON lines.
+
+    {"line": "begin", "checkpoint": 1, "id": …, "kind": "turn", "owner": …, "task": …, …}
+    {"line": "before", "path": …, "state": […], "folders": 0}    what was there at first
+    {"line": "target", "path": …, "state": […], "folders": 0}    what an undo will put there
+    {"line": "left", "path": …, "state": […]}                    what is, or will be, there
+    {"line": "between", "path": …}                               somebody else changed it, too
+    {"line": "unclear", "path": …, "why": …}                     it is not known who changed it
+    {"line": "code", "running": true}                            code runs, or does not any more
+    {"line": "planned"}                                          an undo's plan is complete
+    {"line": "notice", "text": …}
+    {"line": "end"}
+
+A line that was torn by a crash is passed over: what it announced was not begun.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from jupyter_agent.checkpoints.states import ABSENT, State, from_json, to_json
+
+FORMAT = 1
+FILE = "journal.jsonl"
+Kind = Literal["turn", "undo", "redo"]
+
+
+@dataclass
+class Entry:
+    """One file in a record.
+
+    Attributes:
+        before: What was there before the record's first change.
+        folders: How many of the folders above it were not there.
+        left: The marks of everything that the record has put there, the last one last.
+        target: What an undo puts there; None in a turn.
+        emptied: How many of the folders above it an undo removes where they are empty then.
+        unclear: Why it is not known who changed it last; empty where it is known.
+    """
+
+    before: State
+    folders: int = 0
+    left: list[str] = field(default_factory=list)
+    target: State | None = None
+    emptied: int = 0
+    unclear: str = ""
+
+    @property
+    def after(self) -> str:
+        """The mark of what the record left there."""
+        return self.left[-1] if self.left else self.before.mark
+
+
+@dataclass
+class Record:
+    """What a journal says."""
+
+    id: str
+    kind: Kind = "turn"
+    owner: str = ""
+    task: str = ""
+    undoes: tuple[str, ...] = ()
+    entries: dict[str, Entry] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    code_runs: bool = False
+    planned: bool = False
+    ended: bool = False
+
+    def take(self, line: dict[str, Any]) -> None:
+        """Add what one line says. Raises KeyError, TypeError or ValueError for a strange line."""
+        match line["line"]:
+            case "before":
+                state = from_json(line["state"])
+                self.entries.setdefault(line["path"], Entry(state, int(line["folders"])))
+            case "target":
+                entry = self.entries[line["path"]]
+                entry.target, entry.emptied = from_json(line["state"]), int(line["folders"])
+            case "left":
+                entry = self.entries[line["path"]]
+                entry.left.append(from_json(line["state"]).mark)
+            case "between":
+                self.entries[line["path"]].unclear = BETWEEN
+            case "unclear":
+                self.entries[line["path"]].unclear = str(line["why"])
+            case "notice":
+                self.notices.append(str(line["text"]))
+            case "code":
+                self.code_runs = bool(line["running"])
+            case "planned":
+                self.planned = True
+            case "end":
+                self.ended = True
+
+    def digests(self) -> Iterator[str]:
+        """The contents that the record needs to be undone."""
+        for entry in self.entries.values():
+            for state in (entry.before, entry.target or ABSENT):
+                if state.kept == "blob":
+                    yield state.digest
+
+
+def before_line(path: str, state: State, folders: int) -> dict[str, Any]:
+    return {"line": "before", "path": path, "state": to_json(state), "folders": folders}
+
+
+def target_line(path: str, state: State, folders: int) -> dict[str, Any]:
+    return {"line": "target", "path": path, "state": to_json(state), "folders": folders}
+
+
+def left_line(path: str, state: State) -> dict[str, Any]:
+    return {"line": "left", "path": path, "state": to_json(state)}
+
+
+def notice_line(text: str) -> dict[str, Any]:
+    return {"line": "notice", "text": text}
+
+
+BETWEEN = "it was changed by something else in the middle of the turn"
+
+
+class Journal:
+    """A record that is being written: each line is in the file before `write` returns.
+
+    Args:
+        folder: The record's own folder; it is made.
+        record: What it says so far. Lines are added to it, too.
+    """
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        self.folder = folder
+        self.record = record
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / FILE
+        self._torn = False
+        if self._path.exists():
+            data = self._path.read_bytes()
+            self._torn = bool(data) and not data.endswith(b"\n")
+        else:
+            head = {"line": "begin", "checkpoint": FORMAT, "id": record.id, "kind": record.kind}
+            more = {"owner": record.owner, "task": record.task, "undoes": record.undoes}
+            self._append([{**head, **more}])
+
+    def write(self, *lines: dict[str, Any]) -> None:
+        """Raises OSError where it cannot be written; the record is then as it was."""
+        self._append(lines)
+        for line in lines:
+            self.record.take(line)
+
+    def _append(self, lines: Any) -> None:
+        # In ASCII: a name that is no UTF-8 has lone surrogates.
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        with self._path.open("ab") as stream:
+            stream.write((b"\n" if self._torn else b"") + text.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        self._torn = False
+
+
+def read(folder: Path) -> Record | None:
+    """The record in a folder; None where there is none that can be understood."""
+    try:
+        raw = (folder / FILE).read_bytes()
+    except OSError:
+        return None
+    record: Record | None = None
+    for text in raw.split(b"\n"):
+        try:
+            line = json.loads(text)
+            if record is None:
+                record = _begun(line)
+            else:
+                record.take(line)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            if record is None:
+                return None
+    return record if record and record.id == folder.name else None
+
+
+def _begun(line: dict[str, Any]) -> Record:
+    if line["line"] != "begin" or line["checkpoint"] != FORMAT:
+        raise ValueError("not a journal of this format")
+    kind: Kind = line["kind"]
+    return Record(line["id"], kind, line["owner"], line["task"], tuple(line["undoes"]))

@@ -1,0 +1,171 @@
+"""The checkpoints of one notebook: begun with each turn, and what undo goes back to."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Literal
+
+from jupyter_agent.checkpoints import undo
+from jupyter_agent.checkpoints.journal import Journal, Record
+from jupyter_agent.checkpoints.pictures import changed_lines, load_picture
+from jupyter_agent.checkpoints.scan import Scanner
+from jupyter_agent.checkpoints.shelf import Limits, Shelf
+from jupyter_agent.checkpoints.turn import ALIVE, Checkpoint, clear_away
+from jupyter_agent.checkpoints.undo import Plan, Undone
+from jupyter_agent.errors import AgentError
+from jupyter_agent.workspace import Workspace
+
+NOTHING = "There is no turn to undo."
+NOTHING_BACK = "There is no undo to take back: none was made since the last turn."
+
+
+class Checkpoints:
+    """What a notebook's turns can be undone from.
+
+    Args:
+        workspace: Whose files are kept.
+        owner: The notebook's name: one notebook does not undo another one's turns.
+        limits: How much is kept.
+        hidden: Gives files that are no part of the person's work, as resolved paths.
+
+    Raises:
+        ConfigError: The state folder cannot be used.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        owner: str = "",
+        limits: Limits | None = None,
+        hidden: Callable[[], frozenset[Path]] = frozenset,
+    ) -> None:
+        self.owner = owner
+        self._shelf = Shelf(workspace, limits or Limits())
+        self._scanner = Scanner(workspace, self._shelf.limits.scanned_files, hidden)
+
+    def begin(self, task: str = "") -> Checkpoint:
+        """A turn begins. Its checkpoint must be ended, however the turn ends.
+
+        Raises:
+            AgentError: The checkpoints cannot be written: the turn could not be undone.
+        """
+        try:
+            with self._shelf.locked():
+                self.settle()
+                journal = self._shelf.begin("turn", self.owner, task[:200])
+                running = self._shelf.running_lock(journal.record)
+                running.acquire()
+        except OSError as error:
+            raise AgentError(f"This turn cannot be undone: {error.strerror or error}.") from error
+        return Checkpoint(self._shelf, self._scanner, journal, running)
+
+    def turns(self) -> list[Record]:
+        """The turns that are not undone, newest first."""
+        return list(undo.standing(self._shelf.records(self.owner)))
+
+    def plan(self, turns: int = 1, over: Collection[str] = ()) -> Plan:
+        """What undoing the last turns would do.
+
+        An undo that was interrupted is carried on first: then the plan is what is left of it.
+
+        Args:
+            turns: How many turns to go back.
+            over: Paths that are restored although somebody else has changed them since.
+
+        Raises:
+            AgentError: There are not so many turns, one is running, or the folder is in use.
+        """
+        records = self._settled()
+        if pending := self._pending(records):
+            return pending
+        found = list(undo.standing(records))
+        if not found:
+            raise AgentError(NOTHING)
+        if turns > len(found):
+            count = f"{len(found)} turns" if len(found) > 1 else "1 turn"
+            raise AgentError(f"There are only {count} to undo, not {turns}.")
+        chosen = found[:turns]
+        if any(self._shelf.is_running(record) for record in chosen):
+            raise AgentError("The turn is still running. Wait for it, or interrupt the kernel.")
+        return undo.plan_of(self._shelf, "undo", chosen, over)
+
+    def plan_back(self) -> Plan:
+        """What taking back the last undo would do.
+
+        Raises:
+            AgentError: There is no undo since the last turn.
+        """
+        records = self._settled()
+        if pending := self._pending(records):
+            return pending
+        last = undo.redoable(records)
+        if last is None:
+            raise AgentError(NOTHING_BACK)
+        return undo.plan_of(self._shelf, "redo", [last])
+
+    def apply(self, plan: Plan) -> Undone:
+        """Do what a plan says. Each file is looked at again: what changed since is a conflict.
+
+        Raises:
+            AgentError: It cannot be written down; then nothing was changed.
+        """
+        try:
+            return self._of_turns(undo.apply(self._shelf, plan, self.owner))
+        except OSError as error:
+            raise AgentError(f"Not undone: {error.strerror or error}.") from error
+
+    def settle(self) -> None:
+        """End what a kernel that died has left unfinished.
+
+        Its last execution is looked at: what changed until the kernel was last seen alive is the
+        turn's, what changed later is somebody else's.
+        """
+        with self._shelf.locked():
+            for record in self._shelf.records():
+                if record.ended or self._shelf.is_running(record):
+                    continue
+                if record.kind == "turn":
+                    self._end(record)
+                elif not record.planned:
+                    shutil.rmtree(self._shelf.folder / record.id, ignore_errors=True)
+
+    def _end(self, record: Record) -> None:
+        journal = Journal(self._shelf.folder / record.id, record)
+        picture = load_picture(journal.folder) if record.code_runs else None
+        if picture is not None:
+            root = self._shelf.workspace.root
+            try:
+                alive = (journal.folder / ALIVE).stat().st_mtime_ns
+            except OSError:
+                alive = picture.picture.began
+            after = self._scanner.look()
+            lines = list(changed_lines(root, record, picture, after, alive))
+            journal.write(*lines, {"line": "code", "running": False})
+        journal.write({"line": "end"})
+        clear_away(journal.folder)
+
+    def _settled(self) -> list[Record]:
+        try:
+            self.settle()
+        except OSError as error:
+            raise AgentError(f"Not undone: {error.strerror or error}.") from error
+        return self._shelf.records(self.owner)
+
+    def _pending(self, records: list[Record]) -> Plan | None:
+        """What is left of an undo that was interrupted, where nothing has happened since."""
+        last = records[-1] if records else None
+        if last is None or last.kind == "turn" or last.ended or not last.planned:
+            return None
+        kind: Literal["undo", "redo"] = "redo" if last.kind == "redo" else "undo"
+        undone = [record for record in records if record.id in last.undoes]
+        return undo.rest_of(self._shelf, kind, last, tuple(reversed(undone)))
+
+    def _of_turns(self, undone: Undone) -> Undone:
+        """The same with the ids of turns, where it took back an undo."""
+        if undone.kind == "undo":
+            return undone
+        by_id = {record.id: record for record in self._shelf.records(self.owner)}
+        turns = [turn for each in undone.turns if each in by_id for turn in by_id[each].undoes]
+        return Undone(undone.kind, undone.id, tuple(turns), undone.files)

@@ -1,0 +1,275 @@
+"""The checkpoint of a running turn: what files were before the turn changed them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock
+
+from jupyter_agent.checkpoints.journal import Journal, before_line, left_line, notice_line
+from jupyter_agent.checkpoints.pictures import PICTURE, Kept, changed_lines, load_known, save_known
+from jupyter_agent.checkpoints.scan import Picture, Scanner, Stamp
+from jupyter_agent.checkpoints.shelf import Shelf
+from jupyter_agent.checkpoints.states import ABSENT, State, look, mark_of
+
+ALIVE = "alive"
+_BEAT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A file that the turn has changed. `path` is relative to the workspace's root."""
+
+    path: str
+    kind: Literal["created", "changed", "deleted"]
+
+
+class Checkpoint:
+    """What one turn is undone from. Made by `Checkpoints.begin`, ended by `end`.
+
+    Nothing here stops a turn: what cannot be kept is said in `notices`.
+
+    Attributes:
+        id: The turn's, unique in the workspace.
+    """
+
+    def __init__(self, shelf: Shelf, scanner: Scanner, journal: Journal, running: FileLock) -> None:
+        self.id = journal.record.id
+        self._shelf = shelf
+        self._scanner = scanner
+        self._journal = journal
+        self._running = running
+        self._root = shelf.workspace.root
+        self._one_by_one = threading.RLock()  # file tools run on threads of their own
+        self._problems: list[str] = []
+        self._known: dict[str, tuple[Stamp, str]] | None = None
+        self._checked: set[str] = set()
+        self._kept: Kept | None = None
+        self._last: Picture | None = None
+        self._heart: threading.Event | None = None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What cannot be restored, and why, one line each."""
+        return tuple(dict.fromkeys([*self._journal.record.notices, *self._problems]))
+
+    @property
+    def touched(self) -> tuple[Touched, ...]:
+        """What the turn has changed so far, in order; not what is as it was before."""
+        found = []
+        for path, entry in self._journal.record.entries.items():
+            before, after = entry.before.mark, entry.after
+            if before != after and not _is_as_before(self._root / path, entry.before):
+                kind: Any = "deleted" if not after else "changed" if before else "created"
+                found.append(Touched(path, kind))
+        return tuple(found)
+
+    def before(self, path: str) -> bytes | None:
+        """What a file held before the turn; None where nothing was there, or it is not kept."""
+        entry = self._journal.record.entries.get(path)
+        return self._shelf.blobs.content(entry.before.digest) if entry else None
+
+    # File tools ----------------------------------------------------------------------------------
+
+    def before_write(self, path: Path, data: bytes) -> None:
+        """A tool is about to write `data` to a resolved path inside of the workspace."""
+        name = path.relative_to(self._root).as_posix()
+        with self._patiently(f"{name}: what was there before could not be kept"):
+            self._note_before(name, path)
+            self._journal.write(left_line(name, State(mark_of(data))))
+
+    def _note_before(self, name: str, path: Path) -> None:
+        entry = self._journal.record.entries.get(name)
+        if entry is None:
+            before = self._before(name, path)
+            lines = [before_line(name, before, missing_folders(path, self._root))]
+            if before.why:
+                lines.append(notice_line(f"{name}: cannot be restored, since {before.why}"))
+            self._journal.write(*lines)
+        elif not self._code_runs and look(path).mark not in (entry.before.mark, *entry.left):
+            self._journal.write({"line": "between", "path": name})
+
+    def _before(self, name: str, path: Path) -> State:
+        """What was at the path when the turn began to change it, its content kept."""
+        if not self._code_runs or self._kept is None:
+            return self._shelf.keep_with_room(path)
+        # A tool called by running code, which may have changed the file itself before.
+        now = self._scanner.look().files.get(name)
+        then = self._kept.picture.files.get(name)
+        if now == then:
+            return self._shelf.keep_with_room(path)
+        return ABSENT if then is None else self._kept.state(name)
+
+    # Code ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def code(self) -> Iterator[None]:
+        """Around each execution of the agent's code: the files that it changes are noticed."""
+        self.before_code()
+        try:
+            yield
+        finally:
+            self.after_code()
+
+    def before_code(self) -> None:
+        """Keep the small files, and take down what the others look like."""
+        with self._patiently("The files that code changes could not be kept"):
+            picture = self._scanner.look()
+            self._note_what_others_changed(picture)
+            self._kept = Kept(picture, self._keep_in_advance(picture))
+            if not picture.complete:
+                most = self._shelf.limits.scanned_files
+                self._say(f"Only {most:,} files were looked at, of which code may change others.")
+            self._kept.save(self._journal.folder)
+            (self._journal.folder / ALIVE).touch()
+            self._journal.write({"line": "code", "running": True})
+            self._start_heart()
+
+    def after_code(self) -> None:
+        """Note what the code has changed."""
+        with self._patiently("The files that code changed could not be noted"):
+            self._stop_heart()
+            if not self._code_runs or self._kept is None:
+                return
+            after = self._scanner.look()
+            lines = list(changed_lines(self._root, self._journal.record, self._kept, after))
+            self._journal.write(*lines, {"line": "code", "running": False})
+            self._last = after
+
+    @property
+    def _code_runs(self) -> bool:
+        return self._journal.record.code_runs
+
+    def _note_what_others_changed(self, now: Picture) -> None:
+        """Files of this turn that somebody else changed while no code ran."""
+        for name, entry in self._journal.record.entries.items():
+            if entry.unclear or (self._last and now.files.get(name) == self._last.files.get(name)):
+                continue
+            if look(self._root / name).mark not in (entry.before.mark, *entry.left):
+                self._journal.write({"line": "between", "path": name})
+
+    def _keep_in_advance(self, picture: Picture) -> dict[str, str]:
+        """The digests of what is kept of the workspace, the latest files first."""
+        limits, record = self._shelf.limits, self._journal.record
+        if self._known is None:
+            self._known = load_known(self._shelf.folder)
+        latest = sorted(picture.files.items(), key=lambda item: -item[1].modified)
+        kept: dict[str, str] = {}
+        room = limits.advance_bytes
+        self._shelf.make_room(min(room, sum(stamp.size for stamp in picture.files.values())))
+        for name, stamp in latest:
+            # What the turn has changed is kept as it was before that.
+            if stamp.size > limits.advance_file_bytes or name in record.entries:
+                continue
+            if stamp.size > room or len(kept) >= limits.advance_files:
+                self._say(
+                    "Not all files could be kept in advance: of those that code changes, the "
+                    "ones that were changed last before can be restored."
+                )
+                break
+            if digest := self._digest(name, stamp, picture):
+                kept[name] = digest
+                room -= stamp.size
+        self._known = {name: found for name, found in self._known.items() if name in picture.files}
+        return kept
+
+    def _digest(self, name: str, stamp: Stamp, picture: Picture) -> str:
+        """The digest of a file that is kept; empty where it cannot be kept."""
+        known = self._known if self._known is not None else {}
+        if name in known and known[name][0] == stamp:
+            digest = known[name][1]
+            if digest in self._checked or self._shelf.blobs.has(digest):
+                self._checked.add(digest)
+                return digest
+        try:
+            # Nothing is dropped to make room: what was just kept is noted nowhere yet.
+            state = self._shelf.keep(
+                self._root / name, self._shelf.limits.advance_file_bytes, durable=False
+            )
+        except OSError:
+            return ""
+        if not state.kept or state.mode != stamp.mode:
+            return ""
+        self._checked.add(state.digest)
+        if not picture.is_racy(name):
+            known[name] = stamp, state.digest
+        return state.digest
+
+    # The end -------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """The turn is over. What it left is known from now on."""
+        try:
+            with self._patiently("The checkpoint could not be ended"):
+                if self._code_runs:
+                    self.after_code()
+                self._journal.write({"line": "end"})
+                if self._known is not None:
+                    save_known(self._shelf.folder, self._known)
+                clear_away(self._journal.folder)
+                self._shelf.sweep()
+        finally:
+            self._stop_heart()
+            self._running.release()
+
+    # Notices and locks ---------------------------------------------------------------------------
+
+    def _start_heart(self) -> None:
+        self._stop_heart()
+        self._heart = threading.Event()
+        beats = (self._heart, self._journal.folder / ALIVE)
+        threading.Thread(target=_beat, args=beats, daemon=True, name="checkpoint").start()
+
+    def _stop_heart(self) -> None:
+        if self._heart is not None:
+            self._heart.set()
+            self._heart = None
+
+    def _say(self, text: str) -> None:
+        if text not in self._journal.record.notices:
+            self._journal.write(notice_line(text))
+
+    @contextmanager
+    def _patiently(self, problem: str) -> Iterator[None]:
+        """Hold the locks; what the system refuses becomes a notice that starts with `problem`."""
+        with self._one_by_one:
+            try:
+                with self._shelf.locked():
+                    yield
+            except OSError as error:
+                self._problems.append(f"{problem}: {error.strerror or error}.")
+
+
+def clear_away(folder: Path) -> None:
+    """Remove what a record's folder holds only while code runs."""
+    for name in (PICTURE, ALIVE):
+        with contextlib.suppress(OSError):
+            (folder / name).unlink()
+
+
+def _beat(stopped: threading.Event, path: Path) -> None:
+    """Say every half second that the kernel is alive, so that a crash can be dated."""
+    while not stopped.wait(_BEAT):
+        try:
+            os.utime(path)
+        except OSError:
+            return
+
+
+def _is_as_before(path: Path, before: State) -> bool:
+    with contextlib.suppress(OSError):
+        return look(path).is_same(before)
+    return False
+
+
+def missing_folders(path: Path, root: Path) -> int:
+    """How many of the folders above a path are not there."""
+    above = [folder for folder in path.parents if folder.is_relative_to(root)]
+    return sum(not os.path.lexists(folder) for folder in above)

@@ -1,0 +1,154 @@
+"""Killed at every point: run as a script, it prints a line of JSON with what it found.
+
+A child is forked for each point. It ends itself with SIGKILL at the n-th thing that it asks of the
+file system (Python's audit events), so that every point is met once. Then the parent goes on as a
+new kernel would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from jupyter_agent.checkpoints import Checkpoints
+from jupyter_agent.errors import AgentError
+from jupyter_agent.workspace import STATE_FOLDER, Workspace, atomic_write
+
+EVENTS = ("open", "os.", "shutil.")
+
+
+def tree(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): path.read_text("utf-8")
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+        and STATE_FOLDER not in path.relative_to(root).parts
+        and not path.name.startswith(".jupyter_agent-")
+    }
+
+
+def fill(root: Path) -> None:
+    (root / "data").mkdir(parents=True)
+    for name in ("a.txt", "b.txt", "data/c.txt"):
+        (root / name).write_text(f"the first {name}")
+
+
+def turn(root: Path) -> None:
+    """A turn with tools and code."""
+    checkpoint = Checkpoints(Workspace(root), "n.ipynb").begin("work")
+    for name, text in (("a.txt", "by a tool"), ("new.txt", "made by a tool")):
+        checkpoint.before_write(root / name, text.encode())
+        atomic_write(root / name, text.encode())
+    with checkpoint.code():
+        (root / "b.txt").write_text("by code")
+        (root / "data" / "c.txt").unlink()
+        (root / "made").mkdir()
+        (root / "made" / "d.txt").write_text("made by code")
+    checkpoint.before_write(root / "b.txt", b"by a tool, too")
+    atomic_write(root / "b.txt", b"by a tool, too")
+    checkpoint.end()
+
+
+def undo(root: Path) -> None:
+    checkpoints = Checkpoints(Workspace(root), "n.ipynb")
+    checkpoints.apply(checkpoints.plan())
+
+
+def redo(root: Path) -> None:
+    checkpoints = Checkpoints(Workspace(root), "n.ipynb")
+    checkpoints.apply(checkpoints.plan_back())
+
+
+def killed_at(number: int, act: Callable[[], None]) -> bool:
+    """Run `act` in a child that dies at its n-th event; whether it came so far."""
+    child = os.fork()
+    if child == 0:
+        left = number
+
+        def count(event: str, _: object) -> None:
+            nonlocal left
+            if event.startswith(EVENTS):
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(count)
+        act()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status) and status != 0:
+        raise RuntimeError("the child failed")
+    return os.WIFSIGNALED(status)
+
+
+def again(act: Callable[[Path], None], root: Path) -> str:
+    """Do it once more, as a person would. What it says where there is nothing to do."""
+    try:
+        act(root)
+    except AgentError as error:
+        return str(error)
+    return ""
+
+
+def every_point(
+    folder: Path, before: Path, act: Callable[[Path], None], then: Callable[[Path], str]
+) -> dict[str, object]:
+    """Kill `act` at each point, each time in a copy of `before`; `then` says what is wrong."""
+    wrong, number = [], 0
+    while True:
+        number += 1
+        root = folder / str(number)
+        shutil.copytree(before, root, symlinks=True)
+        was_killed = killed_at(number, lambda root=root: act(root))
+        if problem := then(root):
+            wrong.append(f"point {number}: {problem}")
+        shutil.rmtree(root)
+        if not was_killed:
+            return {"points": number - 1, "wrong": wrong}
+
+
+def compared(root: Path, expected: dict[str, str]) -> str:
+    found = tree(root)
+    return "" if found == expected else f"{found} instead of {expected}"
+
+
+def main(folder: Path) -> dict[str, object]:
+    start, done, undone = folder / "start", folder / "done", folder / "undone"
+    fill(start)
+    first = tree(start)
+    shutil.copytree(start, done)
+    turn(done)
+    last = tree(done)
+    shutil.copytree(done, undone)
+    undo(undone)
+
+    def after_turn(root: Path) -> str:
+        again(undo, root)
+        return compared(root, first)
+
+    def after_undo(root: Path) -> str:
+        again(undo, root)
+        problem = compared(root, first)
+        redo(root)
+        return problem or compared(root, last)
+
+    def after_redo(root: Path) -> str:
+        again(redo, root)
+        problem = compared(root, last)
+        undo(root)
+        return problem or compared(root, first)
+
+    return {
+        "turn": every_point(folder, start, turn, after_turn),
+        "undo": every_point(folder, done, undo, after_undo),
+        "redo": every_point(folder, undone, redo, after_redo),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]).resolve())))

@@ -1,0 +1,123 @@
+"""A kernel that dies at any point leaves a state from which undo goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from checkpoints.conftest import tree
+
+from jupyter_agent.checkpoints import Checkpoints
+from jupyter_agent.checkpoints.pictures import AFTER_THE_END
+from jupyter_agent.workspace import Workspace
+
+SCRIPT = Path(__file__).with_name("crashes.py")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_at_every_point(tmp_path: Path) -> None:
+    """A turn, an undo and a redo are killed at each thing they ask of the file system.
+
+    After each, undoing (or redoing) once more gives exactly the tree that it should.
+    """
+    ran = subprocess.run(
+        [sys.executable, str(SCRIPT), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=110,
+    )
+    found = json.loads(ran.stdout)
+    assert {name: each["wrong"] for name, each in found.items()} == {
+        "turn": [],
+        "undo": [],
+        "redo": [],
+    }
+    assert all(each["points"] > 50 for each in found.values())
+
+
+def kernel(root: Path, code: str) -> subprocess.Popen[str]:
+    """A process with a turn in which code runs for ever. It says when it has begun."""
+    script = f"""
+        from pathlib import Path
+        import time
+        from jupyter_agent.checkpoints import Checkpoints
+        from jupyter_agent.workspace import Workspace
+        root = Path({str(root)!r})
+        turn = Checkpoints(Workspace(root), "a.ipynb").begin()
+        turn.before_code()
+        {code}
+        print("begun", flush=True)
+        time.sleep(60)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+def killed(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_killed_while_code_runs(root: Path, checkpoints: Checkpoints) -> None:
+    """What code had changed until the kernel died is the turn's, what changed later is not."""
+    for name in ("code.txt", "later.txt", "both.txt"):
+        (root / name).write_text("0")
+    process = kernel(root, "[(root / n).write_text('1') for n in ('code.txt', 'both.txt')]")
+    killed(process)
+    time.sleep(1.8)  # beyond the last beat, and what is allowed for it
+    (root / "later.txt").write_text("mine")
+    (root / "both.txt").write_text("mine")
+    (root / "new.txt").write_text("mine")
+    steps = {step.path: (step.action, step.why) for step in checkpoints.plan().steps}
+    assert steps == {
+        "code.txt": ("restore", ""),
+        "later.txt": ("conflict", AFTER_THE_END),
+        "both.txt": ("conflict", AFTER_THE_END),
+        "new.txt": ("conflict", AFTER_THE_END),
+    }
+    checkpoints.apply(checkpoints.plan())
+    assert {name: text for name, (text, _) in tree(root).items()} == {
+        "code.txt": "0",
+        "later.txt": "mine",
+        "both.txt": "mine",
+        "new.txt": "mine",
+    }
+
+
+def test_a_long_execution_is_known_to_the_end(root: Path, checkpoints: Checkpoints) -> None:
+    """Code changes a file long after it began, and the kernel dies: it is still the turn's."""
+    (root / "a.txt").write_text("0")
+    process = kernel(root, "time.sleep(2.5); (root / 'a.txt').write_text('1')")
+    killed(process)
+    (step,) = checkpoints.plan().steps
+    assert step.action == "restore"
+
+
+def test_a_turn_of_another_kernel_is_left_alone(root: Path, checkpoints: Checkpoints) -> None:
+    """As long as the other kernel lives, its turn is not ended by anybody else."""
+    process = kernel(root, "(root / 'a.txt').write_text('1')")
+    try:
+        other = Checkpoints(Workspace(root), "b.ipynb")
+        other.begin().end()
+        (running,) = checkpoints.turns()
+        assert not running.ended
+    finally:
+        killed(process)
+    other.begin().end()
+    (settled,) = checkpoints.turns()
+    assert settled.ended
+    assert [step.path for step in checkpoints.plan().steps] == ["a.txt"]
