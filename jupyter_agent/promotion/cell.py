@@ -1,0 +1,190 @@
+"""One clean cell of what the agent ran in a turn."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Collection, Iterator, Sequence
+
+from jupyter_agent.plaintext import one_line
+from jupyter_agent.promotion.dataflow import Facts
+from jupyter_agent.promotion.executed import Executed, Statement, parsed, statements
+from jupyter_agent.promotion.slicing import needed
+
+_ENVIRONMENT = re.compile(
+    r"\b(?:sys|os|importlib|site|warnings|subprocess|builtins|runpy|shutil|environ|chdir|use)\b"
+    r"|get_ipython|(?:^|=)\s*!|^\s*%(?!matplotlib|precision|config|colors|xmode)|\.py\b",
+    re.MULTILINE,
+)
+"""What may change which module an import finds, or what it does when it is imported."""
+_WORDS = 100
+FAILS = "# This failed half way then; what it had done by then is needed."
+Kept = tuple[Statement, Facts]
+
+
+def cell(
+    executions: Sequence[Executed],
+    wanted: Collection[str],
+    opaque: Collection[str] | None = None,
+) -> str:
+    """The text of a cell that does what the executions did, as far as the results need it.
+
+    Failed attempts and look-ups go, imports come first, each once; comments say which step the code
+    is from. Empty where nothing is left.
+
+    Args:
+        executions: What ran, in order.
+        wanted: The names of the variables that are the results.
+        opaque: Names of the kernel that may read or change anything when they are used, such as the
+            person's own functions; None where that is not known.
+    """
+    kept = needed(statements(executions), wanted, opaque)
+    first, rest = hoisted(kept)
+    missing = _interrupted(executions, wanted)
+    if not kept:
+        return "\n".join(missing)
+    blocks = ["\n".join([*missing, *borrowed(kept), *joined_imports(first)])]
+    for words, part in _by_step(rest):
+        blocks.append("\n".join([f"# {words}", *sources(part, is_last=part[-1] is rest[-1])]))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def hoisted(kept: Sequence[Kept]) -> tuple[list[Statement], list[Kept]]:
+    """The imports that may stand first without a change of what they do, and the rest.
+
+    An import that was made before, of a name that is still bound to it, goes.
+    """
+    first: list[Statement] = []
+    rest: list[Kept] = []
+    before: set[str] = set()  # names that are read by what stands before
+    imported: set[str] = set()
+    sealed = starred = False
+    ambiguous = _ambiguous(kept)
+    for statement, known in kept:
+        tree = statement.tree
+        if not isinstance(tree, (ast.Import, ast.ImportFrom)):
+            rest.append((statement, known))
+            before |= known.reads | known.deferred
+            sealed = sealed or _seals(statement, known)
+            starred = starred or known.opaque
+            continue
+        bound = tree.names[0].asname or tree.names[0].name
+        name = bound.partition(".")[0]
+        future = isinstance(tree, ast.ImportFrom) and tree.module == "__future__"
+        starred = starred or bound == "*"
+        stays = not future and (starred or name in ambiguous)
+        if not stays and statement.source in imported:
+            continue
+        if stays or name in before or (sealed and not future and not _is_standard(tree)):
+            rest.append((statement, known))
+            before.add(name)
+        else:
+            first.append(statement)
+        imported.add(statement.source)
+    return first, rest
+
+
+def _ambiguous(kept: Sequence[Kept]) -> set[str]:
+    """Names that are bound by imports and by something else, or by imports of several things."""
+    others: set[str] = set()
+    imports: dict[str, str] = {}
+    for statement, known in kept:
+        if not isinstance(statement.tree, (ast.Import, ast.ImportFrom)):
+            others |= known.binds | known.deletes | known.rebinds
+            continue
+        name = statement.tree.names[0].asname or statement.tree.names[0].name
+        if imports.setdefault(name, statement.source) != statement.source:
+            others.add(name)
+    return others
+
+
+def joined_imports(first: Sequence[Statement]) -> list[str]:
+    """The lines of the imports: `__future__` first, several names of a module on one line."""
+    plain: list[str] = []
+    of_module: dict[str, list[str]] = {}
+    for statement in first:
+        tree = statement.tree
+        if isinstance(tree, ast.ImportFrom):
+            module = "." * tree.level + (tree.module or "")
+            of_module.setdefault(module, []).append(ast.unparse(tree.names[0]))
+        else:
+            plain.append(statement.source)
+    lines = [f"from {module} import {', '.join(names)}" for module, names in of_module.items()]
+    future = [line for line in lines if line.startswith("from __future__")]
+    return [*future, *plain, *(line for line in lines if line not in future)]
+
+
+def sources(part: Sequence[Kept], is_last: bool) -> Iterator[str]:
+    """The texts of statements, with what failed told, and values that were shown shown again."""
+    for index, (statement, _) in enumerate(part):
+        if statement.failed:
+            yield FAILS
+        at_end = is_last and index == len(part) - 1
+        if statement.is_shown and not at_end and isinstance(statement.tree, ast.Expr):
+            yield f"display({ast.unparse(statement.tree)})"
+        else:
+            yield statement.source
+
+
+def borrowed(kept: Sequence[Kept]) -> list[str]:
+    """A line that says which functions the code calls that only the agent has."""
+    tools = set().union(*(statement.ran.tools & facts.reads for statement, facts in kept))
+    names = ", ".join(sorted(tools))
+    return [f"# These functions are the agent's; put your own in their place: {names}"] * bool(
+        tools
+    )
+
+
+def heading(ran: Executed) -> str:
+    """Which step it is, in the model's words; where there are none, in the code's first line."""
+    words = comment(ran.words)
+    return f"Step {ran.step}: {words}" if words else f"Step {ran.step}"
+
+
+def comment(text: str) -> str:
+    """Words on one line, whatever they hold: a comment ends with its line."""
+    return " ".join(one_line(text, _WORDS).split())
+
+
+def _by_step(rest: Sequence[Kept]) -> Iterator[tuple[str, list[Kept]]]:
+    part: list[Kept] = []
+    for each in rest:
+        if part and part[-1][0].ran.step != each[0].ran.step:
+            yield heading(part[0][0].ran), part
+            part = []
+        part.append(each)
+    if part:
+        yield heading(part[0][0].ran), part
+
+
+def _is_standard(tree: ast.Import | ast.ImportFrom) -> bool:
+    """Whether it is a module of the standard library, which is always found."""
+    module = tree.names[0].name if isinstance(tree, ast.Import) else tree.module or ""
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _seals(statement: Statement, known: Facts) -> bool:
+    """Whether an import must not be moved in front of it."""
+    return known.effect and bool(_ENVIRONMENT.search(statement.source))
+
+
+def _interrupted(executions: Sequence[Executed], wanted: Collection[str]) -> list[str]:
+    """Code that was interrupted is missing, which is said where it may matter."""
+    names = [
+        f"# Code of step {ran.step} was interrupted; what it had done by then is missing here."
+        for ran in executions
+        if ran.state == "interrupted" and _mentions(ran.code, wanted)
+    ]
+    return list(dict.fromkeys(names))
+
+
+def _mentions(code: str, names: Collection[str]) -> bool:
+    found = parsed(code)
+    if found is None:
+        return False
+    return any(
+        isinstance(node, ast.Name) and node.id in names
+        for tree in found[1]
+        for node in ast.walk(tree)
+    )

@@ -1,0 +1,212 @@
+"""What the agent ran in a turn, in order, and the statements that this was made of."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+State = Literal["done", "failed", "interrupted"]
+_SAME_AS_CODE = ("%%time", "%%timeit -n1 -r1")
+_NAMED = "get_ipython()"
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """One piece of code that ran.
+
+    Args:
+        code: The text of the cell, with magics and `!` lines.
+        step: The step of the turn; 0 for a cell of the person's.
+        state: How it ended.
+        words: What the model said before it.
+        failed_line: The line at which it failed, counted from 1, where that is known.
+        shows: Whether it showed a picture or another rich display.
+        shows_value: Whether that was the value of its last expression.
+        tools: Functions of the agent's that it called, which are there only while it runs.
+    """
+
+    code: str
+    step: int = 0
+    state: State = "done"
+    words: str = ""
+    failed_line: int | None = None
+    shows: bool = False
+    shows_value: bool = False
+    tools: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement that ran, wholly or in part.
+
+    Args:
+        source: Its text, with the comment above it.
+        tree: Its syntax tree, with magics as the calls that IPython makes of them.
+        origin: The place in the turn of the code that it comes from.
+        ran: The code that it comes from.
+        failed: Whether it failed half way.
+        is_shown: Whether it is an expression whose value was shown as a picture.
+        bare: Its text without the comment.
+    """
+
+    source: str
+    tree: ast.stmt
+    origin: int
+    ran: Executed
+    failed: bool = False
+    is_shown: bool = False
+    bare: str = ""
+
+
+def statements(executions: Sequence[Executed]) -> list[Statement]:
+    """The statements that ran, in order; of imports one for each name.
+
+    Of code that failed these are the statements up to the one that failed; where that is not known,
+    all of them as one. Of code that was interrupted there are none: how far it came is not known.
+    """
+    found: list[Statement] = []
+    for origin, ran in enumerate(executions):
+        if ran.state != "interrupted":
+            found += _of_one(origin, ran)
+    return found
+
+
+def parsed(code: str) -> tuple[str, list[ast.stmt]] | None:
+    """The code as IPython reads it, and its tree; None where it is no Python even then."""
+    text = _transformed(_body(code))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return text, ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _body(code: str) -> str:
+    """The code that a cell magic runs as it is, without the magic."""
+    first, newline, rest = code.lstrip().partition("\n")
+    if newline and first.strip() in _SAME_AS_CODE:
+        return rest
+    return code
+
+
+def _of_one(origin: int, ran: Executed) -> list[Statement]:
+    found = parsed(ran.code)
+    if found is None:
+        return []  # it did not begin
+    text, trees = found
+    if not trees:
+        return []
+    source_of = _Lines(_body(ran.code), text).source
+    if ran.state == "failed":
+        return _of_failed(origin, ran, trees, source_of)
+    whole = [part for tree in trees for part in _split(Statement("", tree, origin, ran), source_of)]
+    if ran.shows_value and isinstance(trees[-1], ast.Expr):
+        whole[-1] = replace(whole[-1], is_shown=True)
+    return whole
+
+
+def _of_failed(
+    origin: int,
+    ran: Executed,
+    trees: list[ast.stmt],
+    source_of: Callable[[ast.stmt], tuple[str, str]],
+) -> list[Statement]:
+    line = ran.failed_line
+    at = next(
+        (i for i, t in enumerate(trees) if line and _first_line(t) <= line <= (t.end_lineno or 0)),
+        None,
+    )
+    if at is None:
+        attempt = _attempt(trees)
+        return [Statement(ast.unparse(attempt), attempt, origin, ran, failed=True)]
+    before = [
+        part for tree in trees[:at] for part in _split(Statement("", tree, origin, ran), source_of)
+    ]
+    attempt = _attempt([trees[at]])
+    return [*before, Statement(ast.unparse(attempt), attempt, origin, ran, failed=True)]
+
+
+def _attempt(trees: list[ast.stmt]) -> ast.Try:
+    """The statements so that they may fail again."""
+    handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, [ast.Pass()])
+    return ast.fix_missing_locations(ast.Try(trees, [handler], [], []))
+
+
+def _split(
+    statement: Statement, source_of: Callable[[ast.stmt], tuple[str, str]]
+) -> Iterator[Statement]:
+    tree = statement.tree
+    if not isinstance(tree, (ast.Import, ast.ImportFrom)):
+        comment, bare = source_of(tree)
+        yield replace(statement, source=f"{comment}{bare}", bare=bare)
+        return
+    for alias in tree.names:
+        one: ast.stmt
+        if isinstance(tree, ast.Import):
+            one = ast.copy_location(ast.Import([alias]), tree)
+        else:
+            one = ast.copy_location(ast.ImportFrom(tree.module, [alias], tree.level), tree)
+        yield replace(statement, source=ast.unparse(one), tree=one, bare=ast.unparse(one))
+
+
+def _first_line(tree: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(tree, "decorator_list", [])
+    return min([tree.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+class _Lines:
+    """Finds the text of a statement: as it was written, where IPython left the lines in place."""
+
+    def __init__(self, code: str, text: str) -> None:
+        self._lines = text.split("\n")
+        raw = code.strip("\n").split("\n")
+        length = len(self._lines) - (self._lines[-1:] == [""])
+        self._raw = raw if len(raw) == length else self._lines
+        self._used = 0
+
+    def source(self, tree: ast.stmt) -> tuple[str, str]:
+        """The comment lines right above a statement, and its text."""
+        first, last = _first_line(tree) - 1, (tree.end_lineno or tree.lineno) - 1
+        comment = self._comment(first)
+        self._used = last + 1
+        own = self._lines[first : last + 1]
+        raw = self._raw[first : last + 1]
+        if raw != own:
+            return comment, "\n".join(raw).strip()
+        start, end = tree.col_offset, tree.end_col_offset or 0
+        if _first_line(tree) < tree.lineno:
+            start = 0  # a decorator
+        tail = own[-1].encode()[end:].decode()
+        kept = tail if tail.lstrip(" \t;").startswith("#") else ""
+        if len(own) == 1:
+            return comment, own[0].encode()[start:end].decode() + kept
+        head = own[0].encode()[start:].decode()
+        return comment, "\n".join([head, *own[1:-1], own[-1].encode()[:end].decode() + kept])
+
+    def _comment(self, first: int) -> str:
+        start = first
+        while start > self._used and self._raw[start - 1 : start] and self._is_comment(start - 1):
+            start -= 1
+        return "".join(f"{line.strip()}\n" for line in self._raw[start:first])
+
+    def _is_comment(self, at: int) -> bool:
+        return self._raw[at].startswith("#")
+
+
+def _transformed(code: str) -> str:
+    try:
+        return str(_transformer().transform_cell(code))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return code
+
+
+@cache
+def _transformer() -> Any:
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    return TransformerManager()

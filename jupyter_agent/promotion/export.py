@@ -1,0 +1,161 @@
+"""A notebook of a turn: the task, a cell a step, the model's words between, the answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.errors import ConfigError, ToolError
+from jupyter_agent.promotion.cell import Kept, hoisted, joined_imports, sources
+from jupyter_agent.promotion.dataflow import Facts, Program
+from jupyter_agent.promotion.executed import Executed, statements
+from jupyter_agent.promotion.slicing import needed
+from jupyter_agent.promotion.turn import executed, results
+from jupyter_agent.widgets.legible import stable
+from jupyter_agent.widgets.markdown import inert
+from jupyter_agent.widgets.transcript import StepView, TurnView
+from jupyter_agent.workspace import Workspace, atomic_write
+
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def notebook(
+    view: TurnView,
+    opaque: Collection[str] | None = None,
+    before: Sequence[str] = (),
+) -> Any:
+    """The notebook of a turn, in nbformat 4. The same turn gives the same notebook.
+
+    What failed goes, as in `cell`; look-ups of code that ran stay, since the words speak of them.
+
+    Args:
+        view: The turn.
+        opaque: As `cell` takes it.
+        before: The person's cells from before the turn; those that its code needs come first.
+    """
+    import nbformat
+
+    earlier = [Executed(code) for code in before]
+    ran = executed(view)
+    kept = needed(statements(ran), results(view), opaque, lookups=True)
+    theirs = _needed_cells(earlier, kept)
+    cells = [*_opening(view, theirs), *_steps(view, kept), *_closing(view)]
+    made: Any = nbformat.v4.new_notebook(metadata=_METADATA)
+    for number, (kind, source) in enumerate(cells):
+        new: Any = nbformat.v4.new_code_cell if kind == "code" else nbformat.v4.new_markdown_cell
+        made.cells.append(new(source, id=f"cell-{number}"))
+    nbformat.validate(made)
+    return made
+
+
+def export(made: Any, path: str, workspace: Workspace) -> str:
+    """Write a notebook to a new file in the workspace; gives its path from the root.
+
+    Raises:
+        ConfigError: The path leads outside, is no notebook's, is there already, or cannot be
+            written. Nothing is left behind then.
+    """
+    import nbformat
+
+    if not path.endswith(".ipynb"):
+        raise ConfigError(
+            f"%agent export: {path!r} is no notebook. Name a file that ends in .ipynb."
+        )
+    try:
+        target = workspace.writable(path)
+        shown = workspace.relative(target)
+    except ToolError as error:
+        raise ConfigError(f"%agent export: {error}") from None
+    data = nbformat.writes(made).encode() + b"\n"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _write_new(target, data)
+    except FileExistsError:
+        raise ConfigError(
+            f"%agent export: {shown} is there already. Give another name, or move it away."
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"%agent export: {shown} cannot be written ({error.strerror}).") from None
+    return shown
+
+
+def _write_new(target: Path, data: bytes) -> None:
+    """Write a file that must not be there yet, all of it or nothing, whoever else writes."""
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    try:
+        atomic_write(target, data)
+    except BaseException:
+        with suppress(OSError):
+            target.unlink()
+        raise
+
+
+def _needed_cells(earlier: Sequence[Executed], kept: Sequence[Kept]) -> list[str]:
+    """The cells of the person's on which the turn's code depends, whole, as they were written."""
+    live = _uses(facts for _, facts in kept)
+    parts = statements(earlier)
+    program = Program([part.tree for part in parts])
+    chosen: list[str] = []
+    everything = any(facts.opaque for _, facts in kept)
+    for place in range(len(earlier) - 1, -1, -1):
+        own = [program.facts(part.tree) for part in parts if part.origin == place]
+        binds = set().union(*(facts.binds for facts in own))
+        effect = any(facts.effect for facts in own)
+        if effect or binds & live or (everything and binds):
+            chosen.append(earlier[place].code)
+            live |= _uses(own)
+            everything = everything or any(facts.opaque for facts in own)
+    return chosen[::-1]
+
+
+def _uses(all_: Iterable[Facts]) -> set[str]:
+    return set().union(*(facts.reads | facts.deferred | facts.deletes for facts in all_))
+
+
+def _opening(view: TurnView, theirs: Sequence[str]) -> Iterator[tuple[str, str]]:
+    task = "\n".join(f"> {line}".rstrip() for line in _words(view.task).split("\n"))
+    yield "markdown", f"**Task**\n\n{task}"
+    if theirs:
+        yield "markdown", "What was there before:"
+        yield from (("code", code.strip("\n")) for code in theirs)
+
+
+def _steps(view: TurnView, kept: Sequence[Kept]) -> Iterator[tuple[str, str]]:
+    first, rest = hoisted(kept)
+    if first:
+        yield "code", "\n".join(joined_imports(first))
+    for step in view.steps:
+        if not step.calls:
+            continue
+        part = [each for each in rest if each[0].ran.step == step.number]
+        told = [_words(step.text), *_other_calls(step)]
+        words = "\n\n".join(text for text in told if text)
+        if words and (part or any(_other_calls(step))):
+            yield "markdown", words
+        if part:
+            yield "code", "\n".join(sources(part, is_last=True))
+
+
+def _other_calls(step: StepView) -> Iterator[str]:
+    """What was done in a step besides running code: files that were written."""
+    for call in step.calls:
+        details = call.result.details if call.result and not call.result.is_error else {}
+        path, change = details.get("path"), details.get("change")
+        if isinstance(path, str) and change in ("created", "changed", "deleted"):
+            yield f"*({change} by the agent: {inert(stable(path))})*"
+
+
+def _closing(view: TurnView) -> Iterator[tuple[str, str]]:
+    if answer := _words(view.answer):
+        yield "markdown", answer
+
+
+def _words(text: str) -> str:
+    """The model's and the person's words, legible, without secrets, inert."""
+    return inert(stable(text)).strip("\n")

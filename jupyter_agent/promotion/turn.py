@@ -1,0 +1,107 @@
+"""From the view of a turn to what ran in it, and to what is wanted of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from types import FunctionType
+
+from jupyter_agent.messages import Output, ToolResult
+from jupyter_agent.promotion.executed import Executed, State
+from jupyter_agent.widgets.transcript import CallView, StepView, TurnView
+
+_AT_TOP = re.compile(r"^agent code \d+, line (\d+)$", re.MULTILINE)
+"""A frame of the code itself in the text of an error, and not of a function in it."""
+_TEXTS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
+_STATES: dict[str, State] = {
+    "done": "done",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "timed_out": "interrupted",
+}
+
+
+def executed(view: TurnView) -> tuple[Executed, ...]:
+    """The code that ran in a turn, in order, with how it ended. Code that never began is not in."""
+    return tuple(ran for step in view.steps for ran in _of_step(step))
+
+
+def results(view: TurnView) -> frozenset[str]:
+    """The names of the variables that the turn made, changed or deleted."""
+    return frozenset(change.name for change in view.receipt.variables)
+
+
+def opaque_names(namespace: Mapping[str, object]) -> frozenset[str]:
+    """The variables that may read or change others when they are used: functions of the person's,
+    their classes, iterators. Nothing of theirs is run for it."""
+    return frozenset(name for name, value in namespace.items() if _is_opaque(value, namespace))
+
+
+def _is_opaque(value: object, namespace: Mapping[str, object]) -> bool:
+    kind = type(value)
+    if issubclass(kind, FunctionType):
+        own: object = object.__getattribute__(value, "__globals__")
+        return own is namespace or _module_of(value) == "__main__"
+    if issubclass(kind, type):
+        return _module_of(value) == "__main__"
+    return any("__next__" in vars(cls) for cls in kind.__mro__)
+
+
+def _module_of(value: object) -> object:
+    try:
+        return vars(value).get("__module__") or getattr(value, "__module__", None)
+    except Exception:
+        return None  # a metaclass of the person's
+
+
+def _of_step(step: StepView) -> Iterator[Executed]:
+    words = step.text
+    for call in step.calls:
+        ran = _of_call(call, step.number, words)
+        if ran is not None:
+            yield ran
+            words = ""
+
+
+def _of_call(call: CallView, step: int, words: str) -> Executed | None:
+    result = call.result
+    if call.call.name != "execute_code" or result is None:
+        return None
+    state = _STATES.get(str(result.details.get("state")))
+    code = _code(call.call.arguments)
+    if state is None or not code.strip():
+        return None
+    values = [output for output in result.display if output.kind == "result"]
+    displays = [output for output in result.display if output.kind == "display"]
+    return Executed(
+        code,
+        step,
+        state,
+        words,
+        _failed_line(result) if state == "failed" else None,
+        bool(displays),
+        any(map(_is_picture, values)),
+        frozenset(str(made.get("tool")) for made in result.details.get("calls", ())),
+    )
+
+
+def _code(arguments: str) -> str:
+    try:
+        code = json.loads(arguments)["code"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return code if isinstance(code, str) else ""
+
+
+def _is_picture(output: Output) -> bool:
+    return not _TEXTS.issuperset(output.data)
+
+
+def _failed_line(result: ToolResult) -> int | None:
+    errors = [output for output in result.display if output.kind == "error"]
+    if not errors:
+        return None
+    # Errors that were handled on the way come first, the one that ended the code last.
+    lines = _AT_TOP.findall(str(errors[-1].data.get("text/plain", "")))
+    return int(lines[-1]) if lines else None

@@ -1,0 +1,230 @@
+"""The marks in an answer: they change nothing else, in any Markdown; and hostile texts."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import mistune
+import nh3
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from jupyter_agent.grounding import MARK, UNSEEN, Index, Source, grounded, marked_markdown
+from jupyter_agent.widgets.markdown import inert
+
+LEGEND = f"\n\n{MARK} {UNSEEN}"
+PIECES = st.sampled_from(
+    [
+        "999",
+        "12.5",
+        "−3.75",
+        "1,234",
+        "45 %",
+        "**77**of",
+        "*61*",
+        "_88_",
+        "~~23~~",
+        "`44`",
+        "``a 55 ``",
+        "[66](b77.html)",
+        "[18]: http://a/19",
+        "[18]",
+        "<b>31</b>",
+        "<http://a/71>",
+        "&#65;",
+        "$x_1 = 72$",
+        "$$83$$",
+        "\\(64\\)",
+        "\n",
+        "\n\n",
+        "\n# 91 ",
+        "\n21. ",
+        "\n- ",
+        "\n> ",
+        "\n    ",
+        "\n```\n",
+        "\n~~~py 3\n",
+        "\n| 41 | 42 |\n|---|---|\n| 43 | 47 |\n",
+        "\n===\n",
+        " ",
+        "x",
+        "(",
+        ")",
+        "*",
+        "\\",
+        "|",
+    ]
+)
+
+
+def html(text: str) -> str:
+    shown = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text)
+    return re.sub(r"\s+</code>", "</code>", shown)  # code that was open ends with or without one
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=14).map("".join))
+def test_nothing_else_changes(answer: str) -> None:
+    """Without the marks the marked answer is the answer; it renders to the same, mark by mark."""
+    numbers = grounded(answer, [])
+    marked = marked_markdown(answer, numbers)
+    assert marked == marked_markdown(answer, numbers)
+    if marked == answer:
+        return
+    body = marked.removesuffix(LEGEND)
+    assert body != marked
+    assert body.replace(MARK, "").startswith(answer)
+    rendered, plain = html(marked), html(answer)
+    legend = f"<p>{MARK} {UNSEEN}</p>\n"
+    assert rendered.endswith(legend)
+    assert rendered.removesuffix(legend).replace(MARK, "").rstrip() == plain.rstrip()
+    for code in re.findall(r"<code.*?</code>|<h1.*?</h1>|href=\"[^\"]*", rendered, re.DOTALL):
+        assert MARK not in code
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60), st.text("0123456789.,-−%eE+ kM\n*$[]()|`#x^_", max_size=60))
+def test_any_text(answer: str, seen: str) -> None:
+    """Whatever is said and was seen: no failure, spans that fit, and what was seen is found."""
+    numbers = grounded(answer + seen, [Source(seen)])
+    assert all((answer + seen)[n.start : n.end] == n.text for n in numbers)
+    assert [n.start for n in numbers] == sorted(n.start for n in numbers)
+    marked_markdown(answer + seen, numbers)
+
+
+@settings(deadline=None)
+@given(
+    st.decimals(Decimal("0.001"), 10**9, places=6),
+    st.integers(0, 6),
+    st.sampled_from(["{}", "-{}", "value={}", "[{}]", "| {} |", "({})"]),
+)
+def test_what_was_printed_is_found_however_it_is_rounded(
+    value: Decimal, places: int, form: str
+) -> None:
+    """Rounded to any place; and a value that is further away than rounding goes is not found."""
+    text = f"{value:.{places}f}"
+    source = [Source(form.format(value))]
+    said = [n for n in grounded(f"It is {text} g.", source) if n.text == text]
+    assert all(n.seen == "output" for n in said)
+    off = Decimal(text) + Decimal(11) * Decimal(10) ** -places
+    if places and off < 1.04 * float(value) and len(f"{off}".replace(".", "").lstrip("0")) > 2:
+        (number,) = grounded(f"It is {off} lux.", source)
+        assert number.seen is None
+
+
+def test_where_a_number_was_seen() -> None:
+    """Each has its place, its value and its source; the best source is named, the first step."""
+    sources = [
+        Source("n = 344", "code", 1, "c1"),
+        Source("344 and 12.5", "output", 3, "c3"),
+        Source("344", "output", 2, "c2"),
+        Source("-0.5 for 77", "task"),
+    ]
+    answer = "344 of them, 12.5 %, −0.5, 77 and 78."
+    numbers = grounded(answer, sources)
+    assert [(n.text, str(n.value), n.seen, n.step, n.call_id) for n in numbers] == [
+        ("344", "344", "output", 2, "c2"),
+        ("12.5 %", "12.5", "output", 3, "c3"),
+        ("−0.5", "-0.5", "task", 0, ""),
+        ("77", "77", "task", 0, ""),
+        ("78", "78", None, 0, ""),
+    ]
+    assert [answer[n.start : n.end] for n in numbers] == [n.text for n in numbers]
+
+
+def test_the_mark() -> None:
+    """It stands behind the number, behind a formula, in a table's cell; code that is open ends."""
+    answer = "**5,086 g** and $R^2 = 0.66$, 15.4%.\n\n| a |\n|---|\n| 999 |\n\n```\n12345"
+    assert marked_markdown(answer, grounded(answer, [])) == (
+        f"**5,086{MARK} g** and $R^2 = 0.66${MARK}, 15.4%{MARK}.\n\n| a |\n|---|\n| 999{MARK} |"
+        f"\n\n```\n12345\n```{LEGEND}"
+    )
+
+
+def test_no_mark_where_all_was_seen() -> None:
+    """The answer stays as it is, the very bytes."""
+    answer = "It is 5 and 344.  \n"
+    assert marked_markdown(answer, grounded(answer, [Source("344")])) == answer
+
+
+def test_an_answer_that_was_made_legible_meanwhile() -> None:
+    """Numbers that stand elsewhere by then are marked where they are; nothing else is."""
+    answer = "\x1b[31mIt is 999\x1b[0m, not 344."
+    numbers = grounded(answer, [Source("344")])
+    assert marked_markdown("It is 999, not 344.", numbers) == f"It is 999{MARK}, not 344.{LEGEND}"
+
+
+@pytest.mark.parametrize("render", [mistune.html, html])
+def test_renderers_and_the_sanitizer(render: object) -> None:
+    """Through `inert`, a renderer and a sanitizer the marks and the line come out as text."""
+    answer = "The **mean is 999**, [see](a.md).\n\n| a |\n|---|\n| 998 |"
+    shown = str(render(inert(marked_markdown(answer, grounded(answer, [])))))  # type: ignore[operator]
+    clean = nh3.clean(shown)
+    assert f"<strong>mean is 999{MARK}</strong>" in clean
+    assert f"998{MARK}" in clean
+    assert f"{MARK} {UNSEEN}" in clean
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "9" * 50_000,
+        "1," * 20_000,
+        "1.2." * 10_000,
+        "1 000 " * 10_000,
+        "9e" * 20_000,
+        "-" * 50_000 + "15",
+        "15 % " * 8_000,
+        "15 of 16 " * 5_000,
+        "$" * 20_000 + "15",
+        "$1" * 10_000,
+        "[15" * 10_000,
+        "a." * 20_000 + "15",
+        "january " * 5_000 + "15",
+        "about " * 8_000 + "15",
+        "1" + "×10^" * 10_000,
+        "1e309 1e-400 " + "9" * 400 + " 0x15 15in2015",
+        "٣" * 20_000,
+        "\n1. " * 5_000,
+        "> " * 500 + "15",
+    ],
+)
+@pytest.mark.timeout(20)
+def test_hostile_texts(hostile: str) -> None:
+    """No pattern takes more than linear time, as an answer or as an output."""
+    numbers = grounded(hostile[:60_000], [Source(hostile * 3)])
+    marked_markdown(hostile, numbers)
+
+
+def test_numbers_inside_of_longer_ones() -> None:
+    """15 is not seen in 2015, nor 0.5 in 10.5, nor 344 in 13447."""
+    source = [Source("2015 10.5 13447 x15 15abc 1.15.3")]
+    found = [n.seen for n in grounded("15 g, 0.5 g, 344 g.", source)]
+    assert found == [None, None, None]
+
+
+def test_numbers_beyond_floats() -> None:
+    """Digits too many for a float are found as they were printed, and not otherwise."""
+    digits = "7" * 400
+    source = [Source(f"{digits} 1e309 1e-400")]
+    found = [n.seen for n in grounded(f"{digits}, {digits[:-1]}8, 1e309, 1e310, 1e-400.", source)]
+    assert found == ["output", None, "output", None, "output"]
+
+
+def test_each_source_is_read_once_and_a_search_does_not_grow_with_it() -> None:
+    """Counted in operations: characters read once; some searches a number, whatever was seen."""
+    answer = "\n".join(f"- {n * 7 + 0.25:.2f} % of {n * 31 + 5_003:,}" for n in range(100))
+    counts = {}
+    for size in (10, 1_000):
+        pieces = [Source(" ".join(f"{n * k}.5" for n in range(size))) for k in range(30)]
+        index = Index(pieces)
+        characters = index.characters
+        assert characters == sum(len(piece.text) for piece in pieces)
+        assert len(grounded(answer, index)) == 200
+        assert index.characters == characters
+        counts[size] = index.lookups
+    assert counts[1_000] <= counts[10] * 4
+    assert counts[1_000] <= 200 * 40
