@@ -1,22 +1,59 @@
 """The run log: one file of JSON lines for each turn, one line for each event that says something.
 
-Deltas are left out, since the finished message or result carries their text, and so are calls
-where they start. A tool's result stands there twice at most: as the model and as the person saw
-it. Time and sequence number are added here, secrets are taken out.
+Each line has its number (`seq`), its time and its `type`. The types are those of the events, and
+`prompt`: the system prompt, the schemas of the tools and the context of the turn. Every request,
+reply, call, retry, approval and compaction is there, as it happens. What has its default value is
+left out.
+
+No content stands there twice:
+
+- Deltas are left out, since the finished message or result carries their text. Where no message
+  came of them, the next line has them as `streamed`: a retry, or the turn's end.
+- A call that starts is named by its id, since it stands in the message that asked for it.
+- A request says how much it sends, not what: that is in the lines above it. The first one of a
+  step has the step's number, and the limit of steps and the model where they are new.
+- A text that was there before is named and not repeated, whole or by its lines: a display that
+  says what the result says, a diff of what the arguments hold, a question's preview, the same file
+  read again. `repeats` says how that looks and puts it back.
+- Of a picture that was made smaller for the model, only the size is kept: it is in the display.
+- The schemas stand in the first log of a session. Later ones give their digest and that file.
+
+Time and number are added here, secrets are taken out. `runs` reads it all back.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from jupyter_agent.codec import event_to_json
-from jupyter_agent.events import Event, TextDelta, ThinkingDelta, ToolOutput, ToolStarted
-from jupyter_agent.messages import clean
+from jupyter_agent.codec import event_to_brief_json
+from jupyter_agent.events import (
+    ApprovalAsked,
+    Event,
+    MessageFinished,
+    Requested,
+    Retrying,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from jupyter_agent.messages import Image, Output, ToolSpec, clean
 from jupyter_agent.redact import redact_json, secret_values
+from jupyter_agent.repeats import LeftOut, Repeats, texts_in
+
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class RunLog:
@@ -25,52 +62,177 @@ class RunLog:
     The file is made with the first event, under a name that is still free. A log that cannot be
     written (a full disk, a read-only folder) is given up and says why in `problem`: it never
     stops a turn.
+
+    Args:
+        folder: Where the logs are.
+        schemas: Where the schemas of tools stand: the name of a log, by their digest. One for all
+            logs of a session, which keep it up to date.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, schemas: MutableMapping[str, str] | None = None) -> None:
         self.path: Path | None = None
         self.problem = ""
         self._folder = folder
+        self._schemas = {} if schemas is None else schemas
         self._file: IO[str] | None = None
         self._number = 0
+        self._steps = 0
+        self._step: StepStarted | None = None
+        self._limit = 0
+        self._model = ""
         self._closed = False
         self._secrets = secret_values()
+        self._repeats = Repeats()
+        self._calls: dict[str, tuple[str, str]] = {}
+        self._streamed: dict[str, list[str]] = {"text": [], "thinking": []}
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, (TextDelta, ThinkingDelta, ToolOutput)):
+        if isinstance(event, (TextDelta, ThinkingDelta)):
+            kind = "text" if isinstance(event, TextDelta) else "thinking"
+            self._streamed[kind].append(event.text)
             return
-        # The call itself is in the message that asked for it.
-        if isinstance(event, ToolStarted):
-            self.write(event.type, {"call_id": event.call.id})
+        if isinstance(event, ToolOutput):
             return
-        try:
-            data = event_to_json(event)
-        except Exception as error:
-            # Details and displays hold whatever a tool put there.
-            data = {"not_logged": f"{type(error).__name__}: its content is not JSON"}
-        self.write(event.type, data)
+        if isinstance(event, StepStarted):
+            self._begin_step(event)
+            return
+        data = _as_json(event)
+        if isinstance(event, Requested):
+            data = self._request(data)
+        self._write_step()
+        if isinstance(event, TurnStarted):
+            self._model = event.model
+        if isinstance(event, TurnFinished):
+            data["steps"] = self._steps  # so that a list of runs need not read the whole
+        if isinstance(event, (Retrying, TurnFinished)):
+            data |= self._unfinished()
+        elif isinstance(event, MessageFinished):
+            self._unfinished()  # the message has it
+        self.write(event.type, data, self._near(event))
+        if isinstance(event, ToolFinished):
+            self._calls.pop(event.result.call_id, None)
 
-    def write(self, kind: str, data: dict[str, Any]) -> None:
-        """Append one line; `data` may be anything that JSON holds."""
+    def prompt(self, system: str, tools: Sequence[ToolSpec], context: Sequence[str]) -> None:
+        """What the model is told besides the conversation, once for the turn.
+
+        Args:
+            system: The system prompt.
+            tools: What it is told of the tools.
+            context: What the session added to the person's task.
+        """
+        schemas = [asdict(spec) for spec in tools]
+        digest = _digest(schemas)
+        known = self._schemas.get(digest, "")
+        told: dict[str, Any] = {"digest": digest}
+        is_own = self.path is not None and self.path.name == known  # the name was free again
+        if known and not is_own and (self._folder / known).exists():
+            told["file"] = known
+        else:
+            told["schemas"] = schemas
+        self.write("prompt", {"system": system, "tools": told, "context": list(context)})
+        if "schemas" in told and self.path is not None and not self.problem:
+            self._schemas[digest] = self.path.name
+
+    def write(
+        self, kind: str, data: Mapping[str, Any], near: Iterable[tuple[str, str]] | None = None
+    ) -> None:
+        """Append one line.
+
+        Args:
+            kind: The line's type.
+            data: What it says: anything that JSON holds, other things by their names.
+            near: Texts of earlier lines, by address, of which it may repeat parts.
+        """
         if self.problem or self._closed:
             return
         self._number += 1
-        line = {"seq": self._number, "time": datetime.now(UTC).isoformat(), "type": kind, **data}
-        text = json.dumps(redact_json(line, self._secrets), ensure_ascii=False, default=str)
-        text = clean(text)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        try:
+            line = redact_json(_storable(data), self._secrets)
+            for _, block in _calls(line):
+                block["arguments"] = self._redacted_json(block["arguments"])
+            text = self._text(now, kind, line, near)
+        except RecursionError:
+            line = {"not_logged": "its content is nested too deeply"}
+            text = self._text(now, kind, line, None)
         try:
             self._file = self._file or self._create()
             self._file.write(text + "\n")
             self._file.flush()
         except OSError as error:
             self.problem = f"The run log could not be written: {error.strerror or error}."
+            return
+        for index, block in _calls(line):
+            address = f"{self._number}/message/blocks/{index}/arguments"
+            self._calls[block["id"]] = address, block["arguments"]
 
     def close(self) -> None:
         """No line comes any more; later ones are dropped."""
+        self._write_step()
         if self._file is not None:
             with suppress(OSError):  # what is buffered for a full disk is lost either way
                 self._file.close()
         self._closed = True
+
+    def _begin_step(self, event: StepStarted) -> None:
+        """A step is told by its first request, mostly the next event."""
+        self._write_step()
+        self._steps += 1
+        self._step = event
+
+    def _write_step(self) -> None:
+        """A line of its own for a step whose request does not come next."""
+        if self._step is not None:
+            self.write(self._step.type, event_to_brief_json(self._step))
+            self._limit = self._step.limit
+            self._step = None
+
+    def _request(self, data: dict[str, Any]) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        if self._step is not None:
+            told["step"] = self._step.number
+            if self._step.limit != self._limit:
+                told["limit"] = self._limit = self._step.limit
+            self._step = None
+        if data["model"] != self._model:
+            told["model"] = self._model = data["model"]
+        return told | {key: item for key, item in data.items() if key not in ("model", "type")}
+
+    def _unfinished(self) -> dict[str, Any]:
+        """What was streamed since the last reply, which is forgotten."""
+        streamed = {kind: "".join(parts) for kind, parts in self._streamed.items() if parts}
+        for parts in self._streamed.values():
+            parts.clear()
+        return {"streamed": streamed} if streamed else {}
+
+    def _redacted_json(self, text: str) -> str:
+        """Arguments without what is a secret only once their quotation marks are no longer escaped:
+        `\\"Authorization\\": \\"Basic …`."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        redacted = redact_json(value, self._secrets)
+        return text if redacted == value else json.dumps(redacted, ensure_ascii=False)
+
+    def _text(
+        self, now: str, kind: str, data: dict[str, Any], near: Iterable[tuple[str, str]] | None
+    ) -> str:
+        head = {"seq": self._number, "time": now, "type": kind}
+        said = {key: item for key, item in data.items() if key not in head}
+        line = self._repeats.shorten(self._number, head | said, near)
+        return json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+
+    def _near(self, event: Event) -> Iterable[tuple[str, str]] | None:
+        """The arguments of the call that an event is about: its diff says much of the same."""
+        if isinstance(event, ToolFinished):
+            call_id = event.result.call_id
+        elif isinstance(event, ApprovalAsked):
+            call_id = event.call_id
+        else:
+            return None
+        address, arguments = self._calls.get(call_id, ("", ""))
+        return texts_in(address, arguments)
 
     def _create(self) -> IO[str]:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -84,3 +246,80 @@ class RunLog:
             self.path = path
             return file
         raise FileExistsError(f"no free name for {stem}")
+
+
+def _as_json(event: Event) -> dict[str, Any]:
+    """An event as data. Details and displays hold whatever a tool put there."""
+    if isinstance(event, ToolStarted):
+        return {"call_id": event.call.id}  # the call itself is in the message that asked for it
+    try:
+        data = event_to_brief_json(event)
+    except Exception as error:
+        note = f"{type(error).__name__}: its content is not JSON"
+        if not isinstance(event, ToolFinished) or "not_logged" in event.result.details:
+            return {"not_logged": note}
+        kept = {key: _named(value) for key, value in event.result.details.items()}
+        shown = tuple(
+            replace(output, data=_named(output.data), metadata={})
+            for output in event.result.display
+        )
+        result = replace(event.result, display=shown, details={**kept, "not_logged": note})
+        return _as_json(replace(event, result=result))
+    if isinstance(event, ToolFinished):
+        data["seconds"] = round(event.seconds, 6)
+        _leave_out_smaller_pictures(event, data)
+    return data
+
+
+def _leave_out_smaller_pictures(event: ToolFinished, data: dict[str, Any]) -> None:
+    content, display = event.result.content, event.result.display
+    shown = [value for output in display for value in _pictures(output)]
+    images = [index for index, block in enumerate(content) if isinstance(block, Image)]
+    if len(shown) < len(images):
+        return
+    for index in images:
+        picture = data["result"]["content"][index]
+        if picture["data"] not in shown:
+            picture["data"] = LeftOut(len(picture["data"]))
+
+
+def _pictures(output: Output) -> Iterator[str]:
+    for kind, value in output.data.items():
+        if kind in _PICTURES and isinstance(value, str):
+            yield value
+
+
+def _calls(line: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """The calls in the line of a reply, each with its place among the blocks."""
+    if line.get("type") != "message_finished" or "message" not in line:
+        return []
+    blocks = enumerate(line["message"]["blocks"])
+    return [(index, block) for index, block in blocks if block["type"] == "tool_call"]
+
+
+def _storable(value: Any) -> Any:
+    """The value as JSON has it, with every text such as UTF-8 can carry."""
+    if isinstance(value, str):
+        return clean(value)
+    if value is None or isinstance(value, (bool, int, LeftOut)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {clean(str(key)): _storable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_storable(item) for item in value]
+    return clean(str(value))
+
+
+def _named(value: Any) -> Any:
+    """The value with names for what JSON does not have."""
+    try:
+        return _storable(value)
+    except Exception:  # an object's own str() may fail
+        return f"[{type(value).__name__}]"
+
+
+def _digest(schemas: list[dict[str, Any]]) -> str:
+    text = json.dumps(schemas, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()

@@ -15,6 +15,9 @@ from jupyter_agent.codec import event_from_json
 from jupyter_agent.events import (
     Event,
     MessageFinished,
+    Requested,
+    Retrying,
+    Steered,
     StepStarted,
     TextDelta,
     ThinkingDelta,
@@ -23,8 +26,9 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_agent.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.messages import Image, Message, Output, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.runlog import RunLog
+from jupyter_agent.runs import read_run
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 CALL = ToolCall("c1", "write_file", json.dumps({"path": "a.md", "content": "marked-arguments"}))
@@ -33,6 +37,7 @@ RESULT = ToolResult("c1", (Text("marked-content"),), False, (SHOWN,), {"path": "
 TURN: list[Event] = [
     TurnStarted("marked-task", "anthropic", "claude"),
     StepStarted(1, 5),
+    Requested("claude", 1, 2, 11),
     ThinkingDelta("Hm."),
     TextDelta("marked-"),
     TextDelta("words"),
@@ -93,19 +98,122 @@ def test_each_line(log: RunLog) -> None:
     times = [datetime.fromisoformat(line["time"]) for line in found]
     assert times == sorted(times)
     assert all(time.tzinfo is not None for time in times)
+    unsaid = (TextDelta, ThinkingDelta, StepStarted)  # the request tells of the step
     assert [line["type"] for line in found] == [
-        event.type for event in TURN if not isinstance(event, (TextDelta, ThinkingDelta))
+        event.type for event in TURN if not isinstance(event, unsaid)
     ]
 
 
 def test_events_can_be_read_back(log: RunLog) -> None:
-    """A line without its number and time is the event."""
-    found = lines(written(log, TURN[0], TURN[1], TURN[-1]))
-    events = [
-        event_from_json({k: v for k, v in line.items() if k not in ("seq", "time")})
-        for line in found
+    """A line without its number and time is the event, where nothing in it is only named."""
+    found = lines(written(log, TURN[0], TURN[-1]))
+    assert [event_from_json(line) for line in found] == [TURN[0], TURN[-1]]
+
+
+def test_what_a_line_says_of_a_step(log: RunLog) -> None:
+    """A step's first request has its number; the limit and the model stand where they change."""
+    found = lines(
+        written(
+            log,
+            TurnStarted("task", "p", "m"),
+            StepStarted(1, 5),
+            Requested("m", 1, 7, 30),
+            Retrying("Busy.", 1, 2.0),
+            Requested("m", 1, 7, 30, attempt=2),
+            StepStarted(2, 5),
+            Steered("Stop."),
+            Requested("other", 3, 7, 60),
+            StepStarted(3, 6),
+            Requested("other", 5, 7, 90),
+            StepStarted(4, 6),
+        )
+    )
+    said = [{k: v for k, v in line.items() if k not in ("seq", "time")} for line in found[1:]]
+    assert said == [
+        {"type": "requested", "step": 1, "limit": 5, "messages": 1, "tools": 7, "characters": 30},
+        {"type": "retrying", "reason": "Busy.", "attempt": 1, "delay": 2.0},
+        {"type": "requested", "messages": 1, "tools": 7, "characters": 30, "attempt": 2},
+        {"type": "step_started", "number": 2, "limit": 5},
+        {"type": "steered", "text": "Stop."},
+        {"type": "requested", "model": "other", "messages": 3, "tools": 7, "characters": 60},
+        {"type": "requested", "step": 3, "limit": 6, "messages": 5, "tools": 7, "characters": 90},
+        {"type": "step_started", "number": 4, "limit": 6},
     ]
-    assert events == [TURN[0], TURN[1], TURN[-1]]
+
+
+def test_what_a_failed_reply_had_said(log: RunLog) -> None:
+    """The words that were streamed before a retry or an interrupt stand there once, with it."""
+    found = lines(
+        written(
+            log,
+            ThinkingDelta("Let "),
+            ThinkingDelta("me see."),
+            TextDelta("It "),
+            TextDelta("is"),
+            Retrying("Cut off.", 1, 0.0),
+            TextDelta("It is so."),
+            MessageFinished(Message("assistant", (Text("It is so."),)), Usage(), "end"),
+            TextDelta("And"),
+            TurnFinished("interrupted", Usage()),
+        )
+    )
+    assert [line.get("streamed") for line in found] == [
+        {"text": "It is", "thinking": "Let me see."},
+        None,
+        {"text": "And"},
+    ]
+
+
+PNG = "iVBORw0KGgo" + "A" * 3_000
+
+
+def test_pictures(log: RunLog) -> None:
+    """A picture stands there once: as the person saw it. Of a smaller copy the size is kept."""
+    shown = Output("display", {"image/png": PNG + "big", "text/plain": "<Figure>"})
+    scaled = ToolResult("a", (Text("done"), Image("image/png", PNG)), display=(shown,))
+    same = ToolResult("b", (Image("image/png", PNG + "big"),), display=(shown,))
+    alone = ToolResult("c", (Image("image/png", PNG + "new"),))
+    found = lines(written(log, *(ToolFinished(result, 0) for result in (scaled, same, alone))))
+    content = [line["result"]["content"] for line in found]
+    assert content[0][1]["data"] == {"$left_out": len(PNG)}
+    assert content[1][0]["data"] == {"$same": "1/result/display/0/data/image~1png"}
+    assert content[2][0]["data"] == PNG + "new"
+    assert json.dumps(found).count(PNG) == 2
+
+
+def test_secrets_in_arguments_are_not_named_back(tmp_path: Path) -> None:
+    """A diff that repeats a secret of the arguments is as redacted as they are, once restored."""
+    content = "".join(f"line {n} of the settings, token={KEY}\n" for n in range(20))
+    call = ToolCall("c1", "write_file", json.dumps({"content": content}))
+    diff = Output("diff", {"text/plain": "".join(f"+{line}\n" for line in content.splitlines())})
+    log = RunLog(tmp_path)
+    text = written(
+        log,
+        MessageFinished(Message("assistant", (call,)), Usage(), "tool_use"),
+        ToolFinished(ToolResult("c1", (Text("Created."),), display=(diff,)), 0),
+    )
+    assert KEY not in text and '"$of"' in text
+    assert log.path is not None
+    (reply, done) = [logged.event for logged in read_run(log.path).events]
+    assert KEY not in str((reply, done))
+    assert "+line 19 of the settings, token=[redacted]" in str(done)
+
+
+def test_a_header_in_the_arguments(log: RunLog) -> None:
+    """A header is found in code, whose quotation marks JSON escapes."""
+    code = 'get(url, headers={"Authorization": "Basic dXNlcjpwYXNzd29yZA=="})'
+    call = ToolCall("c1", "execute_code", json.dumps({"code": code}))
+    text = written(log, MessageFinished(Message("assistant", (call,)), Usage(), "tool_use"))
+    assert "dXNlcjpw" not in text and "Basic [redacted]" in text
+
+
+def test_a_secret_in_what_is_no_text(tmp_path: Path) -> None:
+    """An object that a line was given is redacted by its name, too."""
+    log = RunLog(tmp_path)
+    log.write("other", {"path": Path(KEY), "names": {KEY}, "n": float("nan")})
+    (line,) = lines(written(log))
+    assert KEY not in json.dumps(line)
+    assert line["path"] == "[redacted]" and line["n"] is None
 
 
 @pytest.mark.parametrize("what", ["task", "words", "arguments", "output", "content", "details"])
@@ -196,8 +304,24 @@ def test_numbers_that_json_does_not_have(log: RunLog) -> None:
 
 def test_details_that_are_not_json(log: RunLog) -> None:
     """A tool that keeps an object for the log does not stop the turn."""
-    result = ToolResult("c", (), details={"path": Path("a"), "kind": int, "names": {"b"}})
-    assert len(lines(written(log, ToolFinished(result, 0)))) == 1
+    result = ToolResult("c", (Text("x"),), details={"path": Path("a"), "kind": int, "n": {"b"}})
+    (line,) = lines(written(log, ToolFinished(result, 0)))
+    assert line["result"]["content"] == [{"text": "x", "type": "text"}]
+    assert line["result"]["details"]["kind"] == "<class 'int'>"
+    assert "not JSON" in line["result"]["details"]["not_logged"]
+
+
+def test_details_without_end(log: RunLog) -> None:
+    """Nor does a value that is nested too deeply, or in itself."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    events = [ToolFinished(ToolResult("c", (), details={"deep": deep}), 0), TURN[-1]]
+    found = lines(written(log, *events))
+    assert len(found) == 2 and "not_logged" in json.dumps(found[0])
+    log = RunLog(log.path.parent)  # type: ignore[union-attr]
+    log.write("other", {"deep": deep})
+    assert "nested too deeply" in written(log)
 
 
 def test_names_never_collide(tmp_path: Path) -> None:
