@@ -58,8 +58,9 @@ format: $(VENV)/.dev ## put the code into its format
 examples: $(VENV)/.dev ## make the examples' cassettes and outputs anew from their scripts
 	$(BIN)/python scripts/make_examples.py
 
-bench-quick: $(VENV)/.dev ## print the cost of loading the extension
+bench-quick: $(VENV)/.dev ## print the cost of loading the extension and of looking for numbers
 	$(BIN)/python benchmarks/load_extension.py
+	$(BIN)/python benchmarks/grounded_numbers.py
 
 matrix: $(VENV)/.dev ## run the magics and the clicks on ipykernel 6.31, 7.3 and 7.4
 	$(BIN)/python scripts/matrix.py

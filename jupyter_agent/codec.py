@@ -5,6 +5,8 @@ Pydantic reads the dataclasses themselves; the `type` literals tell the unions a
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import Field as Member
 from functools import cache
 from typing import Annotated, Any
 
@@ -31,6 +33,32 @@ def event_to_json(event: Event) -> dict[str, Any]:
     except UnicodeEncodeError:  # a lone surrogate among what a tool gave as details
         data = _cleaned(_events().dump_python(event))
     return data
+
+
+def event_to_brief_json(event: Event) -> dict[str, Any]:
+    """The same without what has its default value; `event_from_json` gives an equal event back."""
+    data: dict[str, Any] = _brief(event, event_to_json(event))
+    return data
+
+
+def _brief(value: Any, data: Any) -> Any:
+    if is_dataclass(value) and isinstance(data, dict):
+        members = ((member.name, member, getattr(value, member.name)) for member in fields(value))
+        return {
+            name: _brief(held, data[name])
+            for name, member, held in members
+            if name == "type" or held != _default(member)
+        }
+    if isinstance(value, tuple) and isinstance(data, list):
+        return [_brief(held, item) for held, item in zip(value, data, strict=True)]
+    return data
+
+
+def _default(member: Member[Any]) -> Any:
+    """What a field holds where nothing is given, or `MISSING`."""
+    if member.default_factory is not MISSING:
+        return member.default_factory()
+    return member.default
 
 
 def _cleaned(value: Any) -> Any:

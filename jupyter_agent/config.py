@@ -36,8 +36,6 @@ ENVIRONMENT_PREFIX = "JUPYTER_AGENT_"
 _STRICT = ConfigDict(
     frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True
 )
-# Accepted, so that a file written for a later version works, but without effect in this one.
-_RESERVED: dict[str, Any] = {"reserved": True}
 
 
 class RetrySettings(BaseModel):
@@ -181,6 +179,45 @@ class ImagesSettings(BaseModel):
     per_step: int = Field(4, ge=0, le=100, description="Most pictures sent in one step.")
 
 
+class CompactionSettings(BaseModel):
+    """How a conversation is kept within token_limit."""
+
+    model_config = _STRICT
+
+    enabled: bool = Field(
+        True, description="Shorten the conversation before it has more than token_limit tokens."
+    )
+
+
+class UndoSettings(BaseModel):
+    """What is kept so that turns can be undone."""
+
+    model_config = _STRICT
+
+    enabled: bool = Field(True, description="Keep what a turn changes, so that it can be undone.")
+    max_file_mb: float = Field(
+        20.0, gt=0, description="Megabytes of the largest file that is kept."
+    )
+    max_total_mb: float = Field(
+        500.0, gt=0, description="Megabytes that are kept in all; the oldest turns go first."
+    )
+
+
+class SessionSettings(BaseModel):
+    """What is kept of a conversation."""
+
+    model_config = _STRICT
+
+    save: bool = Field(
+        True, description="Write the conversation to .jupyter_agent/sessions as it happens."
+    )
+    resume: Literal["ask", "auto"] = Field(
+        "ask",
+        description="ask brings an earlier kernel's conversation back when you say %agent resume; "
+        "auto does so before the first turn.",
+    )
+
+
 class LogSettings(BaseModel):
     """The run log."""
 
@@ -235,8 +272,7 @@ class Settings(BaseModel):
     token_limit: int = Field(
         80000,
         ge=1000,
-        description="Tokens of history that cause compaction.",
-        json_schema_extra=_RESERVED,
+        description="Tokens of a model call above which the conversation is shortened.",
     )
     workspace_dir: str | None = Field(
         None, description="The workspace, where it is not the notebook's folder."
@@ -246,6 +282,9 @@ class Settings(BaseModel):
     )
     display: Literal["auto", "static"] = Field(
         "auto", description="auto shows a turn live where a front end answers; static never does."
+    )
+    tracing: bool = Field(
+        False, description="Make OpenTelemetry spans of turns, for the kernel's tracer provider."
     )
     retry: RetrySettings = RetrySettings()
     budget: BudgetSettings = BudgetSettings()
@@ -258,6 +297,9 @@ class Settings(BaseModel):
     context: ContextSettings = ContextSettings()
     privacy: PrivacySettings = PrivacySettings()
     images: ImagesSettings = ImagesSettings()
+    compaction: CompactionSettings = CompactionSettings()
+    session: SessionSettings = SessionSettings()
+    undo: UndoSettings = UndoSettings()
     log: LogSettings = LogSettings()
 
 
@@ -290,7 +332,6 @@ class KeyInfo:
     type: str
     default: object
     description: str
-    reserved: bool
 
 
 class _Slot(NamedTuple):
@@ -427,14 +468,26 @@ def keys() -> tuple[str, ...]:
 def describe(key: str) -> KeyInfo:
     """What a person needs to know to set `key`."""
     field = _known(key, "%agent config").field
-    extra = field.json_schema_extra
     return KeyInfo(
         key=key,
         type=_allowed(field),
         default=field.default,
         description=field.description or "",
-        reserved=isinstance(extra, dict) and extra.get("reserved") is True,
     )
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of `key` is never shown."""
+    return _kind(_known(key, "%agent config").field)[0] is SecretStr
+
+
+def choices(key: str) -> tuple[str, ...]:
+    """The values that a setting of few values takes, as they are typed; empty for others."""
+    kind, optional = _kind(_known(key, "%agent config").field)
+    if kind is bool:
+        return ("true", "false")
+    words = tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
+    return (*words, "none") if words and optional else words
 
 
 def shown(settings: Settings, key: str) -> str:

@@ -6,9 +6,11 @@ live view) adds it, so that tests compare events as values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Any, Literal
 
 from jupyter_agent.messages import Message, Output, ToolCall, ToolResult, Usage
 
@@ -17,18 +19,24 @@ ReplyStop = Literal["end", "tool_use", "max_tokens", "refused"]
 ReplySource = Literal["live", "recorded", "scripted"]
 ApprovalAnswer = Literal["yes", "no", "always"]
 Decider = Literal["person", "time_out", "nobody"]
+SeenIn = Literal["output", "task", "variable", "earlier", "code", "computed"]
+"""Where a number was seen: what a call gave back, what the person asked, the description of a
+variable, an output of an earlier turn, the code that ran; or computed from numbers beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class VariableChange:
     """What a turn did to a variable: `changed` is bound to another object, `mutated` in place.
 
-    `summary` says what the object is, for instance `DataFrame, 344 rows × 8 columns`.
+    `summary` says what the object is, for instance `DataFrame, 344 rows × 8 columns`; `type_name`
+    and `shape` say it for programs. The shape of a container is its length, of a number it is ().
     """
 
     name: str
     kind: Literal["added", "changed", "mutated", "deleted"]
     summary: str = ""
+    type_name: str = ""
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,7 @@ class FileChange:
     """`path` is relative to the workspace, with forward slashes."""
 
     path: str
-    kind: Literal["created", "changed"]
+    kind: Literal["created", "changed", "deleted"]
     lines_added: int = 0
     lines_removed: int = 0
 
@@ -51,13 +59,86 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Grounded:
+    """A number in a turn's answer, and where it was seen before; `seen` is None where nowhere.
+
+    Args:
+        text: The number as the answer gives it, with its sign and its unit.
+        start: Where it begins in the answer.
+        end: Where it ends there.
+        value: What it says.
+        seen: The kind of the source in which it was found.
+        step: The step of that source; 0 where it belongs to none.
+        call_id: The tool call of that source.
+    """
+
+    text: str
+    start: int
+    end: int
+    value: Decimal
+    seen: SeenIn | None = None
+    step: int = 0
+    call_id: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The number, and where it was seen, without the call's id, which providers make up."""
+        number = float(self.value)
+        value = number if math.isfinite(number) else str(self.value)
+        return {"text": self.text, "value": value, "seen": self.seen, "step": self.step or None}
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a turn changed. `proposals` counts what it offers in the cell below."""
+    """What a turn changed, what it said in numbers, and what it took.
+
+    Args:
+        variables: What happened to the person's variables.
+        files: What happened to files in the workspace.
+        proposals: How many cells it offers in the cell below.
+        saved: Notes and memory that were saved, each in a few words.
+        numbers: The numbers of the answer, in order.
+        steps: How many steps it had.
+        usage: The tokens of its model calls.
+        cost: Their price in US dollars; None where it is not known, or nothing was paid.
+        seconds: How long the turn took; None where that says nothing, as in a replay.
+    """
 
     variables: tuple[VariableChange, ...] = ()
     files: tuple[FileChange, ...] = ()
     proposals: int = 0
     saved: tuple[Kept, ...] = ()
+    numbers: tuple[Grounded, ...] = ()
+    steps: int = 0
+    usage: Usage = Usage()
+    cost: Decimal | None = None
+    seconds: float | None = None
+
+    @property
+    def ungrounded(self) -> tuple[Grounded, ...]:
+        """The numbers of the answer that were seen nowhere."""
+        return tuple(number for number in self.numbers if number.seen is None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything that is the same in each replay of the turn. `volatile` has the rest."""
+        return {
+            "variables": [asdict(change) | {"shape": [*change.shape]} for change in self.variables],
+            "files": [asdict(change) for change in self.files],
+            "proposals": self.proposals,
+            "saved": [asdict(kept) for kept in self.saved],
+            "numbers": [number.as_json() for number in self.numbers],
+            "ungrounded": [number.text for number in self.ungrounded],
+            "steps": self.steps,
+            "usage": asdict(self.usage),
+        }
+
+    def volatile(self) -> dict[str, float]:
+        """Seconds and cost, as far as they are known: they differ from run to run."""
+        known: dict[str, float] = {}
+        if self.seconds is not None:
+            known["seconds"] = round(self.seconds, 3)
+        if self.cost is not None:
+            known["cost_usd"] = float(self.cost)
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +172,21 @@ class StepStarted:
     number: int
     limit: int
     type: Literal["step_started"] = "step_started"
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A model call goes out: how much it sends, not what.
+
+    `characters` counts the text of the messages where somebody kept count, `attempt` from 1.
+    """
+
+    model: str
+    messages: int
+    tools: int
+    characters: int = 0
+    attempt: int = 1
+    type: Literal["requested"] = "requested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +295,14 @@ class Advised:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The conversation was shortened. `before` and `after` are about how many tokens it had."""
+    """The conversation was shortened. `before` and `after` are about how many tokens it had.
+
+    `dropped` says in sentences what is no longer in it, and where that is kept.
+    """
 
     before: int
     after: int
+    dropped: tuple[str, ...] = ()
     type: Literal["compacted"] = "compacted"
 
 
@@ -221,6 +321,7 @@ Event = (
     TurnStarted
     | Noticed
     | StepStarted
+    | Requested
     | TextDelta
     | ThinkingDelta
     | MessageFinished

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from jupyter_agent.budget import Budget
 from jupyter_agent.circles import Circles
-from jupyter_agent.compaction import about_tokens, shortened
+from jupyter_agent.compaction import Compactor, about_tokens, shortened
 from jupyter_agent.errors import ContextOverflow, ProviderError
 from jupyter_agent.events import (
     Advised,
@@ -24,6 +24,7 @@ from jupyter_agent.events import (
     ToolStarted,
     TurnStop,
 )
+from jupyter_agent.extent import Extent
 from jupyter_agent.history import free_id
 from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
@@ -64,7 +65,10 @@ NOT_RUN_CUT_OFF = (
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What a turn is run with: who answers, with which tools, under which rules."""
+    """What a turn is run with: who answers, with which tools, under which rules.
+
+    Without a `compactor` the conversation is shortened only when the provider refuses it.
+    """
 
     provider: Provider
     toolbox: Toolbox
@@ -77,6 +81,7 @@ class Agent:
     budget: Budget = field(default_factory=Budget)
     advice: Callable[[], str] = str
     """What to tell the model after a step besides the results; mostly nothing."""
+    compactor: Compactor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,8 @@ class Outcome:
 
 async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> Outcome:
     """Run one turn: `history` ends with the person's task, and grows by what happens.
+
+    Where the agent has a compactor, it is also shortened, in place, between two steps.
 
     However the turn ends, `history` is valid for the next one: each tool call has its result,
     finished steps stay, a partial reply is gone. A cancellation of the task that runs this ends
@@ -121,6 +128,7 @@ class _Turn:
         self.why = ""
         self._circles = Circles()
         self._compacted = False
+        self._extent = Extent()
         self._agent = agent
         self._history = history
         self._emit = emit
@@ -173,6 +181,7 @@ class _Turn:
 
     async def _ask(self, tools_allowed: bool = True) -> MessageFinished:
         """One model call; a second one with less where the conversation is too long."""
+        await self._make_room()
         try:
             return await self._ask_once(tools_allowed)
         except ContextOverflow:
@@ -185,18 +194,44 @@ class _Turn:
         self._emit(Compacted(before, after))
         return await self._ask_once(tools_allowed)
 
+    async def _make_room(self) -> None:
+        """Shorten the conversation where it is time; an interrupt leaves it as it was."""
+        agent, compactor = self._agent, self._agent.compactor
+        if compactor is None:
+            return
+        request = self._request()
+        if not compactor.is_due(request, agent.provider):
+            return
+        try:
+            compaction = await compactor.shorten(request, agent.provider, agent.retry)
+        finally:
+            self.usage += compactor.take_usage()
+        if compaction.gained:
+            self._history[:] = compaction.history
+            self._emit(Compacted(compaction.before, compaction.after, compaction.dropped))
+
+    def _request(self, tools_allowed: bool = True) -> Request:
+        agent = self._agent
+        return Request(
+            agent.system,
+            tuple(self._history),
+            agent.toolbox.specs,
+            tools_allowed=tools_allowed,
+            characters=self._extent.of(self._history),
+        )
+
     async def _ask_once(self, tools_allowed: bool) -> MessageFinished:
         """Its deltas are emitted, its finished message comes back."""
         agent = self._agent
-        request = Request(
-            agent.system, tuple(self._history), agent.toolbox.specs, tools_allowed=tools_allowed
-        )
+        request = self._request(tools_allowed)
         async with aclosing(stream_with_retry(agent.provider, request, agent.retry)) as stream:
             async for part in stream:
                 if isinstance(part, MessageFinished):
                     message = self._with_unique_ids(part.message)
                     reply = replace(part, message=message if tools_allowed else _words(message))
                     self.usage += reply.usage
+                    if agent.compactor is not None:
+                        agent.compactor.replied(request, agent.provider, reply.usage)
                     self._emit(reply)
                     return reply
                 self._emit(part)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from jupyter_agent import config
+from jupyter_agent.conversations import Conversations
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.kernel.changes import Snapshot, snapshot
@@ -20,6 +22,7 @@ from jupyter_agent.llm.choose import choose
 from jupyter_agent.llm.provider import Provider
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.redact import keep_secret
+from jupyter_agent.safekeeping import Safekeeping
 from jupyter_agent.skills.discovery import Place, places
 from jupyter_agent.workspace import Workspace, notebook_path
 
@@ -42,9 +45,11 @@ class Notebook:
         shell: The kernel's IPython shell.
         recent: The cells that the person ran.
         folder: The workspace's folder where the notebook's is not known.
+        configured: What IPython's configuration sets.
 
     Attributes:
         busy: Whether a turn is running.
+        safekeeping: What the turns can be undone from.
         servers: The MCP servers of the kernel.
         log_path: The run log of the last turn, if one was written.
 
@@ -52,7 +57,13 @@ class Notebook:
         ConfigError: A configuration file or a variable of the environment is wrong.
     """
 
-    def __init__(self, shell: Any, recent: RecentCells, folder: Path) -> None:
+    def __init__(
+        self,
+        shell: Any,
+        recent: RecentCells,
+        folder: Path,
+        configured: Callable[[], config.Layer | None] = lambda: None,
+    ) -> None:
         self.shell = shell
         self.recent = recent
         self.interrupts = Interrupts()
@@ -61,10 +72,14 @@ class Notebook:
         self.busy = False
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
+        name = self.path.name if self.path else ""
+        self.safekeeping = Safekeeping(lambda: self.workspace, name, self.own_files, shell.user_ns)
+        self._configured = configured
         self._folder = self.path.parent if self.path else folder
         self._by_command = config.layer(SETTINGS_COMMAND, {})
         self._cassette: Path | None = None
         self._provider: tuple[object, Provider] | None = None
+        self._conversations: tuple[Path, Conversations] | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -81,6 +96,7 @@ class Notebook:
                 user,
                 config.not_looser(folder, user),
                 config.environment_layer(os.environ),
+                self._configured(),
                 self._by_command,
                 turn,
             ]
@@ -118,6 +134,31 @@ class Notebook:
     def skill_places(self) -> list[Place]:
         """Where skills are looked for, nearest first."""
         return places(self.workspace, self.settings().settings.tools.skills_dir)
+
+    @property
+    def conversations(self) -> Conversations:
+        """What is kept of this notebook's conversations, for a kernel to come."""
+        folder = self.workspace.state_folder / "sessions"
+        if self._conversations is None or self._conversations[0] != folder:
+            if self._conversations is not None:
+                self._conversations[1].close()
+            self._conversations = folder, Conversations(folder, self._place)
+        return self._conversations[1]
+
+    @property
+    def _place(self) -> str:
+        """The notebook's path from the workspace's root, or its name where it lies elsewhere."""
+        if self.path is None:
+            return ""
+        root, path = self.workspace.root, self.path.resolve()
+        return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+
+    def close(self) -> None:
+        """For `%unload_ext`: nothing goes on, and no file stays open."""
+        self.servers.end()
+        if self._conversations is not None:
+            self._conversations[1].close()
+            self._conversations = None
 
     def own_files(self) -> frozenset[Path]:
         """Files that come with recording and are no part of the person's work."""
@@ -166,6 +207,7 @@ class Notebook:
             [
                 config.user_layer(),
                 config.environment_layer(os.environ),
+                self._configured(),
                 self._by_command,
                 turn,
             ]

@@ -5,55 +5,47 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
-from pathlib import Path
+from typing import Any, TypeVar
 
 from jupyter_agent import config
 from jupyter_agent.answer import Answer, Findings, make_answer
-from jupyter_agent.budget import Budget
+from jupyter_agent.compaction import Compaction
+from jupyter_agent.conversations import TurnEnd, described, gone
+from jupyter_agent.equipment import Equipment
 from jupyter_agent.errors import ConfigError, TurnInterrupted
 from jupyter_agent.events import (
     Event,
     Noticed,
     Sink,
-    ToolFinished,
+    TextDelta,
+    ThinkingDelta,
+    ToolOutput,
     TurnFinished,
     TurnStarted,
     TurnStop,
 )
+from jupyter_agent.grounding import Index
 from jupyter_agent.history import repair
 from jupyter_agent.kernel.changes import Snapshot, changes
-from jupyter_agent.kernel.context import KernelState, turn_context
 from jupyter_agent.kernel.describe import one_line
-from jupyter_agent.kernel.variables import user_variables
-from jupyter_agent.knowledge import Knowledge
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.replay import Recorder, Replay
-from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.llm.witness import Recollection, Witness
 from jupyter_agent.loop import Agent, Outcome, run_turn
-from jupyter_agent.messages import Context, JsonObject, Message, Text, Usage
+from jupyter_agent.messages import Context, JsonObject, Message, Usage
 from jupyter_agent.notebook import Notebook
-from jupyter_agent.permissions import Permissions
 from jupyter_agent.person import Nobody, Person
-from jupyter_agent.prompts import render
 from jupyter_agent.runlog import RunLog
-from jupyter_agent.tools.callable import CallableToolbox, Surroundings, show_picture
-from jupyter_agent.tools.code import Sight, code_tools
-from jupyter_agent.tools.files import file_tools
-from jupyter_agent.tools.gate import Gate
-from jupyter_agent.tools.inspect import inspect_tools
-from jupyter_agent.tools.mcp_tools import mcp_tools
-from jupyter_agent.tools.plan import Plan, plan_tools
-from jupyter_agent.tools.propose import Proposal, as_one_cell, propose_tools
-from jupyter_agent.tools.tool import Tool
-from jupyter_agent.tools.toolbox import Toolbox
+from jupyter_agent.tools.plan import PlanItem
+from jupyter_agent.tools.propose import as_one_cell
+from jupyter_agent.tracing import open_spans
 
-_ANY_USAGE = Usage(1_000, 100)
+T = TypeVar("T")
 COMPLETE = frozenset({"end", "step_limit", "refused"})
 """The ways to end after which a turn's replies are worth keeping in a cassette."""
 
@@ -65,6 +57,8 @@ class TurnUsage:
     provider: str
     model: str
     usage: Usage
+    is_turn: bool = True
+    """False for what was asked between turns: the summary of `%agent compact`."""
 
 
 class Session:
@@ -72,26 +66,23 @@ class Session:
 
     Attributes:
         history: Messages so far, oldest first, always valid for every provider.
-        plan: The to-do list that the model keeps.
+        equipment: What the agent works with; `reset` makes it anew.
         turn_usages: The tokens of each turn.
         last_stop: Why the last turn ended; None before the first.
+        is_restored: Whether an earlier kernel's conversation was brought back, or looked for.
     """
 
     def __init__(self, notebook: Notebook, name: str = "default") -> None:
         self.name = name
         self.notebook = notebook
         self.history: list[Message] = []
+        self.equipment = Equipment(notebook, name)
         self.turn_usages: list[TurnUsage] = []
         self.last_stop: TurnStop | None = None
-        self.plan = Plan()
-        self._proposals: list[Proposal] = []
-        self.permissions = Permissions(notebook)
-        self._settings = config.Settings()
-        self._seen: Snapshot | None = None
-        self._cells_seen = 0
-        self._system: str | None = None
-        self._tools: list[Tool] | None = None
-        self._knowledge: Knowledge | None = None
+        self.is_restored = False
+        self._numbers: Index | None = None
+        self._schemas: dict[str, str] = {}
+        self._told: list[str] = []
 
     def reset(self) -> None:
         """Forget the conversation. Variables, files and settings stay.
@@ -101,18 +92,17 @@ class Session:
         """
         self.notebook.refuse_while_busy()
         self.finish()
+        if self.notebook.settings().settings.session.save:
+            self.notebook.conversations.reset(self.name)
+        self.is_restored = True
         self.history.clear()
         self.turn_usages.clear()
-        self.last_stop = None
-        self.plan.items = ()
-        self._seen, self._cells_seen = None, 0
-        self._system = self._tools = self._knowledge = None
-        self.permissions = Permissions(self.notebook)
+        self.last_stop = self._numbers = None
+        self.equipment = Equipment(self.notebook, self.name)
 
     def finish(self) -> None:
         """The session ends, with the kernel or by `reset`: its record says what it did."""
-        if self._knowledge is not None:
-            self._knowledge.finish()
+        self.equipment.finish()
 
     async def ask(
         self,
@@ -142,21 +132,31 @@ class Session:
         settings = self.notebook.settings(turn).settings
         self.notebook.busy = True
         try:
-            if self._tools is None:
-                # Anew: a command may have looked before the settings were what they are now.
-                self._knowledge = Knowledge(self.notebook, self.name, settings)
-                await self._connect(self._knowledge)
-            agent = self._agent(settings, person or Nobody())
-            given, task = self.knowledge.skills.by_hand(task, skills)
-            told = self.knowledge.skills.given(given)
-            return await self._run(task, settings, agent, sinks, told)
+            equipment = self.equipment
+            self._restore_unasked(settings)
+            if not equipment.is_fixed:
+                connecting = equipment.begin(settings)
+                await self._interruptible(connecting, "the MCP servers were connected")
+            agent = equipment.agent(settings, person or Nobody())
+            skills_of = equipment.knowledge.skills
+            given, task = skills_of.by_hand(task, skills)
+            return await self._run(task, settings, agent, sinks, skills_of.given(given))
         finally:
             self.notebook.busy = False
+
+    def _restore_unasked(self, settings: config.Settings) -> None:
+        """Where `session.resume` is `auto`: go on where the earlier kernel stopped.
+
+        A recording and its replay begin anew, as the notebook does.
+        """
+        wanted = settings.session.resume == "auto" and not self.history and not self.is_restored
+        if wanted and not isinstance(self.notebook.provider(settings), (Recorder, Replay)):
+            self._restore()
 
     @property
     def turns(self) -> int:
         """How many turns there were."""
-        return len(self.turn_usages)
+        return sum(used.is_turn for used in self.turn_usages)
 
     @property
     def usage(self) -> Usage:
@@ -165,9 +165,10 @@ class Session:
 
     def proposed_cell(self, answer: Answer) -> str:
         """The cell to insert below after a turn that ended well; empty where there is none."""
-        if not self._proposals or answer.stop_reason != "end":
+        proposals = self.equipment.proposals
+        if not proposals or answer.stop_reason != "end":
             return ""
-        return as_one_cell(self._proposals)
+        return as_one_cell(proposals)
 
     async def _run(
         self,
@@ -177,35 +178,55 @@ class Session:
         sinks: Sequence[Sink],
         skills: str = "",
     ) -> Answer:
-        self._settings = settings
-        self._proposals.clear()
+        equipment, keeping = self.equipment, self.notebook.safekeeping
+        equipment.proposals.clear()
+        equipment.knowledge.model = agent.provider.model
+        provider, began = agent.provider, time.monotonic()
+        findings = Findings(self._numbers)
+        spans, no_tracing = open_spans() if settings.tracing else (None, "")
         log = self._log(settings)
-        findings = Findings()
-        knowledge = self.knowledge
-        knowledge.model = agent.provider.model
-        watchers: list[Sink] = [findings, self.permissions, *knowledge.sinks, *sinks]
+        unsaved = self._why_unsaved() if settings.session.save else ""
+        saves = settings.session.save and not unsaved and not isinstance(provider, Replay)
+        watchers: list[Sink] = [findings, equipment.permissions, *equipment.knowledge.sinks, *sinks]
         if isinstance(agent.person, (Witness, Recollection)):
             watchers.insert(0, agent.person)
-        emit = _fan_out([*watchers, *([log] if log else [])])
+        watchers += [sink for sink in (spans, self._save if saves else None, log) if sink]
+        emit = _fan_out(watchers)
         before = self.notebook.snapshot()
-        message = self.message(task, settings, before, skills)
-        provider = agent.provider
+        message = equipment.message(task, settings, before, not self.history, skills)
+        equipment.news.clear()
+        keeping.begin(task, before, settings.undo)
         emit(TurnStarted(task, provider.name, provider.model, provider.source))
-        lasting = not isinstance(provider, (Recorder, Replay))
-        for notice in knowledge.untold():
-            emit(Noticed(notice, lasting))
+        tell = self._teller(provider, emit)
+        tell([*equipment.knowledge.untold(), *keeping.notices, *self._untold(no_tracing, unsaved)])
+        context = [block.text for block in message.blocks if isinstance(block, Context)]
         if log:
-            context = [block.text for block in message.blocks if isinstance(block, Context)]
-            log.write("prompt", {"system": agent.system, "context": "".join(context)})
+            log.prompt(agent.system, agent.toolbox.specs, context)
         try:
-            outcome = await self._interruptible(agent, message, emit)
+            outcome = await self._run_turn(agent, message, emit)
             after = self.notebook.snapshot()
-            self._seen, self._cells_seen = after.faded(), self.notebook.recent.count
-            proposed = len(self._proposals) if outcome.stop_reason == "end" else 0
-            receipt = findings.receipt(changes(before, after, one_line), proposed)
+            equipment.saw(after)
+            files = keeping.end(after)
+            tell(keeping.notices)
+            is_live = provider.source == "live"
+            paid = cost(provider.name, provider.model, outcome.usage, settings.api_base)
+            receipt = findings.receipt(
+                changes(before, after, one_line),
+                len(equipment.proposals) if outcome.stop_reason == "end" else 0,
+                files=files,
+                context="".join(context),
+                usage=outcome.usage,
+                # A recording and its replay have the same receipt but for what is known to differ.
+                cost=paid if is_live else None,
+                seconds=time.monotonic() - began if is_live else None,
+            )
+            self._numbers = findings.index
             error = str(outcome.error) if outcome.error else outcome.why
             emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
         finally:
+            keeping.end(before)  # where the turn broke off; else it is done
+            if spans:
+                spans.close()
             if log:
                 log.close()
                 self.notebook.log_path = log.path
@@ -214,30 +235,118 @@ class Session:
         )
         self.notebook.shell.user_ns["_agent"] = answer
         self._keep(outcome, provider)
+        if saves:
+            self._save_end(outcome, provider, after)
         self._raise_what_stopped(outcome)
         return answer
 
-    async def _interruptible(self, agent: Agent, message: Message, emit: Sink) -> Outcome:
-        interrupts = self.notebook.interrupts
-        interrupts.requested = False
+    def _teller(self, provider: Provider, emit: Sink) -> Callable[[Iterable[str]], None]:
+        """Tells the person, line by line; lasting where no other computer has to say the same."""
+        lasting = not isinstance(provider, (Recorder, Replay))
+
+        def tell(lines: Iterable[str]) -> None:
+            for line in lines:
+                emit(Noticed(line, lasting))
+
+        return tell
+
+    async def _run_turn(self, agent: Agent, message: Message, emit: Sink) -> Outcome:
         if isinstance(agent.provider, Recorder):
             agent.provider.begin()
         self.history[:] = [*repair(self.history), message]
-        # A task of its own, so that an interrupt ends the turn and not the person's cell.
-        task = asyncio.ensure_future(run_turn(agent, self.history, emit))
+        try:
+            return await self._interruptible(run_turn(agent, self.history, emit))
+        except TurnInterrupted:
+            return Outcome("interrupted", Usage())  # before the turn's first step
+
+    async def _interruptible(self, work: Coroutine[Any, Any, T], doing: str = "") -> T:
+        """Work in a task of its own, so that an interrupt ends it and not the person's cell.
+
+        Raises:
+            TurnInterrupted: A person interrupted it; the line says what it was.
+        """
+        interrupts = self.notebook.interrupts
+        interrupts.requested = False
+        task = asyncio.ensure_future(work)
         with interrupts.installed(task):
             try:
                 return await task
             except asyncio.CancelledError:
                 if not interrupts.requested:
                     raise
-                return Outcome("interrupted", Usage())  # before the turn's first step
+                raise TurnInterrupted(f"Interrupted while {doing}.") from None
 
     def _keep(self, outcome: Outcome, provider: Provider) -> None:
         self.last_stop = outcome.stop_reason
         self.turn_usages.append(TurnUsage(provider.name, provider.model, outcome.usage))
         if isinstance(provider, Recorder) and outcome.stop_reason in COMPLETE:
             provider.commit()
+
+    def _save(self, event: Event) -> None:
+        """A sink: the conversation is written down as it happens."""
+        if not isinstance(event, (TurnStarted, TextDelta, ThinkingDelta, ToolOutput)):
+            self.notebook.conversations.keep(self.name, self.history)
+
+    def _why_unsaved(self) -> str:
+        """Why the conversation cannot be kept; empty where it can."""
+        try:
+            self.notebook.workspace.ensure_state_folder()
+        except ConfigError as error:
+            return f"The conversation is not kept: {error}"
+        return ""
+
+    def _untold(self, *lines: str) -> list[str]:
+        """These lines, and what is wrong with what is kept of the conversations, each once."""
+        found = self.notebook.conversations
+        untold = [
+            line
+            for line in (*lines, *found.notices, found.problem)
+            if line and line not in self._told
+        ]
+        self._told += untold
+        return untold
+
+    def _save_end(self, outcome: Outcome, provider: Provider, after: Snapshot) -> None:
+        plan = tuple({"text": item.text, "state": item.state} for item in self.equipment.plan.items)
+        variables = described(after.values)
+        end = TurnEnd(
+            outcome.stop_reason, provider.name, provider.model, outcome.usage, plan, variables
+        )
+        conversations = self.notebook.conversations
+        conversations.keep(self.name, self.history)
+        conversations.end_turn(self.name, end)
+
+    def restore(self) -> str:
+        """Bring back the conversation of an earlier kernel, before this one's own.
+
+        Returns:
+            What came back, in a line; empty where nothing was kept.
+
+        Raises:
+            AgentError: A turn is running.
+        """
+        self.notebook.refuse_while_busy()
+        return self._restore()
+
+    def _restore(self) -> str:
+        stored = self.notebook.conversations.load(self.name)
+        self.is_restored = True
+        if not stored.history:
+            return ""
+        self.history[:] = [*stored.history, *self.history]
+        earlier = [TurnUsage(end.provider, end.model, end.usage) for end in stored.turns]
+        self.turn_usages[:] = [*earlier, *self.turn_usages]
+        if self.last_stop is None:
+            last = stored.turns[-1].stop_reason if stored.turns else None
+            self.last_stop = "interrupted" if stored.is_unfinished else last
+            self.equipment.plan.items = tuple(PlanItem(**item) for item in stored.plan)
+        level = self.notebook.settings().settings.context.detail
+        lost = gone(stored.variables, self.notebook.snapshot().values, level)
+        if lost:
+            self.equipment.news.append(lost)
+        turns = "1 turn" if len(stored.turns) == 1 else f"{len(stored.turns)} turns"
+        skipped = f" {stored.skipped} lines could not be read." if stored.skipped else ""
+        return f"The conversation of an earlier kernel is back: {turns}.{skipped}"
 
     def _raise_what_stopped(self, outcome: Outcome) -> None:
         if outcome.error is not None:
@@ -252,122 +361,38 @@ class Session:
             "cell goes on from there."
         )
 
-    async def _connect(self, knowledge: Knowledge) -> None:
-        """Connect to the MCP servers before the first turn, which a person may interrupt."""
-        interrupts = self.notebook.interrupts
-        interrupts.requested = False
-        task = asyncio.ensure_future(knowledge.connect())
-        with interrupts.installed(task):
-            try:
-                await task
-            except asyncio.CancelledError:
-                if not interrupts.requested:
-                    raise
-                raise TurnInterrupted("Interrupted while the MCP servers were connected.") from None
+    async def compact(self) -> Compaction:
+        """Shorten the conversation now, as far as it goes without cutting the person's words.
 
-    @property
-    def knowledge(self) -> Knowledge:
-        """The skills, memory and rules that the first turn fixed; before that, a preview."""
-        if self._knowledge is not None:
-            return self._knowledge
-        return Knowledge(self.notebook, self.name, self.notebook.settings().settings)
-
-    @property
-    def tools(self) -> list[Tool]:
-        """The tools of this session: those that the first turn fixed, before that a preview."""
-        return self._tools or self._make_tools(self.notebook.settings().settings)
-
-    @property
-    def awaits_servers(self) -> bool:
-        """Whether the first turn will ask MCP servers for tools, which no preview has."""
-        wanted = self.notebook.settings().settings.tools.enable_mcp
-        return self._tools is None and wanted and self.notebook.servers.is_configured
-
-    def _agent(self, settings: config.Settings, person: Person) -> Agent:
-        provider = self.notebook.provider(settings)
-        if isinstance(provider, Recorder):
-            person = Witness(person, provider)
-        elif isinstance(provider, Replay):
-            person = Recollection(provider)
-        if self._system is None:
-            self._system = self._system_prompt(settings)
-        if self._tools is None:
-            self._tools = self._make_tools(settings)
-        images = settings.images
-        return Agent(
-            provider,
-            self._toolbox(self._tools, settings),
-            self._system,
-            settings.max_steps,
-            RetryPolicy(**settings.retry.model_dump()),
-            images.per_step if images.enabled else 0,
-            self._gate(settings, person),
-            person,
-            _budget(settings, provider),
-            self.knowledge.advice if settings.tools.enable_memory else str,
-        )
-
-    def _toolbox(self, tools: list[Tool], settings: config.Settings) -> Toolbox:
-        """The tools, which are functions in the code of a model that calls none."""
-        permissions, shell = self.permissions, self.notebook.shell
-        return CallableToolbox(
-            tools,
-            Surroundings(
-                shell.user_ns,
-                shell.user_ns_hidden,
-                permissions.rule(settings),
-                permissions.passed,
-                lambda result: permissions(ToolFinished(result, 0.0)),
-                show_picture,
-            ),
-        )
-
-    def _gate(self, settings: config.Settings, person: Person) -> Gate:
-        permissions = self.permissions
-        recollection = person if isinstance(person, Recollection) else None
-        rule = permissions.rule(settings, recollection)
-        return Gate(rule, person, permissions.grant, permissions.passed)
-
-    def _make_tools(self, settings: config.Settings) -> list[Tool]:
-        notebook, knowledge = self.notebook, self.knowledge
-        files, code = [], []
-        if settings.tools.enable_file_tools:
-            workspace = notebook.workspace
-            files = file_tools(
-                workspace, notebook.own_files, self._shapes_only, knowledge.skills.file
-            )
-        if settings.tools.enable_code:
-            code = code_tools(notebook.executor, self._sight)
-        inspect = inspect_tools(lambda: user_variables(notebook.shell), self._shapes_only)
-        return [
-            *code,
-            *inspect,
-            *files,
-            *knowledge.tools(settings),
-            *plan_tools(self.plan),
-            *propose_tools(self._proposals),
-            *mcp_tools(knowledge.offer, self._sight, notebook.outputs),
-        ]
-
-    def _sight(self) -> Sight:
-        images = self._settings.images
-        return Sight(self._shapes_only(), images.max_side if images.enabled else 0)
-
-    def _shapes_only(self) -> bool:
-        return self._settings.privacy.outputs == "shapes"
-
-    def _system_prompt(self, settings: config.Settings) -> str:
-        listed = self.knowledge.skills.metadata_prompt()
-        if settings.system_prompt_path is None:
-            skills = render("skills", SKILLS_METADATA=listed) if listed else ""
-            return render("system") + (f"\n{skills}" if skills else "")
-        path = self.notebook.workspace.root / Path(settings.system_prompt_path).expanduser()
+        Raises:
+            AgentError: A turn is running, or a setting is wrong.
+        """
+        self.notebook.refuse_while_busy()
+        settings = self.notebook.settings().settings
+        self.notebook.busy = True
         try:
-            return path.read_text(encoding="utf-8").replace("{SKILLS_METADATA}", listed)
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"system_prompt_path: {settings.system_prompt_path} cannot be read ({error})."
-            ) from None
+            work = self._compact(settings)
+            return await self._interruptible(work, "the conversation was shortened")
+        finally:
+            self.notebook.busy = False
+
+    async def _compact(self, settings: config.Settings) -> Compaction:
+        if not self.equipment.is_fixed:
+            await self.equipment.begin(settings)
+        agent = self.equipment.agent(settings, Nobody())
+        compactor = self.equipment.compactor(agent.provider)
+        history = tuple(repair(self.history))
+        request = Request(agent.system, history, agent.toolbox.specs)
+        try:
+            compaction = await compactor.shorten(request, agent.provider, agent.retry, target=0)
+        finally:
+            used = compactor.take_usage()
+            if used.total_tokens:
+                provider = agent.provider
+                self.turn_usages.append(TurnUsage(provider.name, provider.model, used, False))
+        if compaction.gained:
+            self.history[:] = compaction.history
+        return compaction
 
     def preview(self, task: str, with_body: bool = False) -> tuple[Request, JsonObject]:
         """What the next turn would send first for `task`; nothing is sent.
@@ -379,34 +404,14 @@ class Session:
         Raises:
             ConfigError: A setting is wrong; or, for the body, no model is configured.
         """
+        equipment = self.equipment
         settings = self.notebook.settings().settings
         now = self.notebook.snapshot()
-        messages = (*self.history, self.message(task, settings, now))
-        system = self._system or self._system_prompt(settings)
-        request = Request(system, messages, tuple(tool.spec for tool in self.tools))
+        message = equipment.message(task, settings, now, not self.history)
+        specs = tuple(tool.spec for tool in equipment.tools)
+        request = Request(equipment.system(settings), (*self.history, message), specs)
         body = self.notebook.provider(settings).body(request) if with_body else {}
         return request, body
-
-    def message(
-        self, task: str, settings: config.Settings, now: Snapshot, skills: str = ""
-    ) -> Message:
-        """The person's message: the task, then what they are not to type anew each time.
-
-        That is the hot rules with the first task, the skills they chose, and what is in the kernel.
-        At the level `none` it is the skills alone.
-        """
-        level = settings.context.detail
-        is_told = not self.history and level != "none"
-        rules = self.knowledge.rules.text if is_told else ""
-        context = turn_context(task, self._kernel_state(now), level)
-        told = [Context(text) for text in (rules, skills, context) if text]
-        return Message("user", (Text(task), *told))
-
-    def _kernel_state(self, now: Snapshot) -> KernelState:
-        recent = self.notebook.recent
-        changed = () if self._seen is None else changes(self._seen, now)
-        cells = recent.since(self._cells_seen)
-        return KernelState(now.values, changed, cells, recent.last_failed)
 
     def _log(self, settings: config.Settings) -> RunLog | None:
         if not settings.log.enabled:
@@ -414,22 +419,7 @@ class Session:
         folder = self.notebook.workspace.state_folder
         with suppress(ConfigError):  # a folder that cannot be made shows in the log's `problem`
             folder = self.notebook.workspace.ensure_state_folder()
-        return RunLog(folder / "logs")
-
-
-def _budget(settings: config.Settings, provider: Provider) -> Budget:
-    """The turn's budget. Raises `ConfigError` where money is limited and no price is known."""
-    limits = settings.budget
-
-    def price(usage: Usage) -> Decimal | None:
-        return cost(provider.name, provider.model, usage, settings.api_base)
-
-    if limits.usd is not None and provider.source == "live" and price(_ANY_USAGE) is None:
-        raise ConfigError(
-            f"budget.usd cannot be kept: no price is known for {provider.model}. "
-            "Use budget.tokens instead."
-        )
-    return Budget(limits.tokens, limits.seconds, limits.usd, price)
+        return RunLog(folder / "logs", self._schemas)
 
 
 def _fan_out(sinks: Sequence[Sink]) -> Sink:

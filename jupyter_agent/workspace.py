@@ -27,6 +27,7 @@ logs/
 outputs/
 sessions/
 checkpoints/
+trash/
 """
 _WINDOWS_DEVICES = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"} | {
     device + digit for device in ("COM", "LPT") for digit in "0123456789¹²³"

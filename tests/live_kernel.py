@@ -17,7 +17,7 @@ import os
 import queue
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,11 @@ from typing import IO, Any
 import yaml
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+from pydantic import ValidationError
+
+from jupyter_agent.codec import event_from_json, event_to_json
+from jupyter_agent.events import StepStarted
+from jupyter_agent.runs import read_lines
 
 Json = dict[str, Any]
 _CLEANED = ("JUPYTER_AGENT_", "ANTHROPIC_", "OPENAI_", "JPY_", "PYTEST_")
@@ -60,6 +65,12 @@ class Cell:
     @property
     def stdout(self) -> str:
         return "".join(o["text"] for o in self.outputs if o.get("name") == "stdout")
+
+    @property
+    def said(self) -> str:
+        """What a command says: what it printed, then what it showed, as plain text."""
+        shown = [str(data.get("text/plain", "")) for data in self.displays]
+        return "\n".join([*([self.stdout] if self.stdout else []), *shown])
 
     @property
     def stderr(self) -> str:
@@ -123,6 +134,18 @@ class Turn:
     @property
     def stop_reason(self) -> str:
         return str(self.events[-1]["stop_reason"])
+
+
+def logged(path: Path) -> Iterator[Json]:
+    """The lines of a run log with all that is only named or left out in them."""
+    for line in read_lines(path):
+        if "step" in line:
+            told = StepStarted(line["step"], line["limit"])
+            yield {"seq": line["seq"], "time": line["time"], **event_to_json(told)}
+        try:
+            yield line | event_to_json(event_from_json(line))
+        except ValidationError:
+            yield line
 
 
 def _result(data: Json) -> Result:
@@ -244,14 +267,23 @@ class LiveKernel:
         self._scripts = 0
 
     def __enter__(self) -> LiveKernel:
+        self._stderr = (self.folder / "kernel_stderr.txt").open("w+")
+        try:
+            self._start()
+        except RuntimeError:
+            # Its ports were free when they were chosen: another kernel has just taken one.
+            self._client.stop_channels()
+            self._manager = KernelManager(kernel_name="python3")
+            self._start()
+        return self
+
+    def _start(self) -> None:
         # On SIGABRT a kernel that hangs says where: see `stacks`.
         environ = {**self._environ, "PYTHONFAULTHANDLER": "1"}
-        self._stderr = (self.folder / "kernel_stderr.txt").open("w+")
         self._manager.start_kernel(cwd=str(self.folder), env=environ, stderr=self._stderr)
         self._client = self._manager.blocking_client()
         self._client.start_channels()
         self._client.wait_for_ready(timeout=START_TIMEOUT)
-        return self
 
     def __exit__(
         self,
@@ -319,6 +351,12 @@ class LiveKernel:
         assert found["status"] == "ok", found
         return ast.literal_eval(found["data"]["text/plain"])
 
+    def complete(self, code: str) -> tuple[str, list[str]]:
+        """What Tab offers at the end of a cell: the text that is replaced, and the words."""
+        self._client.complete(code, len(code))
+        reply = self._client.get_shell_msg(timeout=30)["content"]
+        return code[reply["cursor_start"] : reply["cursor_end"]], reply["matches"]
+
     def interrupt(self) -> None:
         """What the Stop button does."""
         self._manager.interrupt_kernel()
@@ -353,8 +391,7 @@ class LiveKernel:
     def turn(self, cell: Cell, logs_before: set[Path]) -> Turn:
         """What the one new run log says."""
         (new,) = self.logs() - logs_before
-        lines = new.read_text(encoding="utf-8").splitlines()
-        return Turn(cell, tuple(json.loads(line) for line in lines))
+        return Turn(cell, tuple(logged(new)))
 
     def await_file(self, name: str, timeout: float = 30) -> None:
         """Wait until code in the kernel has made a file: it says how far it is."""

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from jupyter_agent.codec import (
     event_from_json,
+    event_to_brief_json,
     event_to_json,
     message_from_json,
     message_to_json,
@@ -20,7 +21,9 @@ from jupyter_agent.events import (
     Event,
     FileChange,
     MessageFinished,
+    Noticed,
     Receipt,
+    Requested,
     Retrying,
     StepStarted,
     TextDelta,
@@ -89,6 +92,8 @@ sources = st.sampled_from(["live", "recorded", "scripted"])
 events = st.one_of(
     st.builds(TurnStarted, words, words, words, sources),
     st.builds(StepStarted, counts, counts),
+    st.builds(Requested, words, counts, counts, counts, counts),
+    st.builds(Noticed, words, st.booleans()),
     st.builds(TextDelta, words),
     st.builds(ThinkingDelta, words),
     st.builds(MessageFinished, messages, usages, reply_stops),
@@ -107,6 +112,29 @@ def through_json(data: object) -> Any:
 def test_events_come_back_equal(event: Event) -> None:
     """Every event is the same value after a way through JSON text."""
     assert event_from_json(through_json(event_to_json(event))) == event
+
+
+@given(events)
+def test_brief_events_come_back_equal(event: Event) -> None:
+    """So it is where what has its default value was left out, which makes it no longer."""
+    brief = through_json(event_to_brief_json(event))
+    assert event_from_json(brief) == event
+    assert len(json.dumps(brief)) <= len(json.dumps(event_to_json(event)))
+
+
+def test_what_brief_leaves_out() -> None:
+    """Defaults alone: a false that is not the default stays, and so does each `type`."""
+    result = ToolResult("c", (Text("a"),))
+    assert event_to_brief_json(ToolFinished(result, 0.0)) == {
+        "type": "tool_finished",
+        "seconds": 0.0,
+        "result": {
+            "type": "tool_result",
+            "call_id": "c",
+            "content": [{"text": "a", "type": "text"}],
+        },
+    }
+    assert event_to_brief_json(Noticed("a", lasting=False))["lasting"] is False
 
 
 @given(messages)

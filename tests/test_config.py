@@ -76,6 +76,7 @@ def test_the_keys_and_their_defaults() -> None:
         "thinking.budget": "4096",
         "thinking.effort": "none",
         "thinking.mode": "default",
+        "tracing": "false",
         "retry.enabled": "true",
         "retry.max_retries": "3",
         "retry.initial_delay": "1.0",
@@ -85,6 +86,11 @@ def test_the_keys_and_their_defaults() -> None:
         "mcp.execute_timeout": "60.0",
         "mcp.sse_read_timeout": "120.0",
         "memory.roots": "none",
+        "session.save": "true",
+        "session.resume": "ask",
+        "undo.enabled": "true",
+        "undo.max_file_mb": "20.0",
+        "undo.max_total_mb": "500.0",
         "tools.enable_skills": "true",
         "tools.enable_notes": "true",
         "tools.enable_memory": "true",
@@ -99,6 +105,7 @@ def test_the_keys_and_their_defaults() -> None:
         "images.enabled": "true",
         "images.max_side": "768",
         "images.per_step": "4",
+        "compaction.enabled": "true",
         "log.enabled": "true",
     }
     assert {found.source_of(key) for key in keys()} == {"default"}
@@ -612,13 +619,6 @@ def test_every_key_is_described() -> None:
         assert info.type
         assert info.description.endswith(".")
         assert len(info.description.splitlines()) == 1
-
-
-def test_reserved_keys() -> None:
-    """Keys without effect in this version are marked, and no others."""
-    assert [key for key in keys() if describe(key).reserved] == [
-        "token_limit",
-    ]
 
 
 def test_types_and_defaults_in_words() -> None:

@@ -22,6 +22,7 @@ from jupyter_agent.events import (
     Event,
     MessageFinished,
     ReplySource,
+    Requested,
     Retrying,
     Steered,
     StepStarted,
@@ -30,6 +31,7 @@ from jupyter_agent.events import (
     ToolFinished,
     ToolStarted,
 )
+from jupyter_agent.extent import Extent
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.llm.scripted import Scripted
@@ -201,7 +203,28 @@ async def test_an_answer_without_tools(bench: Bench) -> None:
     outcome = await bench.turn(bench.agent(Model(says("42"))))
     assert outcome == Outcome("end", Usage(10, 1))
     assert bench.history == [Message("user", (Text(TASK),)), Message("assistant", (Text("42"),))]
-    assert bench.events == [StepStarted(1, 50), says("42")]
+    sent = Requested("local-1", messages=1, tools=len(bench.tools()), characters=len(TASK))
+    assert bench.events == [StepStarted(1, 50), sent, says("42")]
+
+
+async def test_what_a_request_says_of_itself(bench: Bench) -> None:
+    """Each model call tells how much it sends, also after a failure and after a compaction."""
+    long = ToolCall("c2", "long", "{}")
+    model = Model(
+        ProviderError("Busy.", retryable=True),
+        says(calls("look", id="c1")),
+        says(long),
+        ContextOverflow("Too long."),
+        says("Done."),
+    )
+    await bench.turn(bench.agent(model))
+    sent = bench.of(Requested)
+    assert [each.attempt for each in sent] == [1, 2, 1, 1, 1]
+    assert [each.messages for each in sent] == [len(request.messages) for request in model.requests]
+    assert [each.characters for each in sent] == [
+        Extent().of(request.messages) for request in model.requests
+    ]
+    assert sent[-1].characters < sent[-2].characters
 
 
 async def test_a_script_over_several_steps(bench: Bench) -> None:
@@ -232,7 +255,7 @@ async def test_deltas_and_thinking(bench: Bench) -> None:
     thinking = Thinking("hm", {"provider": "local", "signature": "s=="})
     parts = [ThinkingDelta("hm"), TextDelta("4"), TextDelta("2"), says(thinking, "42")]
     await bench.turn(bench.agent(Model(parts)))
-    assert bench.events[1:] == parts
+    assert bench.events[2:] == parts
     assert bench.history[-1].blocks[0] is thinking
 
 

@@ -77,18 +77,36 @@ def changes(
         summary: Says what an object is, in a few words.
     """
     found = [
-        VariableChange(name, kind, summary(value))
+        VariableChange(name, kind, summary(value), type(value).__name__, _shape(value))
         for name, value in after.values.items()
         if (kind := _kind(name, before, after)) is not None
     ]
     gone = [
-        VariableChange(
-            name, "deleted", value.type_name if type(value) is _Trace else summary(value)
-        )
+        _deleted(name, value, summary)
         for name, value in before.values.items()
         if name not in after.values
     ]
     return (*found, *gone)
+
+
+def _deleted(name: str, value: object, summary: Summary) -> VariableChange:
+    if type(value) is _Trace:
+        return VariableChange(name, "deleted", value.type_name, value.type_name)
+    return VariableChange(name, "deleted", summary(value), type(value).__name__, _shape(value))
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """The lengths along its axes, where the type is known to tell them without work."""
+    kind = type(value)
+    if kind in _SIZED:
+        return (len(value),)
+    try:
+        names = {f"{cls.__module__.partition('.')[0]}.{cls.__qualname__}" for cls in kind.__mro__}
+        if not names.isdisjoint(_SHAPED):
+            return tuple(int(length) for length in value.shape)
+    except Exception:
+        return ()  # a class of the person's that fails, or has no module
+    return ()
 
 
 def _kind(name: str, before: Snapshot, after: Snapshot) -> Any:
@@ -270,3 +288,5 @@ _READERS: dict[str, Callable[[Any], Fingerprint]] = {
     "polars.DataFrame": _polars,
     "torch.Tensor": _tensor,
 }
+_SIZED = (list, tuple, dict, set, frozenset, deque, str, bytes, bytearray, range)
+_SHAPED = frozenset({*_READERS, "polars.Series"})

@@ -55,6 +55,11 @@ class RecentCells:
         return list(self._cells)[-new:] if new > 0 else []
 
     @property
+    def worked(self) -> list[str]:
+        """The sources of the cells that ended without an error, oldest first."""
+        return [cell.source for cell in self._cells if not cell.error]
+
+    @property
     def last_failed(self) -> RecentCell | None:
         """The last cell that ended with an error, if it is still remembered."""
         return next((cell for cell in reversed(self._cells) if cell.error), None)

@@ -16,13 +16,15 @@ class Request:
 
     `tools_allowed` is false for the last call of a turn that reached its step limit. The tools
     are still listed then: providers want them where the conversation used them, and prompt
-    caches live on an unchanged prefix.
+    caches live on an unchanged prefix. `characters` is how much text the messages have, where who
+    asks has counted it: for the log, nothing is sent of it.
     """
 
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     tools_allowed: bool = True
+    characters: int = 0
 
 
 ReplyPart = TextDelta | ThinkingDelta | MessageFinished

@@ -20,7 +20,7 @@ from tenacity import (
 from tenacity.stop import stop_base
 
 from jupyter_agent.errors import ProviderError
-from jupyter_agent.events import Retrying
+from jupyter_agent.events import Requested, Retrying
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 
 
@@ -53,10 +53,10 @@ class RetryPolicy:
 
 async def stream_with_retry(
     provider: Provider, request: Request, policy: RetryPolicy
-) -> AsyncGenerator[ReplyPart | Retrying, None]:
+) -> AsyncGenerator[ReplyPart | Requested | Retrying, None]:
     """What `provider` streams; after a failure that may pass, `Retrying`, a wait, a new start.
 
-    What was yielded before a `Retrying` is void.
+    `Requested` comes before each start. What was yielded before a `Retrying` is void.
 
     Raises:
         ProviderError: The failure cannot pass, or the tries are used up.
@@ -72,6 +72,7 @@ async def stream_with_retry(
             state.prepare_for_next_attempt()
             await asyncio.sleep(step)
             continue
+        yield _requested(provider, request, state.attempt_number)
         try:
             async with _closing(provider.stream(request)) as parts:
                 async for part in parts:
@@ -145,6 +146,11 @@ def _error(state: RetryCallState) -> ProviderError:
     error = state.outcome.exception() if state.outcome else None
     assert isinstance(error, ProviderError)
     return error
+
+
+def _requested(provider: Provider, request: Request, attempt: int) -> Requested:
+    counts = len(request.messages), len(request.tools), request.characters
+    return Requested(provider.model, *counts, attempt)
 
 
 def _reason(state: RetryCallState) -> str:

@@ -51,12 +51,20 @@ async def run_agent_cell(shell: Any, magic: Any, line: str, cell: str) -> None:
 async def resume_turn(shell: Any, magic: Any, line: str) -> None:
     """`%agent resume`: go on with a turn that ended without an answer. Takes `%%agent`'s options.
 
+    After a restart it first brings back the conversation of the earlier kernel.
+
     Raises:
         ConfigError: The last turn ended with an answer, or there was none.
     """
     arguments = parse_line(magic, line)
     sessions, name = sessions_of(shell), arguments.session or "default"
-    stop = sessions[name].last_stop
+    session = sessions[name]
+    came_back = "" if session.is_restored or session.last_stop else session.restore()
+    if came_back:
+        print(came_back)  # noqa: T201 (a command's output is what the cell prints)
+    stop = session.last_stop
+    if came_back and stop == "end":
+        return
     if stop is None:
         raise ConfigError("%agent resume: no turn has run in this session yet.")
     if stop == "end":
@@ -64,6 +72,23 @@ async def resume_turn(shell: Any, magic: Any, line: str) -> None:
     answer = await run_and_show(sessions, GO_ON, _turn(arguments), name, fresh=False)
     if arguments.into:
         shell.user_ns[arguments.into] = answer
+
+
+async def compact_now(shell: Any, rest: str) -> None:
+    """`%agent compact [SESSION]`: shorten the conversation, and say by how much.
+
+    Raises:
+        ConfigError: There is no such session, or it has no conversation yet.
+    """
+    sessions, name = sessions_of(shell), rest.strip() or "default"
+    if name not in sessions.names or not sessions[name].history:
+        raise ConfigError(f"%agent compact: the session {name!r} has no conversation yet.")
+    done = await sessions[name].compact()
+    if not done.gained:
+        print(f"The conversation has about {done.before:,} tokens: nothing can be left out.")  # noqa: T201
+        return
+    lines = [f"About {done.before:,} tokens, now {done.after:,}.", *done.dropped]
+    print("\n".join(lines))  # noqa: T201 (a command's output is what the cell prints)
 
 
 def _turn(arguments: Namespace) -> config.Layer:

@@ -15,6 +15,7 @@ from jupyter_agent.answer import Answer
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.events import Event
 from jupyter_agent.kernel.recent import RecentCells
+from jupyter_agent.magics.register import CONFIGURED
 from jupyter_agent.magics.window import open_window
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.session import Session
@@ -30,7 +31,8 @@ class Sessions:
         if magics is None:  # `ask` without the extension
             self.notebook = Notebook(shell, RecentCells(shell), Path.cwd())
         else:
-            self.notebook = Notebook(shell, magics.recent, magics.folder)
+            configured = lambda: config.layer(CONFIGURED, magics.given)  # noqa: E731
+            self.notebook = Notebook(shell, magics.recent, magics.folder, configured)
         self.last: TurnView | None = None
         self._sessions: dict[str, Session] = {}
         atexit.register(self.finish)
@@ -44,7 +46,7 @@ class Sessions:
         """For `%unload_ext`: the sessions and the MCP servers end, and nothing is left behind."""
         atexit.unregister(self.finish)
         self.finish()
-        self.notebook.servers.end()
+        self.notebook.close()
 
     def finish(self) -> None:
         """Write down what the sessions did."""

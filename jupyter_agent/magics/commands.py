@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from IPython.display import display
 
 from jupyter_agent import config
 from jupyter_agent.codec import message_to_json
@@ -15,69 +18,113 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import Sessions, publish, sessions_of
+from jupyter_agent.magics.log import log_command
+from jupyter_agent.magics.report import Report, report, table
 from jupyter_agent.mcp.command import mcp_command
-from jupyter_agent.memory.commands import memory_command, notes_command
-from jupyter_agent.messages import Context, Usage
+from jupyter_agent.memory.commands import (
+    MEMORY_USAGE,
+    NOTES_USAGE,
+    memory_command,
+    notes_command,
+)
+from jupyter_agent.messages import Context, Message, Said, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.plaintext import one_line
+from jupyter_agent.promotion import cells_command, export_command, opaque_names
 from jupyter_agent.skills.report import skills_command
 from jupyter_agent.version import __version__
 from jupyter_agent.widgets.saved import plain_transcript
+from jupyter_agent.widgets.transcript import CallView, TurnView
 
-Command = Callable[[Sessions, list[str]], str]
+_HELP = frozenset({"-h", "--help", "?"})
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: what it does, and the words that it takes."""
+
+    run: Callable[[Sessions, list[str]], Report | str]
+    words: str = ""
+
+    @property
+    def about(self) -> str:
+        return self.run.__doc__ or ""
+
+    def row(self, name: str) -> tuple[str, str]:
+        """The command under its name, as the help lists it."""
+        return f"%agent {name} {self.words}".rstrip(), self.about
 
 
 def run_command(shell: Any, line: str) -> None:
-    """Run one command and print what it says. Raises `ConfigError` with one line."""
+    """Run one command and show what it says. Raises `ConfigError` with one line."""
     name, _, rest = line.strip().partition(" ")
     name = name or "help"
-    if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, 1)
-        hint = f"Did you mean {near[0]}?" if near else f"The commands are: {', '.join(COMMANDS)}."
-        raise ConfigError(f"%agent: there is no command {name!r}. {hint}")
+    _check_known(name)
+    if rest.strip() in _HELP:
+        name, rest = "help", name
     try:
         # A task is written as people write: an apostrophe opens no quotation there.
         words = rest.split() if name == "context" else shlex.split(rest)
     except ValueError as error:
         raise ConfigError(f"%agent: {error}.") from None
-    text = COMMANDS[name](sessions_of(shell), words)
-    if text:
-        print(text)  # noqa: T201 (a command's output is what the cell prints)
+    said = COMMANDS[name].run(sessions_of(shell), words)
+    if not str(said):
+        return
+    if isinstance(said, Report) and hasattr(shell, "kernel"):
+        display({"text/plain": str(said), "text/html": said.html}, raw=True)
+    else:
+        print(said)  # noqa: T201 (a command's output is what the cell prints)
 
 
-def _help(sessions: Sessions, words: list[str]) -> str:
-    """what the commands are"""
-    lines = [f"  %agent {name:<10} {command.__doc__}" for name, command in COMMANDS.items()]
-    return "\n".join(
-        ["%%agent on the first line of a cell gives the agent the task below it.", *lines]
-    )
+def _check_known(name: str) -> None:
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, 1)
+        hint = f"Did you mean {near[0]}?" if near else f"The commands are: {', '.join(COMMANDS)}."
+        raise ConfigError(f"%agent: there is no command {name!r}. {hint}")
 
 
-def _status(sessions: Sessions, words: list[str]) -> str:
+def _help(sessions: Sessions, words: list[str]) -> Report:
+    """what the commands are, or one of them"""
+    _takes(words, 1, "help [COMMAND]")
+    if words:
+        _check_known(words[0])
+    chosen = words or list(COMMANDS)
+    rows = [
+        (f"%agent {name} {COMMANDS[name].words}".rstrip(), COMMANDS[name].about) for name in chosen
+    ]
+    head = "%%agent on the first line of a cell gives the agent the task below it."
+    return report("" if words else head, table(rows))
+
+
+def _status(sessions: Sessions, words: list[str]) -> Report:
     """the model, the mode, the workspace, the sessions"""
     _takes(words, 0, "status")
     notebook, settings = sessions.notebook, sessions.notebook.settings().settings
     cassette = notebook.cassette
     names = [f"{name} ({sessions[name].turns} turns)" for name in sessions.names]
     granted = sorted(
-        {kind for name in sessions.names for kind in sessions[name].permissions.granted}
+        {kind for name in sessions.names for kind in sessions[name].equipment.permissions.granted}
     )
-    return "\n".join(
-        [
-            f"jupyter_agent {__version__}",
-            f"mode       {settings.mode}",
-            f"provider   {settings.provider or '(by the environment)'}",
-            f"model      {settings.model or '(the default)'}",
-            f"workspace  {notebook.workspace.root}",
-            f"cassette   {cassette.name if cassette else '(none)'}",
-            f"sessions   {', '.join(names) or '(none yet)'}",
-            f"approvals  {settings.approvals.mode}"
-            + (f"; allowed in this session: {', '.join(granted)}" if granted else ""),
-            *(f"notice     {notice}" for notice in sessions["default"].knowledge.notices),
-        ]
+    allowed = f"; allowed in this session: {', '.join(granted)}" if granted else ""
+    notices = sessions["default"].equipment.knowledge.notices
+    return report(
+        table(
+            [
+                ("jupyter_agent", __version__),
+                ("mode", settings.mode),
+                ("provider", settings.provider or "(by the environment)"),
+                ("model", settings.model or "(the default)"),
+                ("workspace", str(notebook.workspace.root)),
+                ("cassette", cassette.name if cassette else "(none)"),
+                ("sessions", ", ".join(names) or "(none yet)"),
+                ("approvals", settings.approvals.mode + allowed),
+                *(("notice", notice) for notice in notices),
+            ]
+        )
     )
 
 
-def _config(sessions: Sessions, words: list[str]) -> str:
-    """the settings; with KEY one of them; with KEY VALUE set it"""
+def _config(sessions: Sessions, words: list[str]) -> Report | str:
+    """the settings, or one of them; with a value set it"""
     if len(words) > 2:
         raise ConfigError("%agent config takes KEY, or KEY VALUE. Put quotes around spaces.")
     if len(words) == 2:
@@ -85,16 +132,13 @@ def _config(sessions: Sessions, words: list[str]) -> str:
         return ""
     resolved = sessions.notebook.settings()
     keys = [config.describe(words[0]).key] if words else config.keys()
-    rows = []
-    for key in keys:
-        note = " (no effect in this version)" if config.describe(key).reserved else ""
-        value = config.shown(resolved.settings, key)
-        rows.append(f"{key:<24} {value:<20} {resolved.source_of(key)}{note}")
-    return "\n".join(rows)
+    return report(
+        table((key, config.shown(resolved.settings, key), resolved.source_of(key)) for key in keys)
+    )
 
 
 def _cassette(sessions: Sessions, words: list[str]) -> str:
-    """the cassette in use; with FILE use that one"""
+    """the cassette in use, or use another one"""
     from jupyter_agent.llm.cassette import load
 
     _takes(words, 1, "cassette [FILE]")
@@ -114,8 +158,8 @@ def _cassette(sessions: Sessions, words: list[str]) -> str:
     )
 
 
-def _context(sessions: Sessions, words: list[str]) -> str:
-    """what the next turn would send; with TASK for that task; with all [TASK] the request"""
+def _context(sessions: Sessions, words: list[str]) -> Report | str:
+    """what the next turn would send; with all the whole request"""
     session = sessions["default"]
     if words[:1] == ["all"]:
         _, body = session.preview(" ".join(words[1:]) or "(your task)", with_body=True)
@@ -134,10 +178,36 @@ def _context(sessions: Sessions, words: list[str]) -> str:
         (f"context ({detail})", context),
         *([("rules", rules)] if rules else []),
     ]
-    counts = [f"{name:<24} {count_tokens(text):>7,} tokens" for name, text in rows]
-    more = "The first turn adds the tools of MCP servers." if session.awaits_servers else ""
-    parts = [more, rules, context or "Nothing is told of the kernel."]
-    return "\n\n".join(["\n".join(counts), *(part for part in parts if part)])
+    counts = table((name, f"{count_tokens(text):,} tokens") for name, text in rows)
+    waits = session.equipment.awaits_servers
+    more = "The first turn adds the tools of MCP servers." if waits else ""
+    return report(counts, more, rules, context or "Nothing is told of the kernel.")
+
+
+def _history(sessions: Sessions, words: list[str]) -> Report | str:
+    """the conversation so far, a line for each thing that was said or done"""
+    _takes(words, 1, "history [SESSION]")
+    name = words[0] if words else "default"
+    if words and name not in sessions.names:
+        raise ConfigError(f"%agent history: there is no session {name!r}.")
+    rows = [row for message in sessions[name].history for row in _told(message)]
+    return report(table(rows)) if rows else "Nothing has been said yet."
+
+
+def _told(message: Message) -> Iterator[tuple[str, str]]:
+    for block in message.blocks:
+        match block:
+            case Text(text=text) if text.strip():
+                yield "you" if message.role == "user" else "agent", one_line(text, 110)
+            case Said(text=text):
+                yield "you", one_line(text, 110)
+            case ToolCall():
+                yield "calls", f"{block.name} {CallView(block).gist}"
+            case ToolResult(is_error=True):
+                # A traceback says at its end what it was.
+                yield "failed", one_line(block.text.strip().rpartition("\n")[2], 110)
+            case Context(text=text) if message.role == "user" and len(message.blocks) == 1:
+                yield "told", one_line(text, 110)
 
 
 def _show(sessions: Sessions, words: list[str]) -> str:
@@ -147,38 +217,46 @@ def _show(sessions: Sessions, words: list[str]) -> str:
         raise ConfigError(f"%agent: unexpected {words[0]!r}. Usage: %agent show [last]")
     if sessions.last is None:
         return "No turn has run yet."
+    return _shown(sessions, "", sessions.last)
+
+
+def _shown(sessions: Sessions, heading: str, view: TurnView) -> str:
+    """A transcript below a heading: published in a notebook, as text in a terminal."""
     if not hasattr(sessions.notebook.shell, "kernel"):
-        return plain_transcript(sessions.last)
-    publish(sessions.last)
+        return "\n".join([*([heading] if heading else []), plain_transcript(view)])
+    if heading:
+        print(heading)  # noqa: T201 (above what is published)
+    publish(view)
     return ""
 
 
-def _tools(sessions: Sessions, words: list[str]) -> str:
+def _tools(sessions: Sessions, words: list[str]) -> Report:
     """the tools that the model may call"""
     _takes(words, 0, "tools")
-    tools = sessions["default"].tools
-    return "\n".join(
-        f"{tool.name:<16} {tool.effect:<9} {tool.spec.description.splitlines()[0]}"
-        for tool in tools
+    tools = sessions["default"].equipment.tools
+    return report(
+        table((tool.name, tool.effect, tool.spec.description.splitlines()[0]) for tool in tools)
     )
 
 
-def _usage(sessions: Sessions, words: list[str]) -> str:
+def _usage(sessions: Sessions, words: list[str]) -> Report | str:
     """tokens and cost so far, by session and turn"""
     _takes(words, 0, "usage")
-    rows: list[str] = []
+    rows: list[tuple[str, str, str]] = []
     base = sessions.notebook.settings().settings.api_base
     begun = [(name, sessions[name]) for name in sessions.names if sessions[name].turns]
     for name, session in begun:
         costs = [cost(t.provider, t.model, t.usage, base) for t in session.turn_usages]
         known = [amount for amount in costs if amount is not None]
         total = sum(known, Decimal(0)) if len(known) == len(costs) else None
-        rows.append(f"{name:<12} {session.turns} turns, {_tokens(session.usage, total)}")
-        rows += [
-            f"  turn {number:<5} {_tokens(turn.usage, amount)}, {turn.model}"
-            for number, (turn, amount) in enumerate(zip(session.turn_usages, costs, strict=True), 1)
-        ]
-    return "\n".join(rows) or "No turn has run yet."
+        turns = "1 turn" if session.turns == 1 else f"{session.turns} turns"
+        rows.append((name, f"{turns}, {_tokens(session.usage, total)}", ""))
+        number = 0
+        for used, amount in zip(session.turn_usages, costs, strict=True):
+            number += used.is_turn
+            label = f"turn {number}" if used.is_turn else "compaction"
+            rows.append((label, _tokens(used.usage, amount), used.model))
+    return report(table(rows)) if rows else "No turn has run yet."
 
 
 def _tokens(usage: Usage, amount: Decimal | None) -> str:
@@ -200,10 +278,12 @@ def _reset(sessions: Sessions, words: list[str]) -> str:
 
 
 def _log(sessions: Sessions, words: list[str]) -> str:
-    """where the run log of the last turn is"""
-    _takes(words, 0, "log")
-    path = sessions.notebook.log_path
-    return str(path) if path else "No turn has been logged yet."
+    """the run logs: list, show, search"""
+    notebook = sessions.notebook
+    folder = notebook.workspace.state_folder / "logs"
+    return log_command(
+        words, folder, notebook.log_path, lambda heading, view: _shown(sessions, heading, view)
+    )
 
 
 def _takes(words: list[str], most: int, usage: str) -> None:
@@ -212,7 +292,7 @@ def _takes(words: list[str], most: int, usage: str) -> None:
 
 
 def _skills(sessions: Sessions, words: list[str]) -> str:
-    """the skills; with NAME one of them; check [FOLDER]; trust NAME; revoke NAME"""
+    """the skills, or one of them; what is wrong with them; trust or no longer trust one"""
     notebook = sessions.notebook
     if words[:1] in (["trust"], ["revoke"]):
         notebook.refuse_while_busy()  # the agent's code must not trust what it found or wrote
@@ -220,48 +300,86 @@ def _skills(sessions: Sessions, words: list[str]) -> str:
 
 
 def _notes(sessions: Sessions, words: list[str]) -> str:
-    """the notes; show N; edit N TEXT; delete N"""
+    """the notes: list, show, edit, delete"""
     if words[:1] in (["edit"], ["delete"]):
         sessions.notebook.refuse_while_busy()
-    return notes_command(sessions["default"].knowledge.notes, words)
+    return notes_command(sessions["default"].equipment.knowledge.notes, words)
 
 
 def _memory(sessions: Sessions, words: list[str]) -> str:
-    """workspace memory: show SCOPE; search WORDS; review; confirm SCOPE ID; rebuild; sessions"""
+    """workspace memory: show, search, review, rebuild; what other sessions do"""
     if words[:1] in (["confirm"], ["rebuild"]):
         sessions.notebook.refuse_while_busy()
-    knowledge = sessions["default"].knowledge
+    knowledge = sessions["default"].equipment.knowledge
     if knowledge.memory is None:
         raise ConfigError(knowledge.problem)
     return memory_command(knowledge.memory.store, knowledge.memory.search, words)
 
 
 def _mcp(sessions: Sessions, words: list[str]) -> str:
-    """the MCP servers; tools NAME; restart NAME; trust NAME; revoke NAME"""
+    """the MCP servers, their tools; end one, trust one"""
     if words[:1] in (["restart"], ["trust"], ["revoke"]):
         sessions.notebook.refuse_while_busy()
     return mcp_command(sessions.notebook.servers, words)
 
 
+def _undo(sessions: Sessions, words: list[str]) -> str:
+    """take back what turns did to files and variables; see what that would do"""
+    notebook = sessions.notebook
+    notebook.refuse_while_busy()
+    done = notebook.safekeeping.undo(words, notebook.settings().settings.undo)
+    if done.news:
+        for name in sessions.names:
+            sessions[name].equipment.news.append(done.news)
+    return done.text
+
+
+def _cells(sessions: Sessions, words: list[str]) -> str:
+    """put what the agent ran in the last turn into a cell below, cleaned"""
+    shell = sessions.notebook.shell
+    text = cells_command(words, sessions.last, opaque_names(shell.user_ns))
+    shell.set_next_input(text, replace=False)
+    return ""
+
+
+def _export(sessions: Sessions, words: list[str]) -> str:
+    """write the last turn to a notebook, a cell for each step"""
+    notebook = sessions.notebook
+    notebook.refuse_while_busy()
+    opaque = opaque_names(notebook.shell.user_ns)
+    before = notebook.recent.worked
+    return export_command(words, sessions.last, notebook.workspace, opaque, before)
+
+
+def _compact(sessions: Sessions, words: list[str]) -> str:
+    """shorten the conversation now"""
+    raise ConfigError("%agent compact stands on a line of its own.")
+
+
 def _resume(sessions: Sessions, words: list[str]) -> str:
-    """go on with a turn that ended without an answer; takes the options of %%agent"""
+    """go on with a turn that ended without an answer, also after a restart"""
     raise ConfigError("%agent resume stands on a line of its own.")
 
 
 COMMANDS: dict[str, Command] = {
-    "help": _help,
-    "status": _status,
-    "config": _config,
-    "cassette": _cassette,
-    "context": _context,
-    "show": _show,
-    "tools": _tools,
-    "skills": _skills,
-    "notes": _notes,
-    "memory": _memory,
-    "mcp": _mcp,
-    "usage": _usage,
-    "reset": _reset,
-    "resume": _resume,
-    "log": _log,
+    "help": Command(_help, "[COMMAND]"),
+    "status": Command(_status),
+    "config": Command(_config, "[KEY [VALUE]]"),
+    "cassette": Command(_cassette, "[FILE]"),
+    "context": Command(_context, "[all] [TASK]"),
+    "history": Command(_history, "[SESSION]"),
+    "show": Command(_show, "[last]"),
+    "tools": Command(_tools),
+    "skills": Command(_skills, "[NAME | check [FOLDER] | trust NAME | revoke NAME]"),
+    "notes": Command(_notes, NOTES_USAGE.removeprefix("notes ")),
+    "memory": Command(_memory, MEMORY_USAGE.removeprefix("memory ")),
+    "mcp": Command(_mcp, "[tools NAME | restart NAME | trust NAME | revoke NAME]"),
+    "usage": Command(_usage),
+    "reset": Command(_reset, "[SESSION]"),
+    "resume": Command(_resume, "[OPTIONS]"),
+    "undo": Command(_undo, "[show] [N] [--over FILE ...] | list | redo"),
+    "compact": Command(_compact, "[SESSION]"),
+    "cells": Command(_cells),
+    "export": Command(_export, "FILE.ipynb"),
+    "log": Command(_log, "[list [COUNT] | show [N] | grep WORDS | path [N]]"),
 }

@@ -3,39 +3,78 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic_arguments import argument, magic_arguments
+from traitlets import Any as Anything
+from traitlets import TraitError, validate
+from traitlets.config import Configurable
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.kernel.recent import RecentCells
+from jupyter_agent.magics.traits import SETTINGS
 from jupyter_agent.skills.importing import install, uninstall
 
 CELL_CALL = "get_ipython().run_cell_magic('agent'"
-RESUME_CALL = "get_ipython().run_line_magic('agent', 'resume"
+CONFIGURED = "%config AgentMagics"
+AWAITED = ("resume", "compact")
+"""The commands that call the model, so that their line is awaited."""
+LINE_CALLS = tuple(f"get_ipython().run_line_magic('agent', '{word}" for word in AWAITED)
 _MAGIC_FRAMES = frozenset(
     {InteractiveShell.run_cell_magic.__code__, InteractiveShell.run_line_magic.__code__}
 )
 _CO_COROUTINE = 0x80
 
 
-class AgentMagics:
-    """`%%agent` and `%agent` of one shell.
+class AgentMagics(Configurable):
+    """`%%agent` and `%agent` of one shell, and the settings as IPython's configuration has them.
+
+    `%config AgentMagics` lists those, `c.AgentMagics.max_steps = 20` in `ipython_config.py` sets
+    one; `retry__max_retries` is `retry.max_retries`. None is not set.
 
     `run_cell_magic` is synchronous, so a magic that awaits needs its cell to await it. A
     transformation of the input puts that `await` in front; IPython then runs the cell on the
     kernel's own event loop.
     """
 
+    # Their types and values are checked when they are set, by what is imported then.
+    vars().update(
+        {name: Anything(None, help=text).tag(config=True) for name, text in SETTINGS.items()}
+    )
+
     def __init__(self, shell: Any) -> None:
         self.shell = shell
+        super().__init__(parent=shell)
         self.recent = RecentCells(shell)
         # The folder at the time of loading: the workspace must not follow a later os.chdir.
         self.folder = Path.cwd()
+        self.matcher = _matcher(self.complete)
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The settings that were set here, by dotted key."""
+        values = {name.replace("__", "."): getattr(self, name) for name in SETTINGS}
+        return {key: value for key, value in values.items() if value is not None}
+
+    @validate(*SETTINGS)
+    def _check(self, proposal: Any) -> object:
+        if proposal["value"] is None:
+            return None
+        from jupyter_agent import config
+
+        sessions = getattr(self.shell, "agent_sessions", None)
+        try:
+            if sessions is not None:
+                sessions.notebook.refuse_while_busy()
+            key = proposal["trait"].name.replace("__", ".")
+            config.layer(CONFIGURED, {key: proposal["value"]})
+        except AgentError as error:
+            raise TraitError(str(error)) from None
+        return proposal["value"]
 
     @magic_arguments()
     @argument("--provider", metavar="P", help="anthropic, openai or scripted")
@@ -60,11 +99,13 @@ class AgentMagics:
     def agent_line(self, line: str) -> Coroutine[Any, Any, None] | None:
         """See and steer the agent: %agent help."""
         word, _, rest = line.strip().partition(" ")
-        if word == "resume":
+        if word in AWAITED:
             if not _is_awaited(sys._getframe(1)):
                 raise ConfigError(self._why_not_awaited())
-            from jupyter_agent.magics.agent import resume_turn
+            from jupyter_agent.magics.agent import compact_now, resume_turn
 
+            if word == "compact":
+                return compact_now(self.shell, rest)
             return resume_turn(self.shell, self.agent_cell, rest)
         from jupyter_agent.magics.commands import run_command
 
@@ -74,12 +115,12 @@ class AgentMagics:
     def await_agent(self, lines: list[str]) -> list[str]:
         """The input transformation: `await` before a cell that is one call of `%%agent`.
 
-        And before each line that is `%agent resume`.
+        And before each line that is `%agent resume` or `%agent compact`.
         """
         if not lines or not lines[0].startswith(CELL_CALL):
             awaits = self.shell.autoawait and not _in_magic()
             return [
-                f"await {line}" if awaits and line.startswith(RESUME_CALL) else line
+                f"await {line}" if awaits and line.startswith(LINE_CALLS) else line
                 for line in lines
             ]
         # IPython refuses an empty body with advice that does not fit; ours says what to do.
@@ -87,6 +128,25 @@ class AgentMagics:
         call = lines[0] if first == lines[0].rstrip() else f"{first}, '\\n')\n"
         awaited = self.shell.autoawait and not _in_magic()
         return [("await " if awaited else "") + call, *lines[1:]]
+
+    def complete(self, context: Any) -> dict[str, Any]:
+        """What IPython asks for completions, by the second version of its interface."""
+        if "%agent" not in context.full_text:
+            return {"completions": []}
+        from IPython.core.completer import SimpleCompletion
+
+        from jupyter_agent.magics.ask import sessions_of
+        from jupyter_agent.magics.completion import completions, option_names
+
+        row = context.cursor_line
+        lines = [*context.full_text.split("\n")[:row], context.text_until_cursor]
+        options = option_names(self.agent_cell)
+        begun, words = completions(sessions_of(self.shell), options, "\n".join(lines), row)
+        return {
+            "completions": [SimpleCompletion(text=word, type="magic") for word in words],
+            "matched_fragment": begun,
+            "suppress": bool(words),
+        }
 
     def _why_not_awaited(self) -> str:
         if not self.shell.autoawait:
@@ -103,6 +163,17 @@ def _catalogue(shell: Any) -> Any:
     from jupyter_agent.skills.discovery import discover
 
     return discover(sessions_of(shell).notebook.skill_places())
+
+
+def _matcher(complete: Callable[[Any], Any]) -> Any:
+    """A function of its own: IPython puts marks on it, which a method does not take."""
+    from IPython.core.completer import context_matcher
+
+    @context_matcher(identifier="jupyter_agent")
+    def matcher(context: Any) -> Any:
+        return complete(context)
+
+    return matcher
 
 
 def _in_magic() -> bool:
@@ -128,10 +199,13 @@ def register(shell: Any) -> None:
         return
     magics = AgentMagics(shell)
     shell.agent_magics = magics
+    shell.configurables.append(magics)
     install(lambda: _catalogue(shell))
     shell.register_magic_function(magics.agent_cell, "cell", "agent")
     shell.register_magic_function(magics.agent_line, "line", "agent")
     shell.input_transformers_post.append(magics.await_agent)
+    if shell.Completer is not None:
+        shell.Completer.custom_matchers.append(magics.matcher)
     magics.recent.start()
 
 
@@ -145,8 +219,11 @@ def unregister(shell: Any) -> None:
         sessions.notebook.refuse_while_busy()
         sessions.end()
     shell.input_transformers_post.remove(magics.await_agent)
+    if shell.Completer is not None and magics.matcher in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.remove(magics.matcher)
     magics.recent.stop()
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("agent", None)
+    shell.configurables.remove(magics)
     shell.agent_magics = shell.agent_sessions = None
     uninstall()

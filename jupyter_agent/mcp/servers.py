@@ -70,6 +70,11 @@ class Servers:
         definitions = read_definitions(self._workspace().state_folder)
         return bool(definitions.servers or definitions.problems)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The servers that the files name. Starts nothing."""
+        return tuple(read_definitions(self._workspace().state_folder).servers)
+
     async def offer(self) -> Offer:
         """What there is for a session that begins: connects to all servers, side by side.
 

@@ -402,7 +402,11 @@ def _log_lines(source: _Source, text: str) -> Iterator[_Document]:
             yield _Document(source.kind, source.shown, f"line {number}", date, title, words)
 
 
-_NO_WORDS = frozenset({"type", "time", "seq", "id", "call_id", "metadata", "media_type", "usage"})
+_NO_WORDS = frozenset(
+    {"type", "time", "seq", "id", "call_id", "metadata", "media_type", "usage", "$same", "$of"}
+)
+_JSON_TEXT = ("$json", "$compact")
+"""The arguments of a call, of which a run log has the value."""
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -411,7 +415,9 @@ def _strings(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
-            if key not in _NO_WORDS and not key.startswith("image/") and key != "text/html":
+            if key in _JSON_TEXT:
+                yield json.dumps(item, ensure_ascii=False)
+            elif key not in _NO_WORDS and not key.startswith("image/") and key != "text/html":
                 yield from _strings(item)
     elif isinstance(value, list):
         for item in value:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
+from jupyter_agent.grounding import marked_markdown
 from jupyter_agent.messages import JsonObject, Output, clean
 from jupyter_agent.redact import redact_json, secret_values
 from jupyter_agent.widgets.legible import cut, line, stable
@@ -27,6 +28,7 @@ from jupyter_agent.widgets.wording import (
     changes,
     ending,
     is_code,
+    numbers,
     pieces,
     shown,
     summary,
@@ -67,7 +69,7 @@ class SavedOutput:
 def saved_outputs(view: TurnView) -> list[SavedOutput]:
     """The transcript, then the rich displays of the agent's code, then the answer."""
     outputs = [_transcript(view), *_displays(view)]
-    answer = inert(stable(view.answer))
+    answer = inert(_answer(view))
     if answer.strip():
         outputs.append(SavedOutput({"text/markdown": answer, "text/plain": answer}))
     return outputs
@@ -75,7 +77,7 @@ def saved_outputs(view: TurnView) -> list[SavedOutput]:
 
 def plain_transcript(view: TurnView) -> str:
     """The transcript as plain text, the answer below it."""
-    return "\n".join([*_plain(view), *(["", stable(view.answer)] if view.answer else [])])
+    return "\n".join([*_plain(view), *(["", _answer(view)] if view.answer else [])])
 
 
 def running_html(view: TurnView) -> str:
@@ -90,6 +92,11 @@ def running_line(view: TurnView) -> str:
     return f"Agent: {step}" + (f" · {line(call.call.name)}" if call else "")
 
 
+def _answer(view: TurnView) -> str:
+    """The answer, with a mark behind each number that was seen nowhere."""
+    return marked_markdown(stable(view.answer), view.receipt.numbers)
+
+
 def _transcript(view: TurnView) -> SavedOutput:
     data = {
         "text/html": "".join(_html(view)),
@@ -100,9 +107,11 @@ def _transcript(view: TurnView) -> SavedOutput:
         "stop_reason": view.stop_reason,
         "steps": len(view.steps),
         "usage": asdict(view.usage),
-        "receipt": asdict(view.receipt),
+        "receipt": view.receipt.as_json(),
         "notices": [notice.text for notice in view.notices],
     }
+    if volatile := view.receipt.volatile():
+        facts["volatile"] = volatile
     return SavedOutput(data, {"jupyter_agent": _safe(json.loads(json.dumps(facts)))})
 
 
@@ -164,6 +173,9 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     )
     if changed:
         yield f'<div style="margin:6px 0 2px;opacity:.8"><b>Changed</b> &nbsp;{changed}</div>'
+    places = _listed(view, lambda text: f"<code>{_escape(text, limit)}</code>")
+    if places:
+        yield f'<div style="{_SMALL}"><b>Numbers</b> &nbsp;{places}</div>'
     yield "</details>"
     if last := ending(view):
         yield f'<div style="margin:6px 0"><i>{_inline(last, limit)}</i></div>'
@@ -172,6 +184,11 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
 def _notices(view: TurnView, running: bool = False) -> Iterator[str]:
     """What is told of the surroundings; of what passes, only while the turn runs."""
     return (stable(notice.text) for notice in view.notices if notice.lasting or running)
+
+
+def _listed(view: TurnView, shown_as: Callable[[str], str]) -> str:
+    """Where the answer's numbers were seen."""
+    return " · ".join(f"{shown_as(text)} {where}" for text, where in numbers(view.receipt))
 
 
 def _html_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
@@ -269,6 +286,8 @@ def _plain(view: TurnView) -> Iterator[str]:
     changed = [stable(f"{name} {words}") for name, words in changes(view.receipt)]
     if changed:
         yield "  Changed: " + " · ".join(changed)
+    if places := _listed(view, str):
+        yield f"  Numbers: {stable(places)}"
     if last := ending(view):
         yield f"  {stable(last)}"
 
@@ -306,6 +325,8 @@ def _markdown(view: TurnView) -> Iterator[str]:
     changed = " · ".join(f"{_span(name)} {words}" for name, words in changes(view.receipt))
     if changed:
         yield f"\n**Changed** {inert(stable(changed))}\n"
+    if places := _listed(view, _span):
+        yield f"\n**Numbers** {inert(stable(places))}\n"
     if last := ending(view):
         yield f"\n*{inert(stable(last))}*\n"
 

@@ -182,9 +182,10 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
             return _with_message(step, message, stop)
         case Advised(text=text):
             return replace(step, notices=(*step.notices, f"Told to the model: {text}"))
-        case Compacted(before=before, after=after):
+        case Compacted(before=before, after=after, dropped=dropped):
             sizes = f"about {before:,} tokens, now {after:,}"
             notice = f"The conversation was too long and was shortened: {sizes}."
+            notice = " ".join([notice, *dropped])
             return replace(step, notices=(*step.notices, notice))
         case Steered(text=text):
             return replace(step, said=(*step.said, text))

@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from jupyter_agent.events import FileChange, Receipt, VariableChange
+from jupyter_agent.events import FileChange, Grounded, Receipt, VariableChange
+from jupyter_agent.grounding import UNSEEN
 from jupyter_agent.messages import Output
 from jupyter_agent.widgets.legible import line
 from jupyter_agent.widgets.transcript import CallState, CallView, TurnView
@@ -37,6 +38,7 @@ _STOPS = {
     "error": "The turn ended with the error below.",
 }
 _MOST_CHANGES = 60
+_MOST_NUMBERS = 40
 _ALLOWED = {"yes": "allowed by you", "always": "allowed by you for this session"}
 _REFUSED = {
     "person": "refused by you",
@@ -88,13 +90,43 @@ def changes(receipt: Receipt) -> list[tuple[str, str]]:
     return [*some, *([(proposed, "in the cell below")] if receipt.proposals else [])]
 
 
+def numbers(receipt: Receipt) -> list[tuple[str, str]]:
+    """The answer's numbers and where each was seen, those that were not first, each once."""
+    where = {line(number.text, 40): _where(number) for number in receipt.numbers}
+    ordered = sorted(where.items(), key=lambda pair: pair[1] != UNSEEN)
+    some = ordered[:_MOST_NUMBERS]
+    if len(ordered) > len(some):
+        some.append((f"{len(ordered) - len(some):,} more", "that are not listed"))
+    return some
+
+
+def _where(number: Grounded) -> str:
+    step = f"step {number.step}"
+    match number.seen:
+        case None:
+            return UNSEEN
+        case "output":
+            return step
+        case "code":
+            return f"code of {step}"
+        case "computed":
+            return "computed from the numbers beside it"
+        case "earlier":
+            return "an earlier turn"
+        case "variable":
+            return "a variable"
+    return "the task"
+
+
 def _variable(change: VariableChange) -> tuple[str, str]:
     words = "new" if change.kind == "added" else change.kind
     return change.name, f"{words} {change.summary}"
 
 
 def _file(change: FileChange) -> tuple[str, str]:
-    kind = "new" if change.kind == "created" else "changed"
+    kind = {"created": "new", "changed": "changed", "deleted": "deleted"}[change.kind]
+    if change.kind == "deleted" and not change.lines_removed:
+        return change.path, kind
     lines = f"+{change.lines_added}" + (f" −{change.lines_removed}" if change.lines_removed else "")
     return change.path, f"{kind}, {lines} lines"
 

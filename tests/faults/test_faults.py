@@ -10,7 +10,7 @@ from faults.cases import SAID, Case, cases
 from faults.hostile import CLOSE, Answer, Hostile, Wire
 from model_server import Call
 
-from jupyter_agent.events import StepStarted, TextDelta
+from jupyter_agent.events import Requested, StepStarted, TextDelta
 
 ALL = list(cases())
 
@@ -58,7 +58,8 @@ def check_turn(bench: Bench, case: Case) -> None:
         assert case.then == "again" or not bench.lines, bench.lines
     if bench.retries:
         before = bench.events[bench.events.index(StepStarted(2, 50)) :]
-        spoke = isinstance(before[1], TextDelta)
+        assert isinstance(before[1], Requested)
+        spoke = isinstance(before[2], TextDelta)
         assert ("What it had said was discarded." in bench.lines[0]) == spoke
         low, high = case.waits
         assert low - 0.001 <= bench.retries[0].delay <= high + 0.001

@@ -35,9 +35,9 @@ def test_added_changed_deleted() -> None:
     before = snapshot({"kept": 1, "bound": 2, "gone": [3]})
     found = changes(before, snapshot({"kept": 1, "bound": "two", "new": {}}))
     assert found == (
-        VariableChange("bound", "changed", "str"),
-        VariableChange("new", "added", "dict"),
-        VariableChange("gone", "deleted", "list"),
+        VariableChange("bound", "changed", "str", "str", (3,)),
+        VariableChange("new", "added", "dict", "dict", (0,)),
+        VariableChange("gone", "deleted", "list", "list", (1,)),
     )
 
 
@@ -50,7 +50,7 @@ def test_nothing_changed() -> None:
 def test_the_summary_says_what_it_is() -> None:
     """A summary function is given: its words go with each change."""
     found = changes(snapshot({}), snapshot({"a": [1, 2]}), lambda value: f"{len(value)} things")
-    assert found == (VariableChange("a", "added", "2 things"),)
+    assert found == (VariableChange("a", "added", "2 things", "list", (2,)),)
 
 
 def test_an_equal_object_is_another_one() -> None:

@@ -214,6 +214,6 @@ def test_a_request_tells_of_the_cells_since(kernel: LiveKernel) -> None:
     kernel.script("A.", {"text": "Fine."})
     kernel.run("%%agent --fresh\nA.")
     kernel.run("after = 1")
-    told = kernel.run("%agent context").stdout
+    told = kernel.run("%agent context").said
     assert "- after = …" in told and "before = …" not in told
     assert json.dumps(told).count("Cells that the person ran") == 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from model_server import Fault, ModelServer, Reply, failed
 
 from jupyter_agent.errors import ContextOverflow, ProviderError
-from jupyter_agent.events import MessageFinished, Retrying, TextDelta
+from jupyter_agent.events import MessageFinished, Requested, Retrying, TextDelta
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
@@ -31,7 +32,8 @@ async def asked(
         error = None
         try:
             async for part in stream_with_retry(provider, HI, policy):
-                parts.append(part)
+                if not isinstance(part, Requested):
+                    parts.append(part)
         except ProviderError as raised:
             error = raised
         await provider.close()
@@ -55,6 +57,19 @@ async def test_second_try() -> None:
     assert [retry.attempt for retry in tries] == [1, 2]
     assert "503" in tries[1].reason
     assert isinstance(parts[-1], MessageFinished) and parts[-1].message.text == "ok"
+
+
+async def test_each_request_is_told() -> None:
+    """Before each attempt comes what is sent, and which attempt it is."""
+    with ModelServer([BUSY, Reply(text="ok")]) as server:
+        provider = OpenAI("m", "k", server.openai_url)
+        request = replace(HI, characters=2)
+        parts = [part async for part in stream_with_retry(provider, request, QUICK)]
+        await provider.close()
+    assert parts[0] == Requested("m", messages=1, tools=0, characters=2, attempt=1)
+    assert isinstance(parts[1], Retrying)
+    assert parts[2] == Requested("m", 1, 0, 2, attempt=2)
+    assert not any(isinstance(part, Requested) for part in parts[3:])
 
 
 async def test_tries_used_up() -> None:
@@ -145,6 +160,7 @@ async def test_closing_early() -> None:
     with ModelServer([reply]) as server:
         provider = OpenAI("m", "k", server.openai_url)
         stream = stream_with_retry(provider, HI, QUICK)
+        assert isinstance(await anext(stream), Requested)
         assert await anext(stream) == TextDelta("x")
         await stream.aclose()
         assert await asyncio.to_thread(server.hung_up.wait, 2)

@@ -84,9 +84,9 @@ def test_an_option_like_no_other_lists_them_all(kernel: LiveKernel) -> None:
 
 def test_a_wrong_option_changes_nothing(kernel: LiveKernel) -> None:
     """Mistype an option: no answer is bound, and the settings are as before."""
-    before = kernel.helper("%agent config").stdout
+    before = kernel.helper("%agent config").said
     kernel.run("%%agent --into answer_to_nothing --max-steps 0\nLook.")
-    assert kernel.helper("%agent config").stdout == before
+    assert kernel.helper("%agent config").said == before
     assert kernel.value("'answer_to_nothing' in globals()") is False
 
 
@@ -287,7 +287,7 @@ def test_a_cell_of_the_persons_while_the_agents_code_waits(kernel: LiveKernel) -
     )
     cell = kernel.run("print('yours')\n1 / 0")
     kernel.run("await first")
-    assert "yours" not in kernel.helper("%agent show").stdout
+    assert "yours" not in kernel.helper("%agent show").said
     assert cell.stdout == "yours\n"
     assert "ZeroDivisionError" in cell.error
 
@@ -390,7 +390,7 @@ def test_a_retry_is_told(kernel: LiveKernel) -> None:
 def test_loading_twice(kernel: LiveKernel) -> None:
     """Load the extension again: no error, no second `await`, and the conversation stays."""
     kernel.agent("1")
-    status = kernel.helper("%agent status").stdout
+    status = kernel.helper("%agent status").said
     kernel.helper("%load_ext jupyter_agent", "%reload_ext jupyter_agent")
     kernel.helper("import jupyter_agent; jupyter_agent.load_ipython_extension(get_ipython())")
     assert kernel.agent("1 + 1").result.text == "2"
@@ -406,5 +406,5 @@ def test_unloading(kernel: LiveKernel) -> None:
     assert "`%agent` not found" in str(kernel.run("%agent status").outputs)
     assert kernel.value("len(get_ipython().input_transformers_post)") == 0
     kernel.load()
-    assert "sessions   (none yet)" in kernel.helper("%agent status").stdout
+    assert "(none yet)" in kernel.helper("%agent status").said
     assert kernel.agent("1 + 1").result.text == "2"

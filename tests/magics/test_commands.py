@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_kernel import LiveKernel, execute_code
+from live_kernel import LiveKernel, execute_code, logged
 
 KEY = "sk-very-secret-key-0123456789"
 
@@ -22,7 +23,7 @@ def fresh(tmp_path: Path) -> Iterator[LiveKernel]:
 
 def said(kernel: LiveKernel, command: str) -> str:
     """What a command prints."""
-    return kernel.helper(f"%agent {command}").stdout.rstrip("\n")
+    return kernel.helper(f"%agent {command}").said.rstrip("\n")
 
 
 def error(kernel: LiveKernel, command: str) -> str:
@@ -105,19 +106,37 @@ def test_a_wrong_variable_of_the_environment(tmp_path: Path) -> None:
 # Help and mistakes -------------------------------------------------------------------------------
 
 COMMANDS = (
-    "help", "status", "config", "cassette", "context", "show", "tools", "skills", "notes", "memory",
-    "mcp", "usage", "reset", "resume", "log",
+    "help", "status", "config", "cassette", "context", "history", "show", "tools", "skills",
+    "notes", "memory", "mcp", "usage", "reset", "resume", "undo", "compact",
+    "cells", "export", "log",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("command", ["", "help"])
 def test_help(kernel: LiveKernel, command: str) -> None:
     """Ask for help, or type no command at all: every command is listed with its purpose."""
-    lines = said(kernel, command).splitlines()
-    assert lines[0].startswith("%%agent on the first line of a cell")
-    listed = [line.split()[1] for line in lines[1:]]
+    head, _, *lines = said(kernel, command).splitlines()
+    assert head.startswith("%%agent on the first line of a cell")
+    listed = [line.split()[1] for line in lines]
     assert listed == list(COMMANDS)
-    assert all(len(line.split()) > 3 for line in lines[1:])
+    assert all(len(line.split()) > 3 for line in lines)
+
+
+def test_help_for_one(kernel: LiveKernel) -> None:
+    """Ask about one command, in any of the usual ways: its words and what it does."""
+    told = "%agent config [KEY [VALUE]]  the settings, or one of them; with a value set it"
+    for words in ("help config", "config --help", "config -h", "config ?"):
+        assert said(kernel, words) == told
+    assert "Did you mean config?" in error(kernel, "help confg")
+
+
+def test_the_rich_form(kernel: LiveKernel) -> None:
+    """In a notebook a table: everything in it is escaped, and the plain text says the same."""
+    kernel.helper("%agent config model '<b>m</b>'")
+    (shown,) = kernel.helper("%agent status").displays
+    assert "<td" in shown["text/html"] and "&lt;b&gt;m&lt;/b&gt;" in shown["text/html"]
+    assert "<b>m</b>" in shown["text/plain"] and "<b>" not in shown["text/html"]
+    kernel.helper("%agent config model none")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +148,6 @@ def test_help(kernel: LiveKernel, command: str) -> None:
         ("status now", "unexpected 'now'. Usage: %agent status"),
         ("tools all", "unexpected 'all'. Usage: %agent tools"),
         ("usage a", "unexpected 'a'. Usage: %agent usage"),
-        ("log a", "unexpected 'a'. Usage: %agent log"),
         ("show a b", "unexpected 'b'. Usage: %agent show [last]"),
         ("show 3", "unexpected '3'. Usage: %agent show [last]"),
         ("reset a b", "unexpected 'b'. Usage: %agent reset [SESSION]"),
@@ -158,8 +176,7 @@ def test_resetting_a_session_that_is_not_there(kernel: LiveKernel) -> None:
 def test_config_lists_every_setting(kernel: LiveKernel) -> None:
     """List the configuration: every setting has its value and where it comes from."""
     text = said(kernel, "config")
-    assert row(text, "token_limit")[1:3] == ["80000", "default"]
-    assert "no effect in this version" in " ".join(row(text, "token_limit"))
+    assert row(text, "token_limit") == ["token_limit", "80000", "default"]
     assert row(text, "retry.max_retries") == ["retry.max_retries", "3", "default"]
     assert row(text, "mode") == ["mode", "auto", "default"]
 
@@ -218,6 +235,20 @@ def test_show_gives_the_transcript_again(kernel: LiveKernel) -> None:
         assert kernel.helper(f"%agent {command}").displays == turn.cell.displays
 
 
+def test_history(kernel: LiveKernel) -> None:
+    """What was said and done, a line each; what failed is told."""
+    kernel.helper("%agent reset")
+    assert said(kernel, "history") == "Nothing has been said yet."
+    kernel.script("Divide.", execute_code("1 / 0"), {"text": "It cannot be done.\nSorry."})
+    kernel.run("%%agent\nDivide.")
+    rows = [line.split(None, 1) for line in said(kernel, "history").splitlines()]
+    assert [kind for kind, _ in rows] == ["you", "calls", "failed", "agent"]
+    assert rows[0][1] == "Divide." and rows[1][1] == "execute_code 1 / 0"
+    assert "ZeroDivisionError" in rows[2][1]
+    assert rows[3][1] == "It cannot be done."
+    assert "there is no session 'x'" in error(kernel, "history x")
+
+
 def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:
     """Run turns in two sessions: the tokens of each are added up, and reset starts anew."""
     usage = {"input_tokens": 1200, "output_tokens": 30, "cache_read_tokens": 200}
@@ -225,15 +256,17 @@ def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:
     for task, session in (("A.", "default"), ("B.", "default"), ("C.", "second")):
         kernel.script(task, {"text": "Fine.", "usage": usage})
         kernel.run(f"%%agent --session {session}\n{task}")
-    rows = [line for line in said(kernel, "usage").splitlines() if not line.startswith("  ")]
-    lines = {line.split()[0]: line for line in rows}
+    rows = [re.sub(" {2,}", " | ", line) for line in said(kernel, "usage").splitlines()]
+    lines = {line.split()[0]: line for line in rows if "turns, " in line or "1 turn, " in line}
     two, one = (
         "2,400 tokens in (400 from the cache), 60",
         "1,200 tokens in (200 from the cache), 30",
     )
     assert lines["default"].endswith(f"2 turns, {two} out, cost unknown")
-    assert lines["second"].endswith(f"1 turns, {one} out, cost unknown")
-    assert f"  turn 2     {one} out, cost unknown, script" in said(kernel, "usage")
+    assert lines["second"].endswith(f"1 turn, {one} out, cost unknown")
+    assert [row for row in rows if row.startswith("turn 2 ")] == [
+        f"turn 2 | {one} out, cost unknown | script"
+    ]
     kernel.helper("%agent reset second")
     assert "second (0 turns)" in said(kernel, "status")
     assert "default (2 turns)" in said(kernel, "status")
@@ -260,8 +293,8 @@ def test_tools_lists_what_the_model_may_call(kernel: LiveKernel) -> None:
 def test_log_names_the_last_log(kernel: LiveKernel) -> None:
     """Ask for the log: its path leads to the last turn's lines."""
     turn = kernel.agent("1")
-    lines = Path(said(kernel, "log")).read_text(encoding="utf-8").splitlines()
-    assert tuple(map(json.loads, lines)) == turn.events
+    path = Path(said(kernel, "log").splitlines()[0])
+    assert tuple(logged(path)) == turn.events
 
 
 def test_log_of_another_session(kernel: LiveKernel) -> None:
@@ -271,7 +304,7 @@ def test_log_of_another_session(kernel: LiveKernel) -> None:
     before = kernel.logs()
     kernel.run("%%agent --session elsewhere\nElsewhere.")
     (new,) = kernel.logs() - before
-    assert said(kernel, "log") == str(new)
+    assert said(kernel, "log").splitlines()[0] == str(new)
 
 
 def test_a_cassette_is_recorded_and_replayed(kernel: LiveKernel) -> None:

@@ -62,7 +62,7 @@ def ask(kernel: LiveKernel, server: ModelServer, task: str, options: str = "") -
 def said(kernel: LiveKernel, words: str = "") -> str:
     cell = kernel.run(f"%agent context {words}")
     assert cell.status == "ok", cell.error
-    return cell.stdout
+    return cell.said
 
 
 def section(body: Json, task: str) -> str:

@@ -25,18 +25,18 @@ def test_the_agent_does_not_change_its_own_settings(kernel: LiveKernel) -> None:
     kernel.helper("%agent config privacy.outputs shapes")
     turn = kernel.agent("%agent config privacy.outputs full", "%reload_ext jupyter_agent")
     assert all(result.is_error for result in turn.results)
-    assert "shapes" in kernel.helper("%agent config privacy.outputs").stdout
+    assert "shapes" in kernel.helper("%agent config privacy.outputs").said
     kernel.helper("%agent config privacy.outputs full")
 
 
 def test_the_workspace_stays_where_the_notebook_is(kernel: LiveKernel, tmp_path: Path) -> None:
     """Change the folder after loading: the workspace, and with it the confinement, stays."""
-    before = kernel.helper("%agent status").stdout
+    before = kernel.helper("%agent status").said
     kernel.helper("import os", "old = os.getcwd()", f"os.chdir({str(tmp_path)!r})")
     kernel.helper("%reload_ext jupyter_agent")
     kernel.helper("os.chdir(old)", "%reload_ext jupyter_agent")
     kernel.helper(f"os.chdir({str(tmp_path)!r})")
-    after = kernel.helper("%agent status").stdout
+    after = kernel.helper("%agent status").said
     kernel.helper("os.chdir(old)")
     assert [line for line in after.splitlines() if line.startswith("workspace")] == [
         line for line in before.splitlines() if line.startswith("workspace")

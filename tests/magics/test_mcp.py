@@ -49,7 +49,7 @@ def results(kernel: LiveKernel) -> list[tuple[str, bool]]:
 
 def test_tools_are_called_and_servers_live_across_cells(desk: LiveKernel) -> None:
     """A server's tools are offered and called with checked arguments; one process for all cells."""
-    assert "The first turn adds the tools of MCP servers." in desk.run("%agent context").stdout
+    assert "The first turn adds the tools of MCP servers." in desk.run("%agent context").said
     desk.script(
         "Add.",
         call("good__add", a=2, b=3),
@@ -64,12 +64,12 @@ def test_tools_are_called_and_servers_live_across_cells(desk: LiveKernel) -> Non
     assert sum_ == ("5", False)
     assert wrong[1] and "do not fit its schema" in wrong[0] and "It takes: a, b." in wrong[0]
     assert failed[1] and failed[0]
-    assert "MCP" not in desk.run("%agent context").stdout
+    assert "MCP" not in desk.run("%agent context").said
     desk.script("Again.", call("good__process"), {"text": "Same."})
     desk.run("%%agent\nAgain.")
     assert results(desk)[-1] == first
-    assert "good__add" in desk.run("%agent tools").stdout
-    assert "ready" in desk.run("%agent mcp").stdout
+    assert "good__add" in desk.run("%agent tools").said
+    assert "ready" in desk.run("%agent mcp").said
 
 
 def test_a_failing_server_is_told_and_holds_up_nobody(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_failing_server_is_told_and_holds_up_nobody(tmp_path: Path) -> None:
         assert results(desk) == [("5", False)]
         desk.script("Again.", {"text": "6"})
         assert "cannot be used" not in desk.run("%%agent\nAgain.").transcript
-        states = desk.run("%agent mcp").stdout
+        states = desk.run("%agent mcp").said
         assert states.count("failed") == 2 and "ready" in states
 
 
@@ -127,8 +127,8 @@ def test_a_server_of_the_workspace_waits_for_trust(tmp_path: Path) -> None:
         desk.load("config mcp.connect_timeout 30")
         desk.script("Hi.", {"text": "Hi."})
         assert "%agent mcp trust own" in desk.run("%%agent\nHi.").transcript
-        assert "own__add" not in desk.run("%agent tools").stdout
-        assert "Trusted from now on: own" in desk.run("%agent mcp trust own").stdout
+        assert "own__add" not in desk.run("%agent tools").said
+        assert "Trusted from now on: own" in desk.run("%agent mcp trust own").said
         desk.script("Add.", call("own__add", a=1, b=1), {"text": "2"})
         desk.run("%%agent --fresh\nAdd.")
         assert results(desk) == [("2", False)]
@@ -145,7 +145,7 @@ def test_the_agent_cannot_trust_by_itself(tmp_path: Path) -> None:
         trust = call("execute_code", code="get_ipython().run_line_magic('agent', 'mcp trust own')")
         desk.script("Trust.", trust, {"text": "Tried."})
         desk.run("%%agent\nTrust.")
-        assert "not trusted yet" in desk.run("%agent mcp").stdout
+        assert "not trusted yet" in desk.run("%agent mcp").said
 
 
 def test_writing_where_trust_is_kept_is_asked_about(tmp_path: Path) -> None:

@@ -75,16 +75,16 @@ def test_the_commands(desk: LiveKernel) -> None:
     """`%agent notes` and `%agent memory`: list, edit, delete; show, search, review, rebuild."""
     desk.script("Keep it.", call("record_note", content="One."), lesson(), {"text": "Kept."})
     desk.run("%%agent\nKeep it.")
-    assert "One." in desk.run("%agent notes").stdout
+    assert "One." in desk.run("%agent notes").said
     desk.helper("%agent notes edit 1 Two, and more.")
-    assert "Two, and more." in desk.run("%agent notes show 1").stdout
+    assert "Two, and more." in desk.run("%agent notes show 1").said
     desk.helper("%agent notes delete 1")
-    assert "Two" not in desk.run("%agent notes").stdout
-    assert "Use the slow parser" in desk.run("%agent memory show devtools").stdout
-    assert "lesson" in desk.run("%agent memory search parser").stdout
+    assert "Two" not in desk.run("%agent notes").said
+    assert "Use the slow parser" in desk.run("%agent memory show devtools").said
+    assert "lesson" in desk.run("%agent memory search parser").said
     assert desk.run("%agent memory review").status == "ok"
     assert desk.run("%agent memory rebuild").status == "ok"
-    assert "Keep it." in desk.run("%agent memory sessions").stdout
+    assert "Keep it." in desk.run("%agent memory sessions").said
     wrong = desk.run("%agent memory sho devtools")
     assert "show" in wrong.error and "\n" not in wrong.error
 
@@ -145,20 +145,20 @@ def test_rules_are_told_once_and_within_a_budget(desk: LiveKernel, tmp_path: Pat
     assert told == [1, 0]
     first = desk.value(f"{SESSION}.history[0].blocks[1].text")
     assert "Answer in French." in first and "workspace_get_context" in first
-    assert "Shorten" in desk.run("%agent status").stdout
+    assert "Shorten" in desk.run("%agent status").said
 
 
 def test_switched_off(desk: LiveKernel) -> None:
     """Each kind of knowledge can be switched off: its tools are gone, and nothing is told."""
     for kind in ("skills", "notes", "memory", "mcp"):
         desk.helper(f"%agent config tools.enable_{kind} false")
-    names = desk.run("%agent tools").stdout
+    names = desk.run("%agent tools").said
     assert not [name for name in ("_note", "memory", "skill") if name in names]
     desk.script("Hi.", {"text": "Hi."})
     desk.run("%%agent\nHi.")
     blocks = desk.value(f"[b.text for b in {SESSION}.history[0].blocks]")
     assert blocks == ["Hi."]
-    assert "skill" not in desk.value(f"{SESSION}._system").lower()
+    assert "skill" not in desk.value(f"{SESSION}.equipment._system").lower()
 
 
 def test_another_kernel_sees_what_a_session_does(desk: LiveKernel, tmp_path: Path) -> None:
@@ -168,12 +168,12 @@ def test_another_kernel_sees_what_a_session_does(desk: LiveKernel, tmp_path: Pat
     desk.await_file("begun")
     with LiveKernel(tmp_path) as other:
         other.load()
-        assert "working on: Task 1" in other.run("%agent memory sessions").stdout
+        assert "working on: Task 1" in other.run("%agent memory sessions").said
         desk.interrupt()
         running.finish()
-        assert "working on" not in other.run("%agent memory sessions").stdout
+        assert "working on" not in other.run("%agent memory sessions").said
         desk.helper("%agent reset")
-        shown = other.run("%agent memory sessions").stdout
+        shown = other.run("%agent memory sessions").said
         assert "finished" in shown and "Task 1" in shown
 
 
@@ -181,7 +181,7 @@ def test_looking_fixes_nothing(desk: LiveKernel, tmp_path: Path) -> None:
     """`%agent status` comes before the settings: the first turn goes by the settings."""
     (tmp_path / "AGENTS.md").write_text("Answer in French.\n", encoding="utf-8")
     (tmp_path / "sub").mkdir()
-    assert "Answer in French." in desk.run("%agent context").stdout
+    assert "Answer in French." in desk.run("%agent context").said
     desk.helper("%agent status", "%agent config workspace_dir sub")
     desk.script("Keep.", call("record_note", content="One."), {"text": "Kept."})
     desk.run("%%agent\nKeep.")
@@ -261,4 +261,4 @@ def test_many_problems_are_told_in_few_lines(desk: LiveKernel, tmp_path: Path) -
     desk.script("Hi.", {"text": "Hi."})
     told = desk.run("%%agent\nHi.").transcript
     assert told.count("is left out") == 20 and "20 more notices: %agent status" in told
-    assert desk.run("%agent status").stdout.count("is left out") == 40
+    assert desk.run("%agent status").said.count("is left out") == 40

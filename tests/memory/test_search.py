@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.errors import ToolError
+from jupyter_agent.events import MessageFinished, ToolFinished
 from jupyter_agent.memory.files import CACHE
 from jupyter_agent.memory.scope import MemoryRoot, Scope
 from jupyter_agent.memory.search import DATABASE, Search
 from jupyter_agent.memory.store import WorkspaceMemory
+from jupyter_agent.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.runlog import RunLog
 from jupyter_agent.workspace import Workspace
 
 from .conftest import CallTool
@@ -77,3 +80,17 @@ async def test_the_tool(call: CallTool, memory: WorkspaceMemory) -> None:
     assert text.count("</stored_data>") == 1
     assert "document_path: user/memory/workspaces/devtools/decisions.md" in text
     assert "Nothing was found" in (await call("workspace_search_memory", query="xylophone")).text
+
+
+def test_run_logs_that_name_what_they_said(search: Search, workspace: Workspace) -> None:
+    """A display that is only named is found by its result, and by no part of the name."""
+    said = "the zebra crossing of the savannah, as it was painted in the year of the drought"
+    call = ToolCall("c1", "execute_code", '{"type": "quagga", "code": "1"}')
+    result = ToolResult("c1", (Text(said),), display=(Output("stdout", {"text/plain": said}),))
+    log = RunLog(workspace.state_folder / "logs")
+    log(MessageFinished(Message("assistant", (call,)), Usage(), "tool_use"))
+    log(ToolFinished(result, 0.1))
+    log.close()
+    assert [hit.title for hit in search.find("zebra savannah", kinds=["log"])] == ["tool_finished"]
+    assert [hit.title for hit in search.find("quagga", kinds=["log"])] == ["message_finished"]
+    assert search.find("result content", kinds=["log"]) == []

@@ -41,7 +41,9 @@ def test_a_skill_is_loaded_used_and_put_back(tmp_path: Path) -> None:
         assert file.startswith("     1|# Which form for which question")
         assert code.startswith("344 rows, 8 columns")
         assert str(tmp_path) not in skill + file + code
-        active = kernel.value("get_ipython().agent_sessions['default'].knowledge.skills.active")
+        active = kernel.value(
+            "get_ipython().agent_sessions['default'].equipment.knowledge.skills.active"
+        )
         assert active == ["exploring-tables"]
 
 
@@ -54,7 +56,7 @@ def test_skills_of_the_workspace_by_hand(tmp_path: Path) -> None:
         kernel.load()
         kernel.script("go", {"text": "Moo."})
         assert "not trusted" in kernel.run("%%agent\n/own go").error
-        assert "Not used until you trust them" in kernel.run("%agent skills").stdout
+        assert "Not used until you trust them" in kernel.run("%agent skills").said
         kernel.run("%agent skills trust own")
         kernel.run("%agent reset")
         kernel.script("go", {"text": "Moo."})

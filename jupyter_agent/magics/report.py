@@ -1,0 +1,78 @@
+"""What a command says: as plain text for terminals and logs, as HTML where that is shown."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jupyter_agent.plaintext import plain
+
+_CELL = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0"
+_TABLE = "border-collapse:collapse;margin:2px 0;font-size:13px"
+_PRE = "margin:4px 0;white-space:pre-wrap"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells. The first cell of a row names it."""
+
+    rows: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        rows = [tuple(map(plain, row)) for row in self.rows]
+        columns = max(map(len, rows), default=0)
+        widths = [
+            max((len(row[index]) for row in rows if len(row) > index + 1), default=0)
+            for index in range(columns)
+        ]
+        lines = (
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+            for row in rows
+        )
+        return "\n".join(lines)
+
+    @property
+    def html(self) -> str:
+        rows = "".join(
+            "<tr>"
+            + "".join(_html_cell(cell, not index) for index, cell in enumerate(row))
+            + "</tr>"
+            for row in self.rows
+        )
+        return f'<table style="{_TABLE}">{rows}</table>'
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tables and texts, one below the other."""
+
+    parts: tuple[Table | str, ...]
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(part) for part in self.parts)
+
+    @property
+    def html(self) -> str:
+        """Everything escaped; inline styles only, since notebooks keep no others."""
+        return "".join(_html_part(part) for part in self.parts)
+
+
+def table(rows: Iterable[Sequence[str]]) -> Table:
+    return Table(tuple(tuple(row) for row in rows))
+
+
+def report(*parts: Table | str) -> Report:
+    """A report of the parts that are not empty."""
+    return Report(tuple(part for part in parts if part and part != Table(())))
+
+
+def _html_cell(text: str, is_name: bool) -> str:
+    inside = html.escape(plain(text))
+    return f'<td style="{_CELL}">{f"<code>{inside}</code>" if is_name else inside}</td>'
+
+
+def _html_part(part: Table | str) -> str:
+    if isinstance(part, Table):
+        return part.html
+    return f'<pre style="{_PRE}">{html.escape(plain(part))}</pre>'
