@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from jupyter_agent.grounding import Index, Source, grounded, marked_markdown
+from jupyter_agent.grounding import Index, Source, grounded
 
 RUNS = 7
 PIECE = 30_000
@@ -59,13 +59,11 @@ def main() -> None:
     index = Index(pieces)
     numbers = grounded(words, index)
     search = milliseconds(lambda: grounded(words, index))
-    marking = milliseconds(lambda: marked_markdown(words, numbers))
     print(f"{len(numbers)} numbers, {sum(n.seen is None for n in numbers)} seen nowhere")
     print(f"one pass of a regular expression  {one_pass:8.1f} ms")
     print(f"reading 1 MB, as it comes         {reading:8.1f} ms   {reading / one_pass:.1f} passes")
     print(f"  each 30 kB                      {reading / len(pieces):8.1f} ms")
     print(f"searching at the turn's end       {search:8.1f} ms   {search / one_pass:.2f} passes")
-    print(f"marking the answer                {marking:8.1f} ms")
     print(f"target                                20.0 ms   {'met' if search <= 20 else 'MISSED'}")
 
 

@@ -44,6 +44,7 @@ from jupyter_agent.runlog import RunLog
 from jupyter_agent.tools.plan import PlanItem
 from jupyter_agent.tools.propose import as_one_cell
 from jupyter_agent.tracing import open_spans
+from jupyter_agent.widgets.wording import count
 
 T = TypeVar("T")
 COMPLETE = frozenset({"end", "step_limit", "refused"})
@@ -344,7 +345,7 @@ class Session:
         lost = gone(stored.variables, self.notebook.snapshot().values, level)
         if lost:
             self.equipment.news.append(lost)
-        turns = "1 turn" if len(stored.turns) == 1 else f"{len(stored.turns)} turns"
+        turns = count(len(stored.turns), "turn")
         skipped = f" {stored.skipped} lines could not be read." if stored.skipped else ""
         return f"The conversation of an earlier kernel is back: {turns}.{skipped}"
 

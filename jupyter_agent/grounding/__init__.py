@@ -13,13 +13,10 @@ from dataclasses import replace
 from jupyter_agent.events import Grounded
 from jupyter_agent.grounding.index import Index, Source
 from jupyter_agent.grounding.numbers import Number, Reading, numbers_in
-from jupyter_agent.grounding.running import ends_in_fence, is_kept, places
+from jupyter_agent.grounding.running import running
 
-__all__ = ["MARK", "UNSEEN", "Index", "Source", "grounded", "marked_markdown"]
+__all__ = ["UNSEEN", "Index", "Source", "grounded"]
 
-MARK = "ˀ"
-"""Stands behind a number that was not seen. A letter for Unicode and Markdown, so that emphasis
-begins and ends where it did; a small raised question mark for readers."""
 UNSEEN = "not seen in any output"
 MOST = 1_000
 """Numbers of an answer that are looked for."""
@@ -42,38 +39,10 @@ def grounded(answer: str, sources: Sequence[Source] | Index) -> tuple[Grounded, 
     return tuple(_grounded(answer, number, index) for number in numbers)
 
 
-def marked_markdown(answer: str, numbers: Sequence[Grounded]) -> str:
-    """The answer with a mark behind each number that was seen nowhere, and a line that explains it.
-
-    The rest stays as it is, byte for byte: code, links, tables and formulas have no marks inside.
-
-    Args:
-        answer: The answer, or what it became when it was made legible.
-        numbers: What `grounded` gave for it.
-    """
-    unseen = {number.text for number in numbers if number.seen is None}
-    if not unseen:
-        return answer
-    if all(answer[number.start : number.end] == number.text for number in numbers):
-        ends = [number.end for number in numbers if number.seen is None]
-    else:  # it was made legible meanwhile, so that they stand elsewhere
-        ends = [number.end for number in _numbers(answer) if number.text in unseen]
-    found = sorted({at for at in places(answer, ends) if at is not None})
-    if not found:
-        return answer
-    pieces = [answer[a:b] for a, b in zip([0, *found], [*found, len(answer)], strict=True)]
-    text = MARK.join(pieces)
-    if not is_kept(answer, text, MARK):
-        return answer
-    fence = ends_in_fence(text)
-    closed = f"{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}" if fence else text
-    return f"{closed}\n\n{MARK} {UNSEEN}"
-
-
 def _numbers(answer: str) -> list[Number]:
     numbers = list(numbers_in(answer))[:MOST]
-    seen = places(answer, [number.end for number in numbers])
-    return [number for number, place in zip(numbers, seen, strict=True) if place is not None]
+    in_words = running(answer, [number.end for number in numbers])
+    return [number for number, is_one in zip(numbers, in_words, strict=True) if is_one]
 
 
 def _grounded(answer: str, number: Number, index: Index) -> Grounded:

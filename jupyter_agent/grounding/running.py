@@ -1,4 +1,4 @@
-"""Which numbers of a Markdown text stand where a reader sees words, and where a mark can go.
+"""Which numbers of a Markdown text stand where a reader sees words.
 
 Found out by trying: a letter of no language is put after each number, and Markdown is asked where
 it came out. In code, in an address, in a heading it does not count; where it changes what the text
@@ -27,11 +27,8 @@ _MATH = re.compile(
 )
 
 
-def places(text: str, ends: Sequence[int]) -> list[int | None]:
-    """Where to mark the numbers that end at `ends`; None for each that no reader sees as words.
-
-    A mark goes right behind its number; in a formula it goes behind the formula.
-    """
+def running(text: str, ends: Sequence[int]) -> list[bool]:
+    """Whether each of the numbers that end at `ends` stands in running words or in a formula."""
     text = _PRIVATE.sub("\ufffd", text[:_CHECKED])
     formulas = [match.span() for match in _MATH.finditer(text)]
     wanted = [_outside(end, formulas) if end <= len(text) else None for end in ends]
@@ -49,25 +46,7 @@ def places(text: str, ends: Sequence[int]) -> list[int | None]:
         elif len(part) > 1:  # one of them is in the way
             half = len(part) // 2
             waiting += [part[half:], part[:half]]
-    return [place if index in good else None for index, place in enumerate(wanted)]
-
-
-def is_kept(text: str, marked: str, mark: str) -> bool:
-    """Whether `marked` is `text` with marks, and made of the same parts."""
-    return list(_structure(_parsed(text), set())) == [
-        part.replace(mark, "") for part in _structure(_parsed(marked), set())
-    ]
-
-
-def ends_in_fence(text: str) -> str:
-    """The fence that closes the code in which a text ends; empty where it ends in none."""
-    tokens = _parsed(text)
-    last = tokens[-1] if tokens else None
-    if last is None or last.type != "fence" or last.level or last.map is None:
-        return ""
-    inside = last.content.count("\n") + (last.content[-1:] not in ("", "\n"))
-    is_closed = last.map[1] - last.map[0] > inside + 1
-    return "" if is_closed else str(last.markup)
+    return [index in good for index in range(len(wanted))]
 
 
 def _outside(end: int, formulas: Iterable[tuple[int, int]]) -> int:

@@ -34,6 +34,7 @@ from jupyter_agent.skills.report import skills_command
 from jupyter_agent.version import __version__
 from jupyter_agent.widgets.saved import plain_transcript
 from jupyter_agent.widgets.transcript import CallView, TurnView
+from jupyter_agent.widgets.wording import count
 
 _HELP = frozenset({"-h", "--help", "?"})
 
@@ -100,7 +101,7 @@ def _status(sessions: Sessions, words: list[str]) -> Report:
     _takes(words, 0, "status")
     notebook, settings = sessions.notebook, sessions.notebook.settings().settings
     cassette = notebook.cassette
-    names = [f"{name} ({sessions[name].turns} turns)" for name in sessions.names]
+    names = [f"{name} ({count(sessions[name].turns, 'turn')})" for name in sessions.names]
     granted = sorted(
         {kind for name in sessions.names for kind in sessions[name].equipment.permissions.granted}
     )
@@ -249,7 +250,7 @@ def _usage(sessions: Sessions, words: list[str]) -> Report | str:
         costs = [cost(t.provider, t.model, t.usage, base) for t in session.turn_usages]
         known = [amount for amount in costs if amount is not None]
         total = sum(known, Decimal(0)) if len(known) == len(costs) else None
-        turns = "1 turn" if session.turns == 1 else f"{session.turns} turns"
+        turns = count(session.turns, "turn")
         rows.append((name, f"{turns}, {_tokens(session.usage, total)}", ""))
         number = 0
         for used, amount in zip(session.turn_usages, costs, strict=True):

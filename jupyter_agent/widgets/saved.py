@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
-from jupyter_agent.grounding import marked_markdown
 from jupyter_agent.messages import JsonObject, Output, clean
 from jupyter_agent.redact import redact_json, secret_values
 from jupyter_agent.widgets.legible import cut, line, stable
@@ -33,6 +32,7 @@ from jupyter_agent.widgets.wording import (
     shown,
     summary,
     told,
+    unseen,
 )
 
 HTML_LIMIT, HTML_TOTAL = 10_000, 450_000
@@ -69,7 +69,7 @@ class SavedOutput:
 def saved_outputs(view: TurnView) -> list[SavedOutput]:
     """The transcript, then the rich displays of the agent's code, then the answer."""
     outputs = [_transcript(view), *_displays(view)]
-    answer = inert(_answer(view))
+    answer = inert(stable(view.answer))
     if answer.strip():
         outputs.append(SavedOutput({"text/markdown": answer, "text/plain": answer}))
     return outputs
@@ -77,7 +77,7 @@ def saved_outputs(view: TurnView) -> list[SavedOutput]:
 
 def plain_transcript(view: TurnView) -> str:
     """The transcript as plain text, the answer below it."""
-    return "\n".join([*_plain(view), *(["", _answer(view)] if view.answer else [])])
+    return "\n".join([*_plain(view), *(["", stable(view.answer)] if view.answer else [])])
 
 
 def running_html(view: TurnView) -> str:
@@ -90,11 +90,6 @@ def running_line(view: TurnView) -> str:
     step = f"step {view.steps[-1].number} of {view.max_steps}" if view.steps else "starting"
     call = next((call for call in reversed(view.calls) if call.result is None), None)
     return f"Agent: {step}" + (f" · {line(call.call.name)}" if call else "")
-
-
-def _answer(view: TurnView) -> str:
-    """The answer, with a mark behind each number that was seen nowhere."""
-    return marked_markdown(stable(view.answer), view.receipt.numbers)
 
 
 def _transcript(view: TurnView) -> SavedOutput:
@@ -177,7 +172,7 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     if places:
         yield f'<div style="{_SMALL}"><b>Numbers</b> &nbsp;{places}</div>'
     yield "</details>"
-    if last := ending(view):
+    for last in filter(None, (ending(view), unseen(view.receipt))):
         yield f'<div style="margin:6px 0"><i>{_inline(last, limit)}</i></div>'
 
 
@@ -288,8 +283,7 @@ def _plain(view: TurnView) -> Iterator[str]:
         yield "  Changed: " + " · ".join(changed)
     if places := _listed(view, str):
         yield f"  Numbers: {stable(places)}"
-    if last := ending(view):
-        yield f"  {stable(last)}"
+    yield from (f"  {stable(last)}" for last in (ending(view), unseen(view.receipt)) if last)
 
 
 def _plain_call(call: CallView, limit: int) -> Iterator[str]:
@@ -327,7 +321,7 @@ def _markdown(view: TurnView) -> Iterator[str]:
         yield f"\n**Changed** {inert(stable(changed))}\n"
     if places := _listed(view, _span):
         yield f"\n**Numbers** {inert(stable(places))}\n"
-    if last := ending(view):
+    for last in filter(None, (ending(view), unseen(view.receipt))):
         yield f"\n*{inert(stable(last))}*\n"
 
 

@@ -19,7 +19,6 @@ from jupyter_agent.events import (
     ToolStarted,
     TurnFinished,
 )
-from jupyter_agent.grounding import UNSEEN
 from jupyter_agent.widgets.legible import cut, line, stable
 from jupyter_agent.widgets.transcript import CallView, TurnView, reduce
 from jupyter_agent.widgets.wording import (
@@ -29,9 +28,9 @@ from jupyter_agent.widgets.wording import (
     changes,
     ending,
     note,
-    numbers,
     shown,
     summary,
+    unseen,
 )
 
 _LINES = 12
@@ -139,9 +138,8 @@ class TerminalView:
         )
         if changed:
             self._line(f"Changed: {changed}", "dim")
-        unseen = [text for text, where in numbers(self._view.receipt) if where == UNSEEN]
-        if unseen:
-            self._line(stable(f"{UNSEEN.capitalize()}: {', '.join(unseen)}"), "bad")
+        if words := unseen(self._view.receipt):
+            self._line(stable(words), "bad")
         if last := ending(self._view):
             self._line(stable(last), "bad")
         self._line(stable(summary(self._view)), "dim")

@@ -100,6 +100,12 @@ def numbers(receipt: Receipt) -> list[tuple[str, str]]:
     return some
 
 
+def unseen(receipt: Receipt) -> str:
+    """The line that names the numbers of the answer that were seen nowhere; mostly empty."""
+    found = [text for text, where in numbers(receipt) if where == UNSEEN]
+    return f"{UNSEEN.capitalize()}: {' · '.join(found)}" if found else ""
+
+
 def _where(number: Grounded) -> str:
     step = f"step {number.step}"
     match number.seen:

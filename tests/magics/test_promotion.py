@@ -49,14 +49,15 @@ def test_without_a_turn(desk: LiveKernel) -> None:
 
 
 def test_the_receipt_of_a_live_turn(desk: LiveKernel) -> None:
-    """What a turn made and took is there for programs; a number from nowhere is marked."""
+    """What a turn made and took is there for programs; a number from nowhere is named."""
     desk.script(
         "Count.",
         {"calls": [{"name": "execute_code", "arguments": {"code": "n = start * 114\nn"}}]},
         {"text": "There are **342** rows, and 8,871 more elsewhere."},
     )
     cell = desk.run("%%agent\nCount.")
-    assert "8,871ˀ" in cell.displays[-1]["text/markdown"]
+    assert "Not seen in any output: 8,871" in cell.transcript
+    assert cell.displays[-1]["text/markdown"].endswith("8,871 more elsewhere.")
     assert desk.value("[n.text for n in _agent.receipt.ungrounded]") == ["8,871"]
     assert desk.value("_agent.receipt.as_json()['steps']") == 2
     made = desk.value("[(v.name, v.kind) for v in _agent.receipt.variables]")

@@ -1,88 +1,14 @@
-"""The marks in an answer: they change nothing else, in any Markdown; and hostile texts."""
+"""What holds for any answer and any output; hostile texts."""
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 
-import mistune
-import nh3
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
-from jupyter_agent.grounding import MARK, UNSEEN, Index, Source, grounded, marked_markdown
-from jupyter_agent.widgets.markdown import inert
-
-LEGEND = f"\n\n{MARK} {UNSEEN}"
-PIECES = st.sampled_from(
-    [
-        "999",
-        "12.5",
-        "−3.75",
-        "1,234",
-        "45 %",
-        "**77**of",
-        "*61*",
-        "_88_",
-        "~~23~~",
-        "`44`",
-        "``a 55 ``",
-        "[66](b77.html)",
-        "[18]: http://a/19",
-        "[18]",
-        "<b>31</b>",
-        "<http://a/71>",
-        "&#65;",
-        "$x_1 = 72$",
-        "$$83$$",
-        "\\(64\\)",
-        "\n",
-        "\n\n",
-        "\n# 91 ",
-        "\n21. ",
-        "\n- ",
-        "\n> ",
-        "\n    ",
-        "\n```\n",
-        "\n~~~py 3\n",
-        "\n| 41 | 42 |\n|---|---|\n| 43 | 47 |\n",
-        "\n===\n",
-        " ",
-        "x",
-        "(",
-        ")",
-        "*",
-        "\\",
-        "|",
-    ]
-)
-
-
-def html(text: str) -> str:
-    shown = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text)
-    return re.sub(r"\s+</code>", "</code>", shown)  # code that was open ends with or without one
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(PIECES, max_size=14).map("".join))
-def test_nothing_else_changes(answer: str) -> None:
-    """Without the marks the marked answer is the answer; it renders to the same, mark by mark."""
-    numbers = grounded(answer, [])
-    marked = marked_markdown(answer, numbers)
-    assert marked == marked_markdown(answer, numbers)
-    if marked == answer:
-        return
-    body = marked.removesuffix(LEGEND)
-    assert body != marked
-    assert body.replace(MARK, "").startswith(answer)
-    rendered, plain = html(marked), html(answer)
-    legend = f"<p>{MARK} {UNSEEN}</p>\n"
-    assert rendered.endswith(legend)
-    assert rendered.removesuffix(legend).replace(MARK, "").rstrip() == plain.rstrip()
-    for code in re.findall(r"<code.*?</code>|<h1.*?</h1>|href=\"[^\"]*", rendered, re.DOTALL):
-        assert MARK not in code
+from jupyter_agent.grounding import Index, Source, grounded
 
 
 @settings(max_examples=200, deadline=None)
@@ -92,7 +18,6 @@ def test_any_text(answer: str, seen: str) -> None:
     numbers = grounded(answer + seen, [Source(seen)])
     assert all((answer + seen)[n.start : n.end] == n.text for n in numbers)
     assert [n.start for n in numbers] == sorted(n.start for n in numbers)
-    marked_markdown(answer + seen, numbers)
 
 
 @settings(deadline=None)
@@ -135,39 +60,6 @@ def test_where_a_number_was_seen() -> None:
     assert [answer[n.start : n.end] for n in numbers] == [n.text for n in numbers]
 
 
-def test_the_mark() -> None:
-    """It stands behind the number, behind a formula, in a table's cell; code that is open ends."""
-    answer = "**5,086 g** and $R^2 = 0.66$, 15.4%.\n\n| a |\n|---|\n| 999 |\n\n```\n12345"
-    assert marked_markdown(answer, grounded(answer, [])) == (
-        f"**5,086{MARK} g** and $R^2 = 0.66${MARK}, 15.4%{MARK}.\n\n| a |\n|---|\n| 999{MARK} |"
-        f"\n\n```\n12345\n```{LEGEND}"
-    )
-
-
-def test_no_mark_where_all_was_seen() -> None:
-    """The answer stays as it is, the very bytes."""
-    answer = "It is 5 and 344.  \n"
-    assert marked_markdown(answer, grounded(answer, [Source("344")])) == answer
-
-
-def test_an_answer_that_was_made_legible_meanwhile() -> None:
-    """Numbers that stand elsewhere by then are marked where they are; nothing else is."""
-    answer = "\x1b[31mIt is 999\x1b[0m, not 344."
-    numbers = grounded(answer, [Source("344")])
-    assert marked_markdown("It is 999, not 344.", numbers) == f"It is 999{MARK}, not 344.{LEGEND}"
-
-
-@pytest.mark.parametrize("render", [mistune.html, html])
-def test_renderers_and_the_sanitizer(render: object) -> None:
-    """Through `inert`, a renderer and a sanitizer the marks and the line come out as text."""
-    answer = "The **mean is 999**, [see](a.md).\n\n| a |\n|---|\n| 998 |"
-    shown = str(render(inert(marked_markdown(answer, grounded(answer, [])))))  # type: ignore[operator]
-    clean = nh3.clean(shown)
-    assert f"<strong>mean is 999{MARK}</strong>" in clean
-    assert f"998{MARK}" in clean
-    assert f"{MARK} {UNSEEN}" in clean
-
-
 @pytest.mark.parametrize(
     "hostile",
     [
@@ -195,8 +87,7 @@ def test_renderers_and_the_sanitizer(render: object) -> None:
 @pytest.mark.timeout(20)
 def test_hostile_texts(hostile: str) -> None:
     """No pattern takes more than linear time, as an answer or as an output."""
-    numbers = grounded(hostile[:60_000], [Source(hostile * 3)])
-    marked_markdown(hostile, numbers)
+    grounded(hostile[:60_000], [Source(hostile * 3)])
 
 
 def test_numbers_inside_of_longer_ones() -> None:
