@@ -395,7 +395,7 @@ def test_loading_twice(kernel: LiveKernel) -> None:
     kernel.helper("import jupyter_agent; jupyter_agent.load_ipython_extension(get_ipython())")
     assert kernel.agent("1 + 1").result.text == "2"
     assert kernel.value("len(get_ipython().input_transformers_post)") == 1
-    assert "default (1 turns)" in status
+    assert "default (1 turn)" in status
 
 
 def test_unloading(kernel: LiveKernel) -> None:
