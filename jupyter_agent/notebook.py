@@ -85,22 +85,15 @@ class Notebook:
     @property
     def workspace(self) -> Workspace:
         """The folder that the file tools see: the notebook's, unless `workspace_dir` is set."""
-        return self._workspace(self._resolve_without_workspace().settings)
+        # Without the file that lies inside of it, which cannot name it.
+        return self._workspace(config.resolve([config.user_layer(), *self._nearer()]).settings)
 
     def settings(self, turn: config.Layer | None = None) -> config.Resolved:
         """All layers resolved. Files and the environment are read anew each time."""
-        workspace = self._workspace(self._resolve_without_workspace(turn).settings)
-        user, folder = config.user_layer(), config.workspace_layer(workspace.state_folder)
-        resolved = config.resolve(
-            [
-                user,
-                config.not_looser(folder, user),
-                config.environment_layer(os.environ),
-                self._configured(),
-                self._by_command,
-                turn,
-            ]
-        )
+        user, nearer = config.user_layer(), self._nearer(turn)
+        workspace = self._workspace(config.resolve([user, *nearer]).settings)
+        folder = config.workspace_layer(workspace.state_folder)
+        resolved = config.resolve([user, config.not_looser(folder, user), *nearer])
         if key := resolved.settings.api_key:
             keep_secret(key.get_secret_value())
         return resolved
@@ -201,17 +194,10 @@ class Notebook:
         """The folder for what is too long to show; made when it is asked for."""
         return self.workspace.ensure_state_folder() / OUTPUTS
 
-    def _resolve_without_workspace(self, turn: config.Layer | None = None) -> config.Resolved:
-        """The settings that may name the workspace; the workspace's own file comes after."""
-        return config.resolve(
-            [
-                config.user_layer(),
-                config.environment_layer(os.environ),
-                self._configured(),
-                self._by_command,
-                turn,
-            ]
-        )
+    def _nearer(self, turn: config.Layer | None = None) -> list[config.Layer | None]:
+        """The layers that come after the files, each read once."""
+        environment = config.environment_layer(os.environ)
+        return [environment, self._configured(), self._by_command, turn]
 
     def _workspace(self, settings: config.Settings) -> Workspace:
         if settings.workspace_dir is None:

@@ -91,8 +91,13 @@ def _is_granted(risk: Risk, tool: str, around: Surroundings) -> bool:
     return (_of_tool(tool) if risk.kind == "tool" else risk.kind) in around.granted
 
 
+def is_served(tool: str) -> bool:
+    """Whether a tool's name is that of a server's tool: `server__tool`."""
+    return "__" in tool
+
+
 def _is_foreign(tool: str, origin: str) -> bool:
-    return bool(origin) or "__" in tool
+    return bool(origin) or is_served(tool)
 
 
 def _found(

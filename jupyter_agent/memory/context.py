@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from jupyter_agent.errors import ToolError
 from jupyter_agent.memory.entries import Kind, superseded
@@ -26,7 +26,6 @@ from jupyter_agent.plaintext import shorten
 
 Topic = Literal["plans", "features", "architecture", "overview", "decisions", "lessons"]
 Status = Literal["new", "in_progress", "partial", "done", "abandoned"]
-TOPICS: tuple[Topic, ...] = get_args(Topic)
 BUDGET = 32_000
 """Characters of one answer, about 8,000 tokens."""
 _TREE_LINES = 100

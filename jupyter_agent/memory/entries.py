@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
@@ -222,12 +222,7 @@ def appended(text: str, before: bytes) -> bytes:
 
 def escape(content: str) -> str:
     """A content whose lines nobody can take for the structure around it; `unescape` undoes it."""
-    lines: list[str] = []
-    fence = ""
-    for line in content.split("\n"):
-        fence, inside = _after(line, fence)
-        plain_comment = inside and _IN_FENCE.match(line)
-        lines.append(line if plain_comment else _TO_ESCAPE.sub(r"\1\\", line, count=1))
+    lines, fence = _changed(content, lambda line: _TO_ESCAPE.sub(r"\1\\", line, count=1))
     return "\n".join([*lines, fence] if fence else lines)
 
 
@@ -235,13 +230,18 @@ def unescape(content: str) -> str:
     """The content that `escape` was given, but for a fence that it closed."""
     if "\\" not in content:
         return content
+    return "\n".join(_changed(content, lambda line: _ESCAPED.sub(r"\1", line, count=1))[0])
+
+
+def _changed(content: str, change: Callable[[str], str]) -> tuple[list[str], str]:
+    """The lines, changed but for comments in fenced code, and the fence that is open at the end."""
     lines: list[str] = []
     fence = ""
     for line in content.split("\n"):
         fence, inside = _after(line, fence)
         plain_comment = inside and _IN_FENCE.match(line)
-        lines.append(line if plain_comment else _ESCAPED.sub(r"\1", line, count=1))
-    return "\n".join(lines)
+        lines.append(line if plain_comment else change(line))
+    return lines, fence
 
 
 def superseded(entries: Iterable[Entry]) -> dict[str, str]:

@@ -27,11 +27,6 @@ _NOTHING = "(no output)"
 _FAILED = "The tool failed and said nothing."
 
 
-def is_served(name: str) -> bool:
-    """Whether a tool's name is that of a server's tool: `server__tool`."""
-    return "__" in name
-
-
 def mcp_tools(offer: Offer, sight: Callable[[], Sight], outputs: Callable[[], Path]) -> list[Tool]:
     """One `Tool` for each tool that the servers offer.
 
