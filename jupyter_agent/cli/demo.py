@@ -1,20 +1,18 @@
-"""`jupyter agent COMMAND`, also `jupyter-agent COMMAND`."""
+"""`jupyter agent demo`: the quickstart, executed where anybody can see it happen."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 import time
 from importlib.resources import files
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import click
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.version import __version__
+from jupyter_agent.execution import Watch, execute
+from jupyter_agent.execution.one import read
 
 DEMO = "01_quickstart.ipynb"
 LIVE = (
@@ -24,13 +22,7 @@ LIVE = (
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="jupyter-agent")
-def main() -> None:
-    """An agent that lives in the kernel of a Jupyter notebook."""
-
-
-@main.command()
+@click.command()
 @click.option(
     "--to",
     "folder",
@@ -42,9 +34,6 @@ def main() -> None:
 def demo(folder: Path) -> None:
     """Execute the quickstart notebook from its cassette: a real kernel, no key, no network."""
     started = time.monotonic()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a pipe of Windows may know few characters
     try:
         notebook = _copy_example(folder)
         source = _say_what_happens(notebook)
@@ -91,44 +80,27 @@ def _say_what_happens(notebook: Path) -> str:
 def _execute(path: Path) -> None:
     """Run the notebook cell by cell, saying what happens, and save it."""
     import nbformat
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
 
-    notebook = nbformat.read(path, as_version=4)
-    count = sum(cell.cell_type == "code" for cell in notebook.cells)
+    count = sum(cell.cell_type == "code" for cell in read(path).cells)
     number = 0
 
-    def announce(cell: Any, cell_index: int) -> None:
+    def announce(cell: Any, index: int) -> None:
         nonlocal number
-        if cell.cell_type == "code":
-            number += 1
-            click.secho(f"\n[{number}/{count}] In:", fg="blue", bold=True)
-            click.echo(_indented(cell.source))
+        number += 1
+        click.secho(f"\n[{number}/{count}] In:", fg="blue", bold=True)
+        click.echo(_indented(cell.source))
 
-    def report(cell: Any, cell_index: int, execute_reply: Any) -> None:
+    def report(cell: Any, index: int) -> None:
         for output in cell.outputs:
             click.secho("    Out:", fg="green")
             click.echo(_indented(_text(output)))
 
-    client = NotebookClient(
-        notebook,
-        timeout=120,
-        kernel_name="python3",
-        # Kernels warn about each unencrypted connection, also about this local one.
-        extra_arguments=["--log-level=ERROR"],
-        resources={"metadata": {"path": str(path.parent)}},
-        on_cell_start=announce,
-        on_cell_executed=report,
-        record_timing=False,
-    )
     click.echo("Starting the kernel …")
-    try:
-        # The demonstration must neither ask a model nor cost anything, whatever is configured.
-        client.execute(env={**os.environ, "JUPYTER_AGENT_MODE": "replay"})
-    except CellExecutionError as error:
-        raise AgentError(f"A cell failed: {error.ename}: {error.evalue}") from None
-    finally:
-        nbformat.write(notebook, path)
+    # The demonstration must neither ask a model nor cost anything, whatever is configured.
+    execution = execute(path, {"mode": "replay"}, timeout=120, watch=Watch(announce, report))
+    nbformat.write(execution.notebook, path)
+    if execution.error:
+        raise AgentError(f"A cell failed: {execution.error}")
 
 
 def _text(output: Any) -> str:
@@ -142,7 +114,3 @@ def _text(output: Any) -> str:
 
 def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.rstrip("\n").split("\n"))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

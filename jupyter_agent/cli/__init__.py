@@ -1,0 +1,23 @@
+"""`jupyter agent COMMAND`, also `jupyter-agent COMMAND`."""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+
+import click
+
+from jupyter_agent.cli.demo import demo
+from jupyter_agent.version import __version__
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="jupyter-agent")
+def main() -> None:
+    """An agent that lives in the kernel of a Jupyter notebook."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a pipe of Windows may know few characters
+
+
+main.add_command(demo)
