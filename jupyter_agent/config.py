@@ -258,8 +258,10 @@ class Settings(BaseModel):
     script: str | None = Field(
         None, description="YAML file of scripted replies, for the provider scripted."
     )
-    mode: Literal["auto", "live", "record", "replay"] = Field(
-        "auto", description="Whether the model is asked or recorded replies are replayed."
+    mode: Literal["auto", "live", "record", "replay", "cached"] = Field(
+        "auto",
+        description="Whether the model is asked or recorded replies are replayed; cached replays "
+        "what is recorded, asks for the rest and records it.",
     )
     tool_protocol: Literal["auto", "native", "code"] = Field(
         "auto",

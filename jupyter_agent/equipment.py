@@ -15,11 +15,11 @@ from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.context import KernelState, turn_context
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.knowledge import Knowledge
+from jupyter_agent.llm.past import Past
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Provider
-from jupyter_agent.llm.replay import Recorder, Replay
 from jupyter_agent.llm.retry import RetryPolicy
-from jupyter_agent.llm.witness import Recollection, Witness
+from jupyter_agent.llm.witness import Companion, Recollection, Taped, is_taped, witnessed
 from jupyter_agent.loop import Agent
 from jupyter_agent.messages import Context, Message, Text, Usage
 from jupyter_agent.notebook import Notebook
@@ -34,6 +34,7 @@ from jupyter_agent.tools.inspect import inspect_tools
 from jupyter_agent.tools.mcp_tools import mcp_tools
 from jupyter_agent.tools.plan import Plan, plan_tools
 from jupyter_agent.tools.propose import Proposal, propose_tools
+from jupyter_agent.tools.remembering import remembering
 from jupyter_agent.tools.tool import Tool
 from jupyter_agent.tools.toolbox import Toolbox
 
@@ -63,6 +64,7 @@ class Equipment:
         self.news: list[str] = []
         self._notebook = notebook
         self._name = name
+        self._past: Past | None = None
         self._seen: Snapshot | None = None
         self._cells_seen = 0
         self._knowledge: Knowledge | None = None
@@ -115,10 +117,8 @@ class Equipment:
             ConfigError: A setting is wrong, or no model is configured.
         """
         provider = self._notebook.provider(settings)
-        if isinstance(provider, Recorder):
-            person = Witness(person, provider)
-        elif isinstance(provider, Replay):
-            person = Recollection(provider)
+        person = witnessed(provider, person)
+        self._past = provider.past if isinstance(provider, Taped) else None
         if self._system is None:
             self._system = self._system_prompt(settings)
         if self._tools is None:
@@ -144,7 +144,7 @@ class Equipment:
         compactor = self._compactor
         compactor.limit = self.settings.token_limit
         # A recording and its replay must have the same conversation, so no model writes in it.
-        compactor.asks = not isinstance(provider, (Recorder, Replay))
+        compactor.asks = not is_taped(provider)
         return compactor
 
     @cached_property
@@ -216,7 +216,7 @@ class Equipment:
         if settings.tools.enable_file_tools:
             files = file_tools(
                 notebook.workspace,
-                notebook.own_files,
+                self._unlisted,
                 self._shapes_only,
                 knowledge.skills.file,
                 notebook.safekeeping.before_write,
@@ -224,7 +224,7 @@ class Equipment:
         if settings.tools.enable_code:
             around = notebook.safekeeping.around_code
             code = code_tools(notebook.executor, self._sight, around)
-        return [
+        tools = [
             *code,
             *inspect_tools(lambda: user_variables(notebook.shell), self._shapes_only),
             *files,
@@ -233,6 +233,12 @@ class Equipment:
             *propose_tools(self.proposals),
             *mcp_tools(knowledge.offer, self._sight, notebook.outputs),
         ]
+        return remembering(tools, notebook.workspace, lambda: self._past)
+
+    def _unlisted(self) -> frozenset[Path]:
+        """Files that a recording and its replay do not both have."""
+        leftovers = self._past.leftovers() if self._past is not None else frozenset()
+        return self._notebook.own_files() | leftovers
 
     def _toolbox(self, tools: list[Tool]) -> Toolbox:
         """The tools, which are functions in the code of a model that calls none."""
@@ -251,7 +257,7 @@ class Equipment:
 
     def _gate(self, person: Person) -> Gate:
         permissions = self.permissions
-        recollection = person if isinstance(person, Recollection) else None
+        recollection = person if isinstance(person, (Recollection, Companion)) else None
         rule = permissions.rule(self.settings, recollection)
         return Gate(rule, person, permissions.grant, permissions.passed)
 

@@ -171,12 +171,12 @@ class Notebook:
         """The provider for a turn; the same one as long as what it depends on is the same."""
         cassette = self.cassette
         stamp = cassette.stat().st_mtime_ns if cassette and cassette.exists() else None
-        if settings.mode == "record":
+        if settings.mode in ("record", "cached"):
             stamp = None  # the recorder writes the file itself
         environment = tuple(os.environ.get(name) for name in _DECIDING)
         depends_on = (settings, cassette, stamp, environment)
         if self._provider is None or self._provider[0] != depends_on:
-            chosen = choose(settings, cassette, os.environ, self._folder)
+            chosen = choose(settings, cassette, os.environ, self._folder, self.workspace)
             self._release()
             self._provider = depends_on, chosen
         return self._provider[1]

@@ -12,7 +12,7 @@ from jupyter_agent.approvals import Surroundings, always_covers, grants, is_serv
 from jupyter_agent.config import Settings
 from jupyter_agent.events import Event, ToolFinished
 from jupyter_agent.kernel.known import KnownNames
-from jupyter_agent.llm.witness import Recollection
+from jupyter_agent.llm.witness import Companion, Recollection
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.gate import Rule, Ruling
@@ -50,7 +50,9 @@ class Permissions:
         """What the person allowed for the session, by name."""
         return tuple(sorted(self._granted))
 
-    def rule(self, settings: Settings, recollection: Recollection | None = None) -> Rule:
+    def rule(
+        self, settings: Settings, recollection: Recollection | Companion | None = None
+    ) -> Rule:
         """The rule for a turn: a replay repeats what was decided when it was recorded."""
 
         def ruling(prepared: Prepared) -> Ruling:
@@ -59,7 +61,7 @@ class Permissions:
                 return found
             if refusal := _switched_off(prepared, settings):
                 return Ruling("refuse", refusal)
-            if recollection is None:
+            if recollection is None or not recollection.holds:
                 return found
             then = recollection.question(prepared.call.id)
             if then is None:

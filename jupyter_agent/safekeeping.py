@@ -37,6 +37,7 @@ class Safekeeping:
 
     Attributes:
         notices: What the last turn changed for good, one line each.
+        rewritten: Files that its code wrote anew without a difference.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Safekeeping:
         namespace: MutableMapping[str, Any],
     ) -> None:
         self.notices: tuple[str, ...] = ()
+        self.rewritten: frozenset[str] = frozenset()
         self._workspace = workspace
         self._owner = owner
         self._hidden = hidden
@@ -57,7 +59,7 @@ class Safekeeping:
 
     def begin(self, task: str, before: Snapshot, settings: UndoSettings) -> None:
         """A turn begins. `end` must be called, however it ends."""
-        self.notices, self._checkpoint = (), None
+        self.notices, self.rewritten, self._checkpoint = (), frozenset(), None
         if not settings.enabled:
             return
         try:
@@ -84,6 +86,7 @@ class Safekeeping:
         try:
             self._bindings.end(checkpoint.id, after, self._namespace)
             root = self._workspace().root
+            self.rewritten = checkpoint.rewritten
             return tuple(
                 _change(root / touched.path, touched.path, touched.kind, checkpoint)
                 for touched in checkpoint.touched

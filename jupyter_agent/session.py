@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from jupyter_agent import config
@@ -32,10 +33,11 @@ from jupyter_agent.grounding import Index
 from jupyter_agent.history import repair
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.describe import one_line
+from jupyter_agent.llm.cached import Cached
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Provider, Request
-from jupyter_agent.llm.replay import Recorder, Replay
-from jupyter_agent.llm.witness import Recollection, Witness
+from jupyter_agent.llm.replay import Replay
+from jupyter_agent.llm.witness import Places, Taped, is_taped
 from jupyter_agent.loop import Agent, Outcome, run_turn
 from jupyter_agent.messages import Context, JsonObject, Message, Usage
 from jupyter_agent.notebook import Notebook
@@ -151,7 +153,7 @@ class Session:
         A recording and its replay begin anew, as the notebook does.
         """
         wanted = settings.session.resume == "auto" and not self.history and not self.is_restored
-        if wanted and not isinstance(self.notebook.provider(settings), (Recorder, Replay)):
+        if wanted and not is_taped(self.notebook.provider(settings)):
             self._restore()
 
     @property
@@ -188,13 +190,14 @@ class Session:
         log = self._log(settings)
         unsaved = self._why_unsaved() if settings.session.save else ""
         saves = settings.session.save and not unsaved and not isinstance(provider, Replay)
-        watchers: list[Sink] = [findings, equipment.permissions, *equipment.knowledge.sinks, *sinks]
-        if isinstance(agent.person, (Witness, Recollection)):
-            watchers.insert(0, agent.person)
-        watchers += [sink for sink in (spans, self._save if saves else None, log) if sink]
-        emit = _fan_out(watchers)
+        keepers = [sink for sink in (spans, self._save if saves else None, log) if sink]
+        emit = _fan_out([*self._watchers(agent, findings), *sinks, *keepers])
         before = self.notebook.snapshot()
         message = equipment.message(task, settings, before, not self.history, skills)
+        conversation = [*repair(self.history), message]
+        if isinstance(provider, Taped):
+            provider.begin(conversation)
+        self.history[:] = conversation
         equipment.news.clear()
         keeping.begin(task, before, settings.undo)
         emit(TurnStarted(task, provider.name, provider.model, provider.source))
@@ -204,13 +207,12 @@ class Session:
         if log:
             log.prompt(agent.system, agent.toolbox.specs, context)
         try:
-            outcome = await self._run_turn(agent, message, emit)
+            outcome = await self._run_turn(agent, emit)
             after = self.notebook.snapshot()
             equipment.saw(after)
             files = keeping.end(after)
             tell(keeping.notices)
             is_live = provider.source == "live"
-            paid = cost(provider.name, provider.model, outcome.usage, settings.api_base)
             receipt = findings.receipt(
                 changes(before, after, one_line),
                 len(equipment.proposals) if outcome.stop_reason == "end" else 0,
@@ -218,32 +220,40 @@ class Session:
                 context="".join(context),
                 usage=outcome.usage,
                 # A recording and its replay have the same receipt but for what is known to differ.
-                cost=paid if is_live else None,
+                cost=_paid(provider, outcome.usage, settings) if is_live else None,
                 seconds=time.monotonic() - began if is_live else None,
             )
+            if isinstance(provider, Taped):
+                then = provider.past.files(receipt.files, keeping.rewritten)
+                receipt = replace(receipt, files=tuple(then))
+                tell(provider.notices())
             self._numbers = findings.index
             error = str(outcome.error) if outcome.error else outcome.why
             emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
         finally:
             keeping.end(before)  # where the turn broke off; else it is done
-            if spans:
-                spans.close()
-            if log:
-                log.close()
-                self.notebook.log_path = log.path
+            for keeper in (spans, log):
+                if keeper:
+                    keeper.close()
+            self.notebook.log_path = log.path if log else self.notebook.log_path
         answer = make_answer(
             findings.text, findings.code, receipt, outcome.usage, outcome.stop_reason
         )
         self.notebook.shell.user_ns["_agent"] = answer
-        self._keep(outcome, provider)
-        if saves:
-            self._save_end(outcome, provider, after)
+        self._keep(outcome, provider, after if saves else None)
         self._raise_what_stopped(outcome)
         return answer
 
+    def _watchers(self, agent: Agent, findings: Findings) -> list[Sink]:
+        """What has to see a turn's events for the turn itself to go on."""
+        person = agent.person
+        first = [person] if is_taped(agent.provider) and isinstance(person, Places) else []
+        equipment = self.equipment
+        return [*first, findings, equipment.permissions, *equipment.knowledge.sinks]
+
     def _teller(self, provider: Provider, emit: Sink) -> Callable[[Iterable[str]], None]:
         """Tells the person, line by line; lasting where no other computer has to say the same."""
-        lasting = not isinstance(provider, (Recorder, Replay))
+        lasting = not is_taped(provider)
 
         def tell(lines: Iterable[str]) -> None:
             for line in lines:
@@ -251,10 +261,7 @@ class Session:
 
         return tell
 
-    async def _run_turn(self, agent: Agent, message: Message, emit: Sink) -> Outcome:
-        if isinstance(agent.provider, Recorder):
-            agent.provider.begin()
-        self.history[:] = [*repair(self.history), message]
+    async def _run_turn(self, agent: Agent, emit: Sink) -> Outcome:
         try:
             return await self._interruptible(run_turn(agent, self.history, emit))
         except TurnInterrupted:
@@ -277,11 +284,14 @@ class Session:
                     raise
                 raise TurnInterrupted(f"Interrupted while {doing}.") from None
 
-    def _keep(self, outcome: Outcome, provider: Provider) -> None:
+    def _keep(self, outcome: Outcome, provider: Provider, after: Snapshot | None) -> None:
+        """What outlives a turn; `after` is what is saved for another kernel, if anything."""
         self.last_stop = outcome.stop_reason
         self.turn_usages.append(TurnUsage(provider.name, provider.model, outcome.usage))
-        if isinstance(provider, Recorder) and outcome.stop_reason in COMPLETE:
+        if isinstance(provider, Taped) and outcome.stop_reason in COMPLETE:
             provider.commit()
+        if after is not None:
+            self._save_end(outcome, provider, after)
 
     def _save(self, event: Event) -> None:
         """A sink: the conversation is written down as it happens."""
@@ -421,6 +431,17 @@ class Session:
         with suppress(ConfigError):  # a folder that cannot be made shows in the log's `problem`
             folder = self.notebook.workspace.ensure_state_folder()
         return RunLog(folder / "logs", self._schemas)
+
+
+def _paid(provider: Provider, usage: Usage, settings: config.Settings) -> Decimal | None:
+    """What a turn cost; what was replayed of it cost nothing."""
+
+    def price(tokens: Usage) -> Decimal | None:
+        return cost(provider.name, provider.model, tokens, settings.api_base)
+
+    paid, free = price(usage), provider.replayed if isinstance(provider, Cached) else Usage()
+    saved = price(free) if free.total_tokens else Decimal(0)
+    return None if paid is None or saved is None else paid - saved
 
 
 def _fan_out(sinks: Sequence[Sink]) -> Sink:

@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from jupyter_agent.checkpoints.journal import Journal, before_line, left_line, notice_line
 from jupyter_agent.checkpoints.pictures import PICTURE, Kept, changed_lines, load_known, save_known
-from jupyter_agent.checkpoints.scan import Picture, Scanner, Stamp
+from jupyter_agent.checkpoints.scan import Picture, Scanner, Stamp, differences
 from jupyter_agent.checkpoints.shelf import Shelf
 from jupyter_agent.checkpoints.states import ABSENT, State, look, mark_of
 
@@ -54,6 +54,12 @@ class Checkpoint:
         self._kept: Kept | None = None
         self._last: Picture | None = None
         self._heart: threading.Event | None = None
+        self._written: set[str] = set()
+
+    @property
+    def rewritten(self) -> frozenset[str]:
+        """Files that code wrote anew, and that hold what they held before."""
+        return frozenset(self._written) - {touched.path for touched in self.touched}
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -139,6 +145,7 @@ class Checkpoint:
             if not self._code_runs or self._kept is None:
                 return
             after = self._scanner.look()
+            self._written.update(differences(self._kept.picture, after, self._root).changed)
             lines = list(changed_lines(self._root, self._journal.record, self._kept, after))
             self._journal.write(*lines, {"line": "code", "running": False})
             self._last = after

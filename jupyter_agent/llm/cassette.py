@@ -4,7 +4,9 @@
     {"conversation": …, "turn": …, "step": 1, "asked": [["task", …]], "reply": …, "usage": …, …}
 
 Where the person decided about the reply's calls, or typed something before it was asked for, the
-line has `decisions` and `said`: a replay repeats them.
+line has `decisions` and `said`: a replay repeats them. `remembered` and `files` are what its calls
+and its turn did to files and notes, so that a replay need not begin from a clean slate; `told` are
+digests of the system prompt and the tools.
 
 `conversation` is the digest of the whole conversation before the reply, `turn` that of the
 current turn alone, `asked` what was new since the step before: a miss is explained from it.
@@ -15,97 +17,38 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
 from jupyter_agent.codec import event_from_json, event_to_json
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.events import ApprovalAnswer, Decider, MessageFinished
+from jupyter_agent.events import MessageFinished
 from jupyter_agent.llm.conversation import Item
+from jupyter_agent.llm.entries import (
+    SOURCES,
+    Cassette,
+    Decision,
+    Entry,
+    FileState,
+    Remembered,
+    Source,
+    Told,
+)
 from jupyter_agent.messages import clean
 from jupyter_agent.redact import redact_json, secret_values
 from jupyter_agent.version import __version__
 from jupyter_agent.workspace import atomic_write
 
 FORMAT = 1
-Source = Literal["recorded", "scripted"]
-SOURCES = ("recorded", "scripted")
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What the person decided about one call of a reply; `call` counts from 0.
-
-    `always` is what "always" would have covered: the model reads it in a refusal.
-    """
-
-    call: int
-    question: str
-    reasons: tuple[str, ...]
-    answer: ApprovalAnswer
-    by: Decider
-    reason: str = ""
-    always: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One recorded model call. `source` is the cassette's where it is None.
-
-    `said` is what the person typed before the call, `decisions` what they decided after it,
-    `said_after` what they typed too late for any further call.
-    """
-
-    conversation: str
-    turn: str
-    step: int
-    asked: tuple[Item, ...]
-    reply: MessageFinished
-    source: Source | None = None
-    said: tuple[str, ...] = ()
-    decisions: tuple[Decision, ...] = ()
-    said_after: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Cassette:
-    """All recorded calls of a notebook, grouped by turn in the order of the notebook."""
-
-    provider: str
-    model: str
-    source: Source
-    turns: tuple[tuple[Entry, ...], ...] = field(default=())
-
-    @property
-    def replies(self) -> int:
-        return sum(len(turn) for turn in self.turns)
-
-    def with_turn(self, turn: tuple[Entry, ...], written: Collection[str]) -> Cassette:
-        """The cassette with a turn recorded again, or added.
-
-        A turn of the same conversation is replaced, otherwise one with the same task, but none
-        that this session has recorded itself (`written` lists their conversations): a notebook
-        may give the same task twice.
-        """
-        index = self._place(turn[0], written)
-        if index is None:
-            return replace(self, turns=(*self.turns, turn))
-        return replace(self, turns=(*self.turns[:index], turn, *self.turns[index + 1 :]))
-
-    def _place(self, first: Entry, written: Collection[str]) -> int | None:
-        times = sum(conversation == first.conversation for conversation in written)
-        same = [i for i, t in enumerate(self.turns) if t[0].conversation == first.conversation]
-        if len(same) > times:
-            return same[times]
-        for index, turn in enumerate(self.turns):
-            if turn[0].turn == first.turn and turn[0].conversation not in written:
-                return index
-        return None
+_DECISIONS = TypeAdapter(tuple[Decision, ...])
+_REMEMBERED = TypeAdapter(tuple[Remembered, ...])
+_FILES = TypeAdapter(tuple[FileState, ...])
+_TOLD = TypeAdapter(Told | None)
 
 
 def load(path: Path) -> Cassette:
@@ -154,7 +97,7 @@ def record(path: Path, blank: Cassette, turn: tuple[Entry, ...], written: Collec
     try:
         with FileLock(Path(tempfile.gettempdir()) / f"jupyter_agent-{key}.lock", timeout=10):
             present = load(path) if path.exists() else blank
-            stamped = tuple(replace(entry, source=blank.source) for entry in turn)
+            stamped = tuple(replace(e, source=e.source or blank.source) for e in turn)
             updated = present.with_turn(stamped, written)
             save(replace(updated, provider=blank.provider, model=blank.model), path)
     except (OSError, Timeout) as error:
@@ -202,7 +145,13 @@ def _entry(path: Path, number: int, line: str) -> Entry:
             raise ValueError
         said, after = (_texts(data.get(key, [])) for key in ("said", "said_after"))
         decisions = _decisions(data.get("decisions", []), len(reply.message.tool_calls))
-        return Entry(*digests, int(data["step"]), asked, reply, source, said, decisions, after)
+        remembered = _REMEMBERED.validate_python(data.get("remembered", []))
+        files = _FILES.validate_python(data.get("files", []))
+        told = _TOLD.validate_python(data.get("told"))
+        step = int(data["step"])
+        return Entry(
+            *digests, step, asked, reply, source, said, decisions, after, remembered, files, told
+        )
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise ConfigError(
             f"{path.name}, line {number}: not a recorded reply (damaged, or a merge conflict). "
@@ -219,7 +168,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 def _decisions(value: object, calls: int) -> tuple[Decision, ...]:
     """Decisions about a reply with so many calls, one for a call at the most."""
-    decisions = TypeAdapter(tuple[Decision, ...]).validate_python(value)
+    decisions = _DECISIONS.validate_python(value)
     places = [decision.call for decision in decisions]
     if len(places) != len(set(places)) or not set(places) <= set(range(calls)):
         raise ValueError
@@ -245,7 +194,15 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         **({"said": list(entry.said)} if entry.said else {}),
         **({"decisions": [asdict(d) for d in entry.decisions]} if entry.decisions else {}),
         **({"said_after": list(entry.said_after)} if entry.said_after else {}),
+        **({"remembered": [_brief(r) for r in entry.remembered]} if entry.remembered else {}),
+        **({"files": [_brief(f) for f in entry.files]} if entry.files else {}),
+        **({"told": asdict(entry.told)} if entry.told else {}),
     }
+
+
+def _brief(value: Remembered | FileState) -> dict[str, Any]:
+    """Without what is empty, which most of it is."""
+    return {key: held for key, held in asdict(value).items() if held}
 
 
 def _by_turn(path: Path, entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:

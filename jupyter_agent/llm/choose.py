@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from jupyter_agent.config import HttpSettings, Settings, ThinkingSettings
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.provider import Provider
+from jupyter_agent.workspace import Workspace
 
 if TYPE_CHECKING:
     from jupyter_agent.llm.connection import Connection
@@ -53,36 +54,57 @@ def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderNam
 
 
 def choose(
-    settings: Settings, cassette: Path | None, environ: Mapping[str, str], folder: Path = Path()
+    settings: Settings,
+    cassette: Path | None,
+    environ: Mapping[str, str],
+    folder: Path = Path(),
+    workspace: Workspace | None = None,
 ) -> Provider:
-    """The provider for a turn, by `mode`. A relative `script` starts at `folder`.
+    """The provider for a turn, by `mode`.
+
+    Args:
+        settings: Those of the turn.
+        cassette: Where recorded replies are, or go; None where no name is known.
+        environ: The environment, with the keys.
+        folder: Where a relative `script` starts.
+        workspace: Where the tools work; `folder` without one.
 
     Raises:
         ConfigError: Nothing is configured, or the cassette is missing or damaged.
     """
     name = provider_name(settings, environ)
     mode = settings.mode
-    if mode == "replay" or (mode == "auto" and name is None and cassette and cassette.exists()):
-        return _replay(cassette)
+    unaided = mode in ("auto", "cached") and name is None and cassette and cassette.exists()
+    if mode == "replay" or unaided:
+        return _replay(cassette, workspace or Workspace(folder))
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
     provider = _spoken_to(_live(name, settings, folder), settings.tool_protocol)
-    if mode != "record":
+    if mode not in ("record", "cached"):
         return provider
+    return _recording(mode, provider, cassette, workspace or Workspace(folder))
+
+
+def _recording(
+    mode: str, provider: Provider, cassette: Path | None, workspace: Workspace
+) -> Provider:
     if cassette is None:
         raise ConfigError(
-            "mode is record, but there is no cassette to record to, since the notebook's name is "
+            f"mode is {mode}, but there is no cassette to record to, since the notebook's name is "
             "not known here. Name one with %agent cassette FILE."
         )
+    from jupyter_agent.llm.cached import Cached
     from jupyter_agent.llm.cassette import load
-    from jupyter_agent.llm.replay import Recorder
+    from jupyter_agent.llm.recorder import Recorder
 
     # What would make the recording fail is better found before a model is paid.
     if not cassette.parent.is_dir():
         raise ConfigError(f"There is no folder for the cassette {cassette.name}. Make it first.")
     if cassette.exists():
         load(cassette)
-    return Recorder(provider, cassette)
+    if mode == "cached":
+        return Cached(provider, cassette, workspace)
+    return Recorder(provider, cassette, workspace)
 
 
 def _spoken_to(provider: Provider, protocol: str) -> Provider:
@@ -98,7 +120,7 @@ def _spoken_to(provider: Provider, protocol: str) -> Provider:
     return Inline(provider)
 
 
-def _replay(cassette: Path | None) -> Provider:
+def _replay(cassette: Path | None, workspace: Workspace) -> Provider:
     from jupyter_agent.llm.cassette import load
     from jupyter_agent.llm.replay import Replay
 
@@ -106,7 +128,7 @@ def _replay(cassette: Path | None) -> Provider:
         raise ConfigError(
             "mode is replay, but no cassette is known. Name one with %agent cassette FILE."
         )
-    return Replay(load(cassette), cassette.name)
+    return Replay(load(cassette), cassette.name, workspace)
 
 
 def _live(name: ProviderName, settings: Settings, folder: Path) -> Provider:

@@ -95,6 +95,42 @@ def task_index(messages: Sequence[Message]) -> int:
     raise ValueError("the conversation has no task")
 
 
+def turn_messages(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages of the current turn."""
+    return messages[task_index(messages) :]
+
+
+def asked(turn: Sequence[Message]) -> tuple[Item, ...]:
+    """What was said to the model since its last reply."""
+    new: list[Message] = []
+    for message in reversed(turn):
+        if message.role == "assistant":
+            break
+        new.insert(0, message)
+    return tuple(item for message in new for item in items(message))
+
+
+class Digests:
+    """The digests of a growing conversation; each message is looked at once."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._chain: list[str] = [""]
+
+    def conversation(self, messages: Sequence[Message]) -> str:
+        """The digest of a conversation, which mostly goes on from the one before."""
+        known = 0
+        for ours, theirs in zip(self._messages, messages, strict=False):
+            if ours is not theirs:
+                break
+            known += 1
+        del self._messages[known:], self._chain[known + 1 :]
+        for message in messages[known:]:
+            self._messages.append(message)
+            self._chain.append(extend(self._chain[-1], items(message)))
+        return self._chain[-1]
+
+
 def extend(digest: str, more: Sequence[Item]) -> str:
     """The digest of a conversation that went on by `more`. It starts with the empty text."""
     for item in more:

@@ -39,7 +39,10 @@ class Provider(Protocol):
 
     name: str
     model: str
-    source: ReplySource
+
+    @property
+    def source(self) -> ReplySource:
+        """Where the replies come from."""
 
     def stream(self, request: Request) -> AsyncIterator[ReplyPart]: ...
 

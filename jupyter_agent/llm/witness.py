@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event, MessageFinished
-from jupyter_agent.llm.cassette import Decision
-from jupyter_agent.llm.replay import Recorder, Replay
+from jupyter_agent.llm.cached import Cached
+from jupyter_agent.llm.entries import Decision
+from jupyter_agent.llm.provider import Provider
+from jupyter_agent.llm.recorder import Recorder
+from jupyter_agent.llm.replay import Replay
 from jupyter_agent.person import Person
 
+Taped = Recorder | Replay | Cached
+"""The providers that have a cassette."""
 
-class _Places:
+
+def is_taped(provider: Provider) -> bool:
+    """Whether a turn of this provider must be the same when it is replayed."""
+    return isinstance(provider, Taped)
+
+
+def witnessed(provider: Provider, person: Person) -> Person:
+    """Who decides and speaks in a turn of this provider."""
+    if isinstance(provider, Cached):
+        return Companion(person, provider)
+    if isinstance(provider, Recorder):
+        return Witness(person, provider)
+    return Recollection(provider) if isinstance(provider, Replay) else person
+
+
+class Places:
     """A sink that knows the place of each call in the last reply, by its id in this session."""
 
     def __init__(self) -> None:
@@ -22,7 +42,19 @@ class _Places:
         return self._ids.index(call_id)
 
 
-class Witness(_Places):
+def _decision(place: int, asked: ApprovalAsked, answered: ApprovalAnswered) -> Decision:
+    return Decision(
+        place,
+        asked.question,
+        asked.reasons,
+        answered.answer,
+        answered.by,
+        answered.reason,
+        asked.always,
+    )
+
+
+class Witness(Places):
     """A person whose decisions and words are noted in the cassette."""
 
     def __init__(self, person: Person, recorder: Recorder) -> None:
@@ -32,18 +64,7 @@ class Witness(_Places):
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         answered = await self._person.decide(asked)
-        place = self.place(asked.call_id)
-        self._recorder.decided(
-            Decision(
-                place,
-                asked.question,
-                asked.reasons,
-                answered.answer,
-                answered.by,
-                answered.reason,
-                asked.always,
-            )
-        )
+        self._recorder.decided(_decision(self.place(asked.call_id), asked, answered))
         return answered
 
     def said(self) -> tuple[str, ...]:
@@ -52,13 +73,18 @@ class Witness(_Places):
         return texts
 
 
-class Recollection(_Places):
+class Recollection(Places):
     """The person of a recorded turn: they decide and say what they did then."""
 
     def __init__(self, replay: Replay) -> None:
         super().__init__()
         self._replay = replay
         self._told = True
+
+    @property
+    def holds(self) -> bool:
+        """Whether the calls at hand are recorded ones."""
+        return True
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)
@@ -79,3 +105,49 @@ class Recollection(_Places):
     def said(self) -> tuple[str, ...]:
         told, self._told = self._told, True
         return () if told else self._replay.said_next
+
+
+class Companion(Places):
+    """The person of a turn that is replayed as far as it was recorded, and goes on from there."""
+
+    def __init__(self, person: Person, cached: Cached) -> None:
+        super().__init__()
+        self._cached = cached
+        self._witness = Witness(person, cached.recorder)
+        self._recollections: dict[int, Recollection] = {}
+
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        self._witness(event)
+        if self.holds:
+            self._recollection(event)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the calls at hand are recorded ones."""
+        return not self._cached.is_asking and self._cached.replay is not None
+
+    def question(self, call_id: str) -> Decision | None:
+        """What was asked about a call then; None where nothing was."""
+        return self._recollection.question(call_id)
+
+    async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        if not self.holds:
+            return await self._witness.decide(asked)
+        answered = await self._recollection.decide(asked)
+        self._cached.recorder.decided(_decision(self.place(asked.call_id), asked, answered))
+        return answered
+
+    def said(self) -> tuple[str, ...]:
+        if not self.holds:
+            return self._witness.said()
+        texts = self._recollection.said()
+        self._cached.recorder.heard(texts)
+        return texts
+
+    @property
+    def _recollection(self) -> Recollection:
+        replay = self._cached.replay
+        if replay is None:
+            raise RuntimeError("nothing is recorded")
+        return self._recollections.setdefault(id(replay), Recollection(replay))

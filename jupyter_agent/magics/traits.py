@@ -11,7 +11,7 @@ SETTINGS = {
     "model": "The model's id, as its server knows it.",
     "api_base": "Address of the model server, where it is not the provider's own.",
     "script": "YAML file of scripted replies, for the provider scripted.",
-    "mode": "Whether the model is asked or recorded replies are replayed.",
+    "mode": "Whether the model is asked or recorded replies are replayed; cached replays what is recorded, asks for the rest and records it.",
     "tool_protocol": "How the model calls tools: native by the API alone, auto also in its text; code is for models without tool calling, which write one block of Python.",
     "max_steps": "Model calls in one turn, at most.",
     "max_tokens": "Tokens in one reply, at most.",

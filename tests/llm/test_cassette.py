@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.events import MessageFinished
-from jupyter_agent.llm.cassette import Cassette, Entry, load, record, save
+from jupyter_agent.llm.cassette import load, record, save
 from jupyter_agent.llm.conversation import Item
+from jupyter_agent.llm.entries import Cassette, Entry
 from jupyter_agent.llm.provider import Request
 from jupyter_agent.llm.replay import Replay
 from jupyter_agent.messages import Block, Message, Text, ToolCall, Usage

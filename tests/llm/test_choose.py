@@ -9,10 +9,12 @@ import pytest
 
 from jupyter_agent.config import Settings, layer, resolve
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.llm.cassette import Cassette, save
+from jupyter_agent.llm.cassette import save
 from jupyter_agent.llm.choose import NO_MODEL, NOTHING_CONFIGURED, choose, provider_name
+from jupyter_agent.llm.entries import Cassette
 from jupyter_agent.llm.provider import Request
-from jupyter_agent.llm.replay import Recorder, Replay
+from jupyter_agent.llm.recorder import Recorder
+from jupyter_agent.llm.replay import Replay
 from jupyter_agent.messages import Message, Text
 
 DUMMY = "dummy-" + "for-tests"

@@ -17,7 +17,8 @@ from jupyter_agent.llm.cassette import load
 from jupyter_agent.llm.code_protocol import CodeProtocol, code_block, in_words, signature, with_call
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.llm.provider import Provider, Request
-from jupyter_agent.llm.replay import Recorder, Replay
+from jupyter_agent.llm.recorder import Recorder
+from jupyter_agent.llm.replay import Replay
 from jupyter_agent.messages import (
     Context,
     Image,

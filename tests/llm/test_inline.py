@@ -18,7 +18,8 @@ from jupyter_agent.llm.cassette import load
 from jupyter_agent.llm.inline import Inline, with_calls
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.llm.provider import Provider, Request
-from jupyter_agent.llm.replay import Recorder, Replay
+from jupyter_agent.llm.recorder import Recorder
+from jupyter_agent.llm.replay import Replay
 from jupyter_agent.llm.textcalls import read
 from jupyter_agent.messages import Message, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 

@@ -17,8 +17,10 @@ from jupyter_agent.errors import ProviderError, ReplayMismatch
 from jupyter_agent.events import MessageFinished, TextDelta
 from jupyter_agent.llm.cassette import load
 from jupyter_agent.llm.conversation import Item, extend, items, normalized, task_index
+from jupyter_agent.llm.miss import THIS_CELL
 from jupyter_agent.llm.provider import Provider, Request
-from jupyter_agent.llm.replay import Recorder, Replay
+from jupyter_agent.llm.recorder import Recorder
+from jupyter_agent.llm.replay import Replay
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.messages import (
     Context,
@@ -342,8 +344,7 @@ async def test_a_changed_result(path: Path) -> None:
     now = then.replace("344", "345")
     assert await mismatch(path, "Count the rows.", ["1", now]) == (
         "Step 3 went another way than recorded: in the result, recorded 'three hundred and 344 "
-        "rows and 8 columns in', now 'three hundred and 345 rows and 8 columns in'. Record the "
-        "cell again (mode: record) to bring analysis.cassette.jsonl up to date."
+        "rows and 8 columns in', now 'three hundred and 345 rows and 8 columns in'. " + THIS_CELL
     )
 
 
@@ -387,7 +388,7 @@ async def test_an_unknown_task(path: Path) -> None:
     message = await mismatch(path, "Count the rows, please.")
     assert "Count the rows." in message
     assert "analysis.cassette.jsonl" in message
-    assert message.endswith("Record this cell with mode: record.")
+    assert message.endswith(THIS_CELL)
 
 
 async def test_a_task_like_no_other(path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.events import MessageFinished
-from jupyter_agent.llm.cassette import Cassette, Decision, Entry, load, save
+from jupyter_agent.llm.cassette import load, save
+from jupyter_agent.llm.entries import Cassette, Decision, Entry
 from jupyter_agent.messages import Message, Text, ToolCall, Usage
 
 REPLY = MessageFinished(

@@ -1,0 +1,244 @@
+"""What a recorded turn found and left in the workspace, so that a replay gives the same again.
+
+A notebook that writes a file finds it there when it is executed once more: `write_file` would then
+say that it changed nothing, and `edit_file` that the old text does not occur. In a replay the tools
+run for real, but where a file is as the recording left it they say what they said then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from jupyter_agent.errors import ToolError
+from jupyter_agent.events import FileChange
+from jupyter_agent.llm.conversation import normalized
+from jupyter_agent.llm.entries import Cassette, FileState, Remembered
+from jupyter_agent.workspace import Workspace
+
+_LARGEST = 64 * 1024 * 1024
+WRITES = ("created", "changed")
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A call of a tool for a file or for notes: `before` is the digest of the file it names."""
+
+    tool: str
+    arguments: str
+    path: str
+    before: str
+
+
+class Past(Protocol):
+    """Told of each such call before and after it is run."""
+
+    def instead(self, touch: Touch) -> Remembered | None:
+        """What to give in place of a run, where its work is done already."""
+
+    def settle(self, touch: Touch, now: Remembered) -> Remembered:
+        """What to give after a run that was no error."""
+
+    def leftovers(self) -> frozenset[Path]:
+        """Files that are there from an earlier execution, and that the notebook has yet to make."""
+
+    def files(self, changes: Sequence[FileChange], rewritten: Iterable[str]) -> list[FileChange]:
+        """What the receipt says of files, at the end of the turn.
+
+        Args:
+            changes: What the turn did to files.
+            rewritten: Those that its code wrote anew without a difference.
+        """
+
+
+def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> Touch:
+    """Take down what a call is about to find."""
+    text = json.dumps(values, sort_keys=True, ensure_ascii=False, default=str)
+    arguments = hashlib.sha256(normalized(text).encode("utf-8", "replace")).hexdigest()[:16]
+    path = values.get("path")
+    if not isinstance(path, str):
+        return Touch(tool, arguments, "", "")
+    try:
+        shown = workspace.relative(workspace.resolve(path))
+    except ToolError:
+        return Touch(tool, arguments, "", "")
+    return Touch(tool, arguments, shown, digest(workspace, shown))
+
+
+def digest(workspace: Workspace, path: str) -> str:
+    """The digest of a file in the workspace; empty where there is none, or it is large."""
+    try:
+        target = workspace.resolve(path)
+        if not target.is_file() or target.stat().st_size > _LARGEST:
+            return ""
+        return hashlib.sha256(target.read_bytes()).hexdigest()[:16]
+    except (OSError, ToolError):
+        return ""
+
+
+class Taking:
+    """The past as it is taken down, while a turn is recorded."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._one_by_one = threading.Lock()
+        self._remembered: list[Remembered] = []
+        self.states: tuple[FileState, ...] = ()
+
+    def instead(self, touch: Touch) -> Remembered | None:
+        """Nothing: everything is run."""
+        return None
+
+    def settle(self, touch: Touch, now: Remembered) -> Remembered:
+        after = digest(self._workspace, touch.path) if touch.path else ""
+        with self._one_by_one:
+            self._remembered.append(replace(now, path=touch.path, before=touch.before, after=after))
+        return now
+
+    def take(self) -> tuple[Remembered, ...]:
+        """What was taken down since the last time."""
+        with self._one_by_one:
+            taken, self._remembered = tuple(self._remembered), []
+        return taken
+
+    def leftovers(self) -> frozenset[Path]:
+        """Nothing: a recording takes the folder as it is."""
+        return frozenset()
+
+    def files(self, changes: Sequence[FileChange], rewritten: Iterable[str]) -> list[FileChange]:
+        changed = {change.path for change in changes}
+        states = [
+            FileState(c.path, c.kind, c.lines_added, c.lines_removed, self._left(c.path))
+            for c in changes
+        ]
+        same = sorted(set(rewritten) - changed)
+        self.states = (*states, *(FileState(p, "same", digest=self._left(p)) for p in same))
+        return list(changes)
+
+    def _left(self, path: str) -> str:
+        return digest(self._workspace, path)
+
+
+def without_idle_reads(turn: Sequence[tuple[Remembered, ...]]) -> list[tuple[Remembered, ...]]:
+    """What is worth keeping of a turn, entry by entry: of reads those of files it wrote later."""
+    written = {
+        known.path
+        for entry in turn
+        for known in entry
+        if known.details.get("change") in WRITES and known.path
+    }
+    return [
+        tuple(known for known in entry if known.tool != "read_file" or known.path in written)
+        for entry in turn
+    ]
+
+
+class Recalled:
+    """The past as a cassette has it, for the turns of one kernel that are replayed.
+
+    Args:
+        cassette: What was recorded.
+        workspace: Where it is replayed.
+        since: The time in nanoseconds when the kernel's first turn was replayed.
+    """
+
+    def __init__(self, cassette: Cassette, workspace: Workspace, since: int) -> None:
+        self._workspace = workspace
+        self._since = since
+        self._one_by_one = threading.Lock()
+        self._here: list[Remembered] = []
+        self._states: tuple[FileState, ...] = ()
+        self._made: set[str] = set()
+        self._last: dict[str, str] = {}
+        self._created: set[str] = set()
+        for turn in cassette.turns:
+            for entry in turn:
+                for known in entry.remembered:
+                    self._note(known.path, known.details.get("change"), known.after)
+                for state in entry.files:
+                    self._note(state.path, state.kind, state.digest)
+
+    def _note(self, path: str, change: object, left: str) -> None:
+        if path and change in (*WRITES, "same", "unchanged"):
+            self._last[path] = left
+        if path and change == "created":
+            self._created.add(path)
+
+    def enter(self, remembered: Sequence[Remembered], states: tuple[FileState, ...]) -> None:
+        """A recorded reply is served: what its calls said then, and what the turn left."""
+        with self._one_by_one:
+            self._here = list(remembered)
+        self._states = states
+
+    def instead(self, touch: Touch) -> Remembered | None:
+        if touch.tool not in ("edit_file", "read_file") or not touch.before:
+            return None
+        known = self._find(touch)
+        if known is None or touch.before == known.before:
+            return None
+        if touch.before in (known.after, self._last.get(touch.path)):
+            return self._serve(known)
+        return None
+
+    def settle(self, touch: Touch, now: Remembered) -> Remembered:
+        if touch.tool == "read_file":
+            return now
+        known = self._find(touch)
+        return now if known is None else self._serve(known)
+
+    def _find(self, touch: Touch) -> Remembered | None:
+        key = (touch.tool, touch.arguments)
+        with self._one_by_one:
+            return next((k for k in self._here if (k.tool, k.arguments) == key), None)
+
+    def _serve(self, known: Remembered) -> Remembered:
+        with self._one_by_one:
+            if known in self._here:
+                self._here.remove(known)
+            self._made.add(known.path)
+        return known
+
+    def files(self, changes: Sequence[FileChange], rewritten: Iterable[str]) -> list[FileChange]:
+        """Each file that ends up as it did then is told as it was then, in the order of then."""
+        now = {change.path: change for change in changes}
+        written = now.keys() | set(rewritten)
+        found: list[FileChange] = []
+        for state in self._states:
+            present = now.pop(state.path, None)
+            if present is None and not self._is_as_then(state):
+                continue
+            if state.kind != "same":
+                found.append(self._as_then(state, present))
+            elif present is not None and not self._is_as_then(state):
+                found.append(present)
+        self._made |= written
+        return [*found, *now.values()]
+
+    def _as_then(self, state: FileState, present: FileChange | None) -> FileChange:
+        if present is not None and present.kind == state.kind and not self._is_as_then(state):
+            return present
+        if state.kind == "same":
+            raise ValueError("a file that was not changed is no change")
+        return FileChange(state.path, state.kind, state.lines_added, state.lines_removed)
+
+    def _is_as_then(self, state: FileState) -> bool:
+        if state.kind == "deleted":
+            return not (self._workspace.root / state.path).exists()
+        return bool(state.digest) and digest(self._workspace, state.path) == state.digest
+
+    def leftovers(self) -> frozenset[Path]:
+        """Files that the recorded turns made, and that are there from an execution before this."""
+        found = set()
+        for path in self._created - self._made:
+            try:
+                target = self._workspace.resolve(path)
+                if target.stat().st_mtime_ns < self._since:
+                    found.add(target)
+            except (OSError, ToolError):
+                continue
+        return frozenset(found)

@@ -1,0 +1,128 @@
+"""A recorder: passes on the replies of a model, and writes them into a cassette."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from jupyter_agent.events import MessageFinished
+from jupyter_agent.llm import cassette as tape
+from jupyter_agent.llm.conversation import Digests, asked, turn_messages
+from jupyter_agent.llm.entries import Cassette, Decision, Entry, Source, Told
+from jupyter_agent.llm.past import Taking, without_idle_reads
+from jupyter_agent.llm.provider import Provider, ReplyPart, Request
+from jupyter_agent.messages import JsonObject, Message
+from jupyter_agent.workspace import Workspace
+
+
+class Recorder:
+    """A provider that passes on another one's replies and notes them.
+
+    Nothing is written before `commit`: a turn that fails leaves the cassette as it was.
+
+    Args:
+        provider: The one that is asked.
+        path: The cassette.
+        workspace: Where the tools work; the current folder where it does not matter.
+
+    Attributes:
+        past: What the turn finds and leaves in the workspace.
+    """
+
+    def __init__(self, provider: Provider, path: Path, workspace: Workspace | None = None) -> None:
+        self.name = provider.name
+        self.model = provider.model
+        self.source = provider.source
+        self.past = Taking(workspace or Workspace(Path()))
+        self._provider = provider
+        self._path = path
+        self._digests, self._turn_digests = Digests(), Digests()
+        self._turn: list[Entry] = []
+        self._written: list[str] = []
+        self._said: list[str] = []
+
+    async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
+        async with aclosing(self._provider.stream(request)) as stream:  # type: ignore[type-var]
+            async for part in stream:
+                if isinstance(part, MessageFinished):
+                    self.note(request, part)
+                yield part
+
+    def body(self, request: Request) -> JsonObject:
+        return self._provider.body(request)
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    def begin(self, messages: Sequence[Message] = ()) -> None:
+        """A new turn starts; what a failed one left behind is dropped."""
+        self._turn.clear()
+        self._said.clear()
+        self.past.take()
+        self.past.states = ()
+
+    def decided(self, decision: Decision) -> None:
+        """Note what the person decided about a call of the last reply."""
+        last = self._turn[-1]
+        self._turn[-1] = replace(last, decisions=(*last.decisions, decision))
+
+    def heard(self, texts: Sequence[str]) -> None:
+        """Note what the person typed before the next call."""
+        self._said.extend(texts)
+
+    def commit(self) -> None:
+        """Write the turn into the cassette."""
+        if not self._turn:
+            return
+        self._remember()
+        worth = without_idle_reads([entry.remembered for entry in self._turn])
+        turn = [
+            replace(entry, remembered=known) for entry, known in zip(self._turn, worth, strict=True)
+        ]
+        turn[-1] = replace(turn[-1], said_after=tuple(self._said), files=self.past.states)
+        source: Source = "scripted" if self.source == "scripted" else "recorded"
+        blank = Cassette(self.name, self.model, source)
+        tape.record(self._path, blank, tuple(turn), self._written)
+        self._written.append(turn[0].conversation)
+        self._turn.clear()
+
+    def notices(self) -> list[str]:
+        """Nothing: what is recorded is as it is."""
+        return []
+
+    def note(self, request: Request, reply: MessageFinished, source: Source | None = None) -> None:
+        """Note a reply; `source` where it is not this provider's own."""
+        self._remember()
+        turn = turn_messages(request.messages)
+        step = len(self._turn) + 1
+        entry = Entry(
+            self._digests.conversation(request.messages),
+            self._turn_digests.conversation(turn),
+            step,
+            asked(turn),
+            reply,
+            source,
+            said=tuple(self._said),
+            told=told(request) if step == 1 else None,
+        )
+        self._said.clear()
+        self._turn.append(entry)
+
+    def _remember(self) -> None:
+        """What the tools did since the last reply belongs to that reply's calls."""
+        if self._turn:
+            self._turn[-1] = replace(self._turn[-1], remembered=self.past.take())
+
+
+def told(request: Request) -> Told:
+    """Digests of what the model is told besides the conversation."""
+    tools = [asdict(tool) for tool in request.tools]
+    return Told(_digest(request.system), _digest(json.dumps(tools, sort_keys=True)))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]

@@ -1,0 +1,255 @@
+"""Record once against a live server: replays give the same bytes, wherever and however often."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from model_server import Call, ModelServer, Reply
+
+from jupyter_agent.execution import Execution, execute
+from jupyter_agent.llm.cassette import load
+
+pytestmark = pytest.mark.timeout(300)
+CLOSED = "http://127.0.0.1:9/v1"
+CSV = "import pandas as pd\npd.DataFrame({'a': [1, 2]}).to_csv('table.csv', index=False)"
+PNG = "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.savefig('figure.png')"
+
+
+def call(name: str, **arguments: Any) -> Reply:
+    return Reply(text="I go on.", calls=(Call(name, json.dumps(arguments)),))
+
+
+def edit(old: str, new: str) -> Reply:
+    return call("edit_file", path="tool.py", old_str=old, new_str=new)
+
+
+@dataclass(frozen=True)
+class Turn:
+    task: str
+    replies: tuple[Reply, ...]
+
+
+TURNS = [
+    Turn(
+        "Look around and write a report.",
+        (
+            call("list_files"),
+            call("search_files", pattern="total"),
+            call("write_file", path="out/report.md", content="# Report\n\nA total of 3.\n"),
+            call("list_files"),
+            Reply(text="The report is written."),
+        ),
+    ),
+    Turn(
+        "Mend the tool.",
+        (
+            call("read_file", path="tool.py"),
+            edit("def doble(", "def double("),
+            edit("x + x", "2 * x"),
+            call("read_file", path="tool.py"),
+            Reply(text="It is mended."),
+        ),
+    ),
+    Turn(
+        "Save the table and plot it.",
+        (
+            call("execute_code", code=CSV),
+            call("execute_code", code=PNG),
+            call("list_files"),
+            Reply(text="Both are saved."),
+        ),
+    ),
+    Turn(
+        "Write the report anew, and remember what it is for.",
+        (
+            call("write_file", path="out/report.md", content="# Report\n\nNothing.\n"),
+            call("record_note", content="The report is for Ada.", category="project_info"),
+            call("recall_notes"),
+            call(
+                "workspace_save_memory",
+                type="decision",
+                title="Reports are short",
+                content="One line is enough.",
+            ),
+            Reply(text="Done, and noted."),
+        ),
+    ),
+]
+
+
+def source(number: int, turn: Turn) -> str:
+    return f"%%agent\n{turn.task}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A repository with a notebook, and a file that the agent will change."""
+    made = tmp_path / "repository"
+    made.mkdir()
+    cells = [nbformat.v4.new_code_cell("%load_ext jupyter_agent", id="load")]
+    cells += [
+        nbformat.v4.new_code_cell(source(n, turn), id=f"turn{n}") for n, turn in enumerate(TURNS)
+    ]
+    cells.append(nbformat.v4.new_code_cell("print(_agent.files, _agent.usage)", id="last"))
+    cells.insert(1, nbformat.v4.new_code_cell("%agent cassette story.cassette.jsonl", id="tape"))
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, made / "story.ipynb")
+    (made / "tool.py").write_text("def doble(x):\n    return x + x\n")
+    (made / ".gitignore").write_text(
+        "out/\n.jupyter_agent/\n.agent_memory.json\n.ipynb_checkpoints\n"
+    )
+    return made
+
+
+def git(folder: Path, *words: str) -> str:
+    name = ("-c", "user.name=T", "-c", "user.email=t@example.org")
+    command = ["git", *name, *words]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def lasting(notebook: Any) -> str:
+    """The outputs, byte by byte, without what the metadata call volatile."""
+    outputs = [cell.get("outputs", []) for cell in notebook.cells]
+    for output in (each for some in outputs for each in some):
+        output.get("metadata", {}).get("jupyter_agent", {}).pop("volatile", None)
+    return json.dumps(outputs, indent=1, sort_keys=True)
+
+
+def run(path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, base: str = CLOSED) -> Execution:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_BASE_URL", base)
+    done = execute(path, {"mode": mode, "provider": "openai", "model": "m"}, timeout=120)
+    assert not done.error, done.error
+    return done
+
+
+def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str = "record") -> Execution:
+    """The notebook recorded against a server, saved and committed."""
+    path = folder / "story.ipynb"
+    with ModelServer([reply for turn in TURNS for reply in turn.replies]) as server:
+        done = run(path, monkeypatch, mode, server.openai_url)
+    nbformat.write(done.notebook, path)
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "recorded")
+    return done
+
+
+def nbval(path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENAI_")}
+    command = [sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "-p", "no:xdist", str(path)],
+        cwd=path.parent,
+        env={**environment, "JUPYTER_AGENT_MODE": "replay"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_in_the_same_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the recording left behind is there: the same bytes, twice, and nothing to commit."""
+    first = recorded(folder, monkeypatch)
+    path = folder / "story.ipynb"
+    for _ in range(2):
+        again = run(path, monkeypatch, "replay")
+        assert lasting(again.notebook) == lasting(first.notebook)
+        assert git(folder, "status", "--porcelain") == ""
+    nbval(path)
+    nbval(path)
+    assert git(folder, "status", "--porcelain") == ""
+
+
+def test_in_a_fresh_clone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only what is committed is there, the outputs are the same, too."""
+    first = recorded(folder, monkeypatch)
+    git(tmp_path, "clone", "-q", str(folder), "clone")
+    shutil.rmtree(folder)
+    path = tmp_path / "clone" / "story.ipynb"
+    for _ in range(2):
+        again = run(path, monkeypatch, "replay")
+        assert lasting(again.notebook) == lasting(first.notebook)
+    assert git(path.parent, "status", "--porcelain") == ""
+
+
+def test_recorded_where_it_was_executed_before(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second recording finds the files of the first; its replay in a fresh clone is the same."""
+    recorded(folder, monkeypatch)
+    (folder / "tool.py").write_text("def doble(x):\n    return x + x\n")
+    shutil.rmtree(folder / ".git")
+    (folder / ".gitignore").write_text("out/\ntable.csv\nfigure.png\n.jupyter_agent/\n.agent*\n")
+    turns = [turn for turn in TURNS if turn.task != TURNS[0].task]
+    notebook = nbformat.read(folder / "story.ipynb", as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if "Look around" not in cell.source]
+    nbformat.write(notebook, folder / "story.ipynb")
+    (folder / "story.cassette.jsonl").unlink()
+    monkeypatch.setattr(sys.modules[__name__], "TURNS", turns)
+    second = recorded(folder, monkeypatch)
+    git(tmp_path, "clone", "-q", str(folder), "clone")
+    path = tmp_path / "clone" / "story.ipynb"
+    for _ in range(2):
+        again = run(path, monkeypatch, "replay")
+        assert lasting(again.notebook) == lasting(second.notebook)
+    assert git(path.parent, "status", "--porcelain") == ""
+
+
+def test_a_file_that_the_person_changed_is_not_hidden(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit whose old text is gone fails in the replay as it would live, in one line."""
+    recorded(folder, monkeypatch)
+    (folder / "tool.py").write_text("def triple(x):\n    return 3 * x\n")
+    monkeypatch.setenv("OPENAI_BASE_URL", CLOSED)
+    done = execute(folder / "story.ipynb", {"mode": "replay"}, timeout=120)
+    assert "ReplayMismatch" in done.error
+    assert "Step 2" in done.error and "triple" in done.error
+    assert (folder / "tool.py").read_text() == "def triple(x):\n    return 3 * x\n"
+
+
+def test_cached_asks_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first Run All asks and records, the second asks nobody and gives the same."""
+    first = recorded(folder, monkeypatch, "cached")
+    again = run(folder / "story.ipynb", monkeypatch, "cached")
+    assert lasting(again.notebook) == lasting(first.notebook)
+    assert git(folder, "status", "--porcelain") == ""
+
+
+def test_cached_asks_for_what_is_new(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new cell is asked for, the others are replayed, and then all of them are recorded."""
+    recorded(folder, monkeypatch, "cached")
+    path = folder / "story.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell("%%agent\nSay more.", id="new"))
+    nbformat.write(notebook, path)
+    with ModelServer([Reply(text="More.")]) as server:
+        first = run(path, monkeypatch, "cached", server.openai_url)
+        assert len(server.requests) == 1
+    again = run(path, monkeypatch, "replay")
+    assert lasting(again.notebook) == lasting(first.notebook)
+    assert len(load(folder / "story.cassette.jsonl").turns) == len(TURNS) + 1
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No settings of the person's own."""
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "jupyter"))
+    for name in [name for name in os.environ if name.startswith("JUPYTER_AGENT_")]:
+        monkeypatch.delenv(name)
+    yield
