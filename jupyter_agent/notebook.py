@@ -26,6 +26,7 @@ from jupyter_agent.safekeeping import Safekeeping
 from jupyter_agent.skills.discovery import Place, places
 from jupyter_agent.workspace import Workspace, notebook_path
 
+CASSETTE = ".cassette.jsonl"
 SETTINGS_COMMAND = "%agent config"
 RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
 _DECIDING = (
@@ -108,7 +109,7 @@ class Notebook:
     def cassette(self) -> Path | None:
         """The cassette that was named, else the one that goes with the notebook's name."""
         if self._cassette is None and self.path is not None:
-            return self.path.with_name(f"{self.path.stem}.cassette.jsonl")
+            return self.path.with_name(f"{self.path.stem}{CASSETTE}")
         return self._cassette
 
     def refuse_while_busy(self) -> None:
@@ -155,8 +156,12 @@ class Notebook:
 
     def own_files(self) -> frozenset[Path]:
         """Files that come with recording and are no part of the person's work."""
-        cassette = self.cassette
-        return frozenset() if cassette is None else frozenset({cassette.resolve()})
+        named = [self.cassette] if self.cassette is not None else []
+        return frozenset(path.resolve() for path in (*named, *self._nearby()))
+
+    def _nearby(self) -> list[Path]:
+        """The cassettes beside the notebook, its own and those of others."""
+        return sorted(self._folder.glob(f"*{CASSETTE}"))
 
     def use_cassette(self, name: str) -> Path:
         """Name the cassette. A relative path starts at the notebook's folder."""
@@ -176,7 +181,9 @@ class Notebook:
         environment = tuple(os.environ.get(name) for name in _DECIDING)
         depends_on = (settings, cassette, stamp, environment)
         if self._provider is None or self._provider[0] != depends_on:
-            chosen = choose(settings, cassette, os.environ, self._folder, self.workspace)
+            chosen = choose(
+                settings, cassette, os.environ, self._folder, self.workspace, self._nearby()
+            )
             self._release()
             self._provider = depends_on, chosen
         return self._provider[1]

@@ -24,9 +24,10 @@ _SHAPES = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]{0,10000}?-----END [A-Z ]*PRIVATE KEY-----"
 )
 _BEARER = re.compile(
-    r"(?i)\b(authorization\W{1,4}(?:bearer|basic)\s+|bearer\s+)"
+    r"(?i)\b(authorization\W{1,12}(?:bearer|basic)\s+|bearer\s+)"
     r"(?=\S*[0-9=._~+/])[A-Za-z0-9._~+/=\-]{12,}"
 )
+_IN_ADDRESS = re.compile(r"(://[^\s/:@'\"\\{}]{0,100}:)[^\s/:@'\"\\{}]{3,200}(?=@[\w.\[-])")
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|_)(?:pg|api)?(?:key|token|secret|password|passwd|pass|passphrase|pwd|credentials?)(?:$|_)"
 )
@@ -69,6 +70,7 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
         if secret in text:
             text = text.replace(secret, MARK)
     text = _SHAPES.sub(MARK, text)
+    text = _IN_ADDRESS.sub(lambda match: match[1] + MARK, text)
     return _BEARER.sub(lambda match: match[1] + MARK, text)
 
 

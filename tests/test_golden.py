@@ -253,3 +253,40 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith("JUPYTER_AGENT_")]:
         monkeypatch.delenv(name)
     yield
+
+
+def one_turn(path: Path, task: str, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorded notebook of one agent cell, which does not name its cassette."""
+    cells = [nbformat.v4.new_code_cell("%load_ext jupyter_agent", id="load")]
+    cells.append(nbformat.v4.new_code_cell(f"%%agent\n{task}", id="turn"))
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, path)
+    with ModelServer([Reply(text=answer)]) as server:
+        nbformat.write(run(path, monkeypatch, "record", server.openai_url).notebook, path)
+
+
+def test_notebooks_that_name_no_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nbval's kernels know no notebook: the cassettes beside it answer, each its own tasks."""
+    one_turn(tmp_path / "a.ipynb", "Count the files.", "Some.", monkeypatch)
+    nbval(tmp_path / "a.ipynb")
+    one_turn(tmp_path / "b.ipynb", "List the files.", "Here.", monkeypatch)
+    nbval(tmp_path / "b.ipynb")
+
+
+def test_two_cassettes_with_the_same_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where two recordings answer one task differently, nothing is guessed."""
+    for name, answer in (("a", "Some."), ("b", "None.")):
+        (tmp_path / name).mkdir()
+        one_turn(tmp_path / name / f"{name}.ipynb", "Count the files.", answer, monkeypatch)
+    shutil.copyfile(tmp_path / "b" / "b.cassette.jsonl", tmp_path / "a" / "b.cassette.jsonl")
+    monkeypatch.chdir(tmp_path / "a")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", "a.ipynb"],
+        env={**os.environ, "JUPYTER_AGENT_MODE": "replay"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "a.cassette.jsonl and b.cassette.jsonl answer this task" in done.stdout

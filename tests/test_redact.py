@@ -62,6 +62,12 @@ def test_several_at_once() -> None:
         ("'Authorization': 'Bearer abcDEF123456'", f"'Authorization': 'Bearer {MARK}'"),
         ("-H 'Authorization: Bearer abcDEF123456'", f"-H 'Authorization: Bearer {MARK}'"),
         ("BEARER abcDEF123456/+~", f"BEARER {MARK}"),
+        (
+            r"{\"Authorization\": \"Basic dXNlcjpwYXNzd29yZA==\"}",
+            rf"{{\"Authorization\": \"Basic {MARK}\"}}",
+        ),
+        ("postgres://me:hunter22@db.example.org/x", f"postgres://me:{MARK}@db.example.org/x"),
+        ("redis://:hunter22@[::1]:6379", f"redis://:{MARK}@[::1]:6379"),
     ],
 )
 def test_headers(header: str, redacted: str) -> None:
@@ -88,6 +94,8 @@ def test_headers(header: str, redacted: str) -> None:
         "the standard bearer representatives",
         "Authorization: none",
         "https://example.org/very/long/path/without/any/secret?page=3",
+        "http://localhost:8888/@me and git@example.org:me/it",
+        'f"postgres://{user}:{password}@db/x"',
         "eyJ is how base64 of a brace begins",
         "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
         "df.groupby('species')['body_mass_g'].mean()",
@@ -182,6 +190,8 @@ def test_redacting_twice_changes_nothing(text: str, secret: str) -> None:
         "eyJ" * 300_000,
         "-----BEGIN " * 20_000,
         "bearer " * 100_000,
+        "://a:" * 200_000,
+        "Authorization" + "-" * 1_000_000,
     ],
 )
 @pytest.mark.timeout(10)

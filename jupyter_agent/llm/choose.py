@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -59,6 +60,7 @@ def choose(
     environ: Mapping[str, str],
     folder: Path = Path(),
     workspace: Workspace | None = None,
+    nearby: Sequence[Path] = (),
 ) -> Provider:
     """The provider for a turn, by `mode`.
 
@@ -68,15 +70,17 @@ def choose(
         environ: The environment, with the keys.
         folder: Where a relative `script` starts.
         workspace: Where the tools work; `folder` without one.
+        nearby: The cassettes to replay from where no name is known: nbval's kernels know none.
 
     Raises:
         ConfigError: Nothing is configured, or the cassette is missing or damaged.
     """
     name = provider_name(settings, environ)
     mode = settings.mode
-    unaided = mode in ("auto", "cached") and name is None and cassette and cassette.exists()
+    known = [cassette] if cassette else list(nearby)
+    unaided = mode in ("auto", "cached") and name is None and any(p.exists() for p in known)
     if mode == "replay" or unaided:
-        return _replay(cassette, workspace or Workspace(folder))
+        return _replay(known, workspace or Workspace(folder))
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
     provider = _spoken_to(_live(name, settings, folder), settings.tool_protocol)
@@ -120,15 +124,20 @@ def _spoken_to(provider: Provider, protocol: str) -> Provider:
     return Inline(provider)
 
 
-def _replay(cassette: Path | None, workspace: Workspace) -> Provider:
+def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Provider:
     from jupyter_agent.llm.cassette import load
     from jupyter_agent.llm.replay import Replay
 
-    if cassette is None:
+    if not cassettes:
         raise ConfigError(
             "mode is replay, but no cassette is known. Name one with %agent cassette FILE."
         )
-    return Replay(load(cassette), cassette.name, workspace)
+    loaded = [load(path) for path in cassettes]
+    if len(loaded) == 1:
+        return Replay(loaded[0], cassettes[0].name, workspace)
+    files = [p.name for p, each in zip(cassettes, loaded, strict=True) for _ in each.turns]
+    together = replace(loaded[0], turns=tuple(turn for each in loaded for turn in each.turns))
+    return Replay(together, " or ".join(p.name for p in cassettes), workspace, files)
 
 
 def _live(name: ProviderName, settings: Settings, folder: Path) -> Provider:

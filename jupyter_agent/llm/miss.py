@@ -60,7 +60,7 @@ def _recorded_turn(cassette: Cassette, task: str) -> tuple[Entry, ...] | None:
 def _unknown_task(cassette: Cassette, file_name: str, task: str) -> str:
     tasks = [turn[0].asked[0].text for turn in cassette.turns if turn[0].asked]
     near = difflib.get_close_matches(task, tasks, 1, cutoff=0.3)
-    message = f"{file_name} holds no reply for the task {one_line(task, 60)!r}."
+    message = f"No reply in {file_name} for the task {one_line(task, 60)!r}."
     if near:
         difference = _difference(Item("task", near[0]), Item("task", task), "in the task")
         message += f" The nearest differs: {difference}"

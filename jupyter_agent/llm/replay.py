@@ -32,6 +32,7 @@ class Replay:
         cassette: What was recorded.
         file_name: How its file is called.
         workspace: Where the tools work; the current folder where it does not matter.
+        files: The file of each turn, where they come from several.
 
     Attributes:
         past: What the recorded turns found and left in the workspace.
@@ -40,13 +41,18 @@ class Replay:
     name = "replay"
 
     def __init__(
-        self, cassette: Cassette, file_name: str, workspace: Workspace | None = None
+        self,
+        cassette: Cassette,
+        file_name: str,
+        workspace: Workspace | None = None,
+        files: Sequence[str] = (),
     ) -> None:
         self.model = cassette.model
         self.source: ReplySource = cassette.source
         self.past = Recalled(cassette, workspace or Workspace(Path()), time.time_ns())
         self._cassette = cassette
         self._file_name = file_name
+        self._files = files
         self._digests, self._turn_digests = Digests(), Digests()
         self._by_conversation: defaultdict[str, list[_Place]] = defaultdict(list)
         self._by_turn: defaultdict[str, list[_Place]] = defaultdict(list)
@@ -78,6 +84,7 @@ class Replay:
         places = self._places(request.messages, turn)
         if not places:
             raise ReplayMismatch(explain(self._cassette, self._file_name, turn))
+        self._refuse_ambiguous(places)
         entry = self._next(places)
         self.past.enter(entry.remembered, self._cassette.turns[self._current][-1].files)
         if entry.told is not None:
@@ -109,6 +116,14 @@ class Replay:
             f"{self._file_name}: {' and '.join(changed)} {'is' if is_one else 'are'} not what the "
             "model was told when it was recorded. Its replies are replayed all the same."
         ]
+
+    def _refuse_ambiguous(self, places: Sequence[_Place]) -> None:
+        names = sorted({self._files[number] for number, _ in places}) if self._files else []
+        if len(names) > 1 and any(entry.reply != places[0][1].reply for _, entry in places):
+            raise ReplayMismatch(
+                f"{' and '.join(names)} answer this task in different ways, and this kernel does "
+                "not know its notebook's name. Name one of them with %agent cassette FILE."
+            )
 
     def _next(self, places: Sequence[_Place]) -> Entry:
         """The entry to serve among equals: of the turn that is being replayed, else of the first
