@@ -47,6 +47,11 @@ def explain(cassette: Cassette, file_name: str, turn: Sequence[Message]) -> str:
             f"Step {step} went another way than recorded: {len(then[step - 1].asked)} things were "
             f"said to the model then, {len(now)} now. {THIS_CELL}"
         )
+    if step == 1:
+        return (
+            f"{file_name} holds this task under a digest that is not its own: the line was damaged "
+            f"or edited by hand. {THIS_CELL}"
+        )
     return f"Step {step} followed other tool calls or results than recorded. {THIS_CELL}"
 
 

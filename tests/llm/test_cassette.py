@@ -291,6 +291,16 @@ DAMAGED: dict[str, Damage] = {
     "asked in words": first_entry_with(asked="Count."),
     "asked that is a number": first_entry_with(asked=3),
     "asked in threes": first_entry_with(asked=[["task", "a", "b"]]),
+    "remembered in words": first_entry_with(remembered="yes"),
+    "remembered without a tool": first_entry_with(remembered=[{"text": "Created a."}]),
+    "remembered with an unknown output": first_entry_with(
+        remembered=[{"tool": "t", "arguments": "a", "text": "x", "display": [{"kind": "film"}]}]
+    ),
+    "a file that was eaten": first_entry_with(files=[{"path": "a", "kind": "eaten"}]),
+    "a file without a path": first_entry_with(files=[{"kind": "created"}]),
+    "told in words": first_entry_with(told="all"),
+    "a decision about a call that is not there": first_entry_with(decisions=[{"call": 7}]),
+    "said that is no list": first_entry_with(said="hello"),
     "a reply that is a list": first_entry_with(finished=[]),
     "a reply that is null": first_entry_with(finished=None),
     "a reply without a message": finished_with(message=None),

@@ -391,6 +391,15 @@ async def test_an_unknown_task(path: Path) -> None:
     assert message.endswith(THIS_CELL)
 
 
+async def test_a_damaged_digest(path: Path) -> None:
+    """Where the words are the same and the digest is not, the file is what is wrong."""
+    await recorded(path, "Count the rows.")
+    header, first, *rest = path.read_text(encoding="utf-8").splitlines()
+    line = json.loads(first) | {"conversation": "0" * 64, "turn": "0" * 64}
+    path.write_text("\n".join([header, json.dumps(line), *rest]), encoding="utf-8")
+    assert "damaged or edited by hand" in await mismatch(path, "Count the rows.")
+
+
 async def test_a_task_like_no_other(path: Path) -> None:
     """Where nothing is near, nothing is suggested."""
     await recorded(path, "Count the rows.")

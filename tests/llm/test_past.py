@@ -1,0 +1,221 @@
+"""What a replay says of files that are there already: what the recording said."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.errors import ToolError
+from jupyter_agent.events import FileChange, MessageFinished
+from jupyter_agent.llm.entries import Cassette, Entry, FileState, Remembered
+from jupyter_agent.llm.past import Past, Recalled, Taking, touch, without_idle_reads
+from jupyter_agent.messages import Message, Usage
+from jupyter_agent.tools.files import file_tools
+from jupyter_agent.tools.remembering import remembering
+from jupyter_agent.tools.tool import ToolReturn
+from jupyter_agent.workspace import Workspace
+
+OK = MessageFinished(Message("assistant", ()), Usage(), "tool_use")
+
+
+class Desk:
+    """The file tools of a workspace, recorded first, replayed afterwards."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.workspace = Workspace(root)
+        self.past: Past | None = None
+        tools = remembering(file_tools(self.workspace), self.workspace, lambda: self.past)
+        self._tools: dict[str, Any] = {tool.name: tool.function for tool in tools}
+
+    def __call__(self, name: str, **values: Any) -> str:
+        result = self._tools[name](**values)
+        return str(result.content if isinstance(result, ToolReturn) else result)
+
+    def record(self) -> Taking:
+        self.past = taking = Taking(self.workspace)
+        return taking
+
+    def replay(self, *turns: tuple[Entry, ...], since: int | None = None) -> Recalled:
+        cassette = Cassette("p", "m", "recorded", turns)
+        begun = time.time_ns() + 10**9 if since is None else since
+        self.past = recalled = Recalled(cassette, self.workspace, begun)
+        return recalled
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def entry(remembered: tuple[Remembered, ...] = (), files: tuple[FileState, ...] = ()) -> Entry:
+    return Entry("c", "t", 1, (), OK, remembered=remembered, files=files)
+
+
+def test_a_live_turn_is_told_as_it_is(desk: Desk) -> None:
+    """Without a cassette nothing is remembered and nothing is made up."""
+    assert desk("write_file", path="a.txt", content="1\n").startswith("Created")
+    assert "unchanged" in desk("write_file", path="a.txt", content="1\n")
+
+
+def test_a_file_that_is_there_already(desk: Desk) -> None:
+    """A replay says `Created` as the recording did, and writes what it has to."""
+    taking = desk.record()
+    assert desk("write_file", path="a.txt", content="1\n").startswith("Created")
+    known = taking.take()
+    desk.replay((entry(known),)).enter(known, ())
+    (desk.root / "a.txt").write_text("2\n")
+    assert desk("write_file", path="a.txt", content="1\n").startswith("Created")
+    assert (desk.root / "a.txt").read_text() == "1\n"
+
+
+def test_an_edit_that_is_in_place(desk: Desk) -> None:
+    """An edited file is read and edited again as if it were the old one, and stays as it is."""
+    (desk.root / "a.py").write_text("x = 1\ny = 1\n")
+    taking = desk.record()
+    said = [
+        desk("read_file", path="a.py"),
+        desk("edit_file", path="a.py", old_str="x = 1", new_str="x = 2"),
+        desk("edit_file", path="a.py", old_str="y = 1", new_str="y = 2"),
+    ]
+    known = taking.take()
+    left = (desk.root / "a.py").read_bytes()
+    desk.replay((entry(known),)).enter(known, ())
+    again = [
+        desk("read_file", path="a.py"),
+        desk("edit_file", path="a.py", old_str="x = 1", new_str="x = 2"),
+        desk("edit_file", path="a.py", old_str="y = 1", new_str="y = 2"),
+    ]
+    assert again == said
+    assert (desk.root / "a.py").read_bytes() == left
+
+
+def test_an_edit_that_is_not_in_place_is_made(desk: Desk) -> None:
+    """Where the file is as it was before, the tool does its work."""
+    (desk.root / "a.py").write_text("x = 1\n")
+    taking = desk.record()
+    desk("edit_file", path="a.py", old_str="x = 1", new_str="x = 2")
+    known = taking.take()
+    (desk.root / "a.py").write_text("x = 1\n")
+    desk.replay((entry(known),)).enter(known, ())
+    assert desk("edit_file", path="a.py", old_str="x = 1", new_str="x = 2").startswith("Changed")
+    assert (desk.root / "a.py").read_text() == "x = 2\n"
+
+
+def test_a_file_of_the_persons(desk: Desk) -> None:
+    """Where the file is neither, an edit that does not fit is an error, as it would be live."""
+    (desk.root / "a.py").write_text("x = 1\n")
+    taking = desk.record()
+    desk("edit_file", path="a.py", old_str="x = 1", new_str="x = 2")
+    known = taking.take()
+    (desk.root / "a.py").write_text("x = 3\n")
+    desk.replay((entry(known),)).enter(known, ())
+    with pytest.raises(ToolError, match="does not occur"):
+        desk("edit_file", path="a.py", old_str="x = 1", new_str="x = 2")
+    assert desk("read_file", path="a.py").endswith("x = 3")
+
+
+def test_another_call_is_not_answered_from_the_past(desk: Desk) -> None:
+    """Only the same call with the same arguments, and each recorded one once."""
+    taking = desk.record()
+    desk("write_file", path="a.txt", content="1\n")
+    known = taking.take()
+    desk.replay((entry(known),)).enter(known, ())
+    assert "unchanged" in desk("write_file", path="./a.txt", content="1\n")
+    assert desk("write_file", path="a.txt", content="1\n").startswith("Created")
+    assert "unchanged" in desk("write_file", path="a.txt", content="1\n")
+
+
+def test_what_is_outside_is_not_looked_at(desk: Desk) -> None:
+    """A path that leads outside is no file of the workspace, whatever a cassette says."""
+    assert touch(desk.workspace, "write_file", {"path": "../x"}).path == ""
+    state = FileState("../../etc/passwd", "created", 1, 0, "aaaa")
+    recalled = desk.replay((entry(files=(state,)),))
+    recalled.enter((), (state,))
+    assert recalled.files([], ()) == []
+    assert recalled.leftovers() == frozenset()
+
+
+def test_leftovers_are_not_listed_before_they_are_made(desk: Desk) -> None:
+    """What an earlier execution left is hidden until the replay has made it, too."""
+    taking = desk.record()
+    desk("write_file", path="a.txt", content="1\n")
+    known = taking.take()
+    recalled = desk.replay((entry(known),))
+    recalled.enter(known, ())
+    assert recalled.leftovers() == {desk.workspace.root / "a.txt"}
+    desk("write_file", path="a.txt", content="1\n")
+    assert recalled.leftovers() == frozenset()
+
+
+def test_a_file_that_is_made_meanwhile_is_no_leftover(desk: Desk) -> None:
+    """Code that writes a file makes it new."""
+    state = FileState("a.txt", "created", 1, 0, "aaaa")
+    recalled = desk.replay((entry(files=(state,)),), since=1)
+    (desk.root / "a.txt").write_text("1\n")
+    assert recalled.leftovers() == frozenset()
+
+
+CREATED = FileChange("a.txt", "created", 2, 0)
+CHANGED = FileChange("a.txt", "changed", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("then", "rewritten_then", "now", "rewritten_now", "told"),
+    [
+        ([CREATED], (), [CREATED], (), [CREATED]),
+        ([CREATED], (), [CHANGED], (), [CREATED]),
+        ([CREATED], (), [], (), [CREATED]),
+        ([CREATED], (), [], ("a.txt",), [CREATED]),
+        ([CHANGED], (), [CREATED], (), [CHANGED]),
+        ([], ("a.txt",), [CREATED], (), []),
+        ([], ("a.txt",), [], ("a.txt",), []),
+        ([], (), [CREATED], (), [CREATED]),
+    ],
+)
+def test_the_receipt(
+    desk: Desk,
+    then: list[FileChange],
+    rewritten_then: tuple[str, ...],
+    now: list[FileChange],
+    rewritten_now: tuple[str, ...],
+    told: list[FileChange],
+) -> None:
+    """A file that ends up as it did in the recording is told as it was told then."""
+    (desk.root / "a.txt").write_text("1\n2\n")
+    taking = desk.record()
+    assert taking.files(then, rewritten_then) == then
+    recalled = desk.replay((entry(files=taking.states),))
+    recalled.enter((), taking.states)
+    assert recalled.files(now, rewritten_now) == told
+
+
+def test_the_receipt_of_a_file_that_ended_up_otherwise(desk: Desk) -> None:
+    """What the code no longer writes is not told; what it writes differently is."""
+    (desk.root / "a.txt").write_text("1\n2\n")
+    taking = desk.record()
+    taking.files([CREATED], ())
+    (desk.root / "a.txt").write_text("3\n")
+    recalled = desk.replay((entry(files=taking.states),))
+    recalled.enter((), taking.states)
+    assert recalled.files([], ()) == []
+    three = FileChange("a.txt", "created", 1, 0)
+    assert recalled.files([three], ()) == [three]
+
+
+def test_reads_are_kept_where_the_turn_wrote(desk: Desk) -> None:
+    """A cassette does not hold every file that was read."""
+    (desk.root / "a.py").write_text("x = 1\n")
+    (desk.root / "b.py").write_text("y = 1\n")
+    taking = desk.record()
+    desk("read_file", path="a.py")
+    desk("read_file", path="b.py")
+    first = taking.take()
+    desk("edit_file", path="a.py", old_str="1", new_str="2")
+    kept = without_idle_reads([first, taking.take()])
+    assert [[known.path for known in each] for each in kept] == [["a.py"], ["a.py"]]
+    assert kept[0][0] == replace(first[0])
