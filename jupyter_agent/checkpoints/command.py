@@ -136,7 +136,8 @@ def _told(plan: Plan, undone: Undone, rebound: Sequence[Rebound], variables_forg
     if len(lines) == 1:
         lines.append("  nothing had changed")
     if any(done.outcome == "removed" for done in undone.files):
-        lines.append(f"The trash is {STATE_FOLDER}/{TRASH}/{undone.id}")
+        # Without the folder's name, which says when: the line stays in notebooks that are replayed.
+        lines.append(f"The trash is the newest folder in {STATE_FOLDER}/{TRASH}")
     if any(done.outcome == "conflict" for done in undone.files):
         lines.append(
             "To restore a file that was left: %agent undo redo, then %agent undo "

@@ -153,10 +153,10 @@ def _cassette(sessions: Sessions, words: list[str]) -> str:
     if not path.exists():
         return f"Cassette {path.name}: not recorded yet."
     tape = load(path)
-    return (
-        f"Cassette {path.name}: {len(tape.turns)} turns, {tape.replies} {tape.source} replies"
-        + (f" of {tape.model}." if tape.source == "recorded" else ".")
-    )
+    turns = count(len(tape.turns), "turn")
+    replies = f"{tape.replies} {tape.source} {'reply' if tape.replies == 1 else 'replies'}"
+    model = f" of {tape.model}" if tape.source == "recorded" else ""
+    return f"Cassette {path.name}: {turns}, {replies}{model}."
 
 
 def _context(sessions: Sessions, words: list[str]) -> Report | str:

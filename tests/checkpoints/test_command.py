@@ -83,7 +83,7 @@ async def test_there_and_back(notebook: Notebook) -> None:
         "  kept: bound as before\n"
         "  made: removed\n"
         "  numbers: bound to a copy from before, since they were changed in place\n"
-        f"The trash is .jupyter_agent/trash/{trash.name}\n"
+        "The trash is the newest folder in .jupyter_agent/trash\n"
         "To restore a file that was left: %agent undo redo, then %agent undo 1 --over FILE"
     )
     assert report.news == (
@@ -95,6 +95,7 @@ async def test_there_and_back(notebook: Notebook) -> None:
         "Variables removed: made"
     )
     assert (notebook.names["numbers"], notebook.names["kept"]) == ([1], 1)
+    assert (trash / "b.txt").exists()
     back = notebook.undo("redo")
     assert back.text.startswith("Taken back: the last undo\n  a.txt: restored\n")
     assert (notebook.names["numbers"], notebook.names["kept"]) == ([1, 2], 2)

@@ -314,7 +314,7 @@ def test_a_cassette_is_recorded_and_replayed(kernel: LiveKernel) -> None:
     kernel.script("Record.", execute_code("print('recorded')"), {"text": "Kept."})
     kernel.helper("%agent config mode record")
     recorded = kernel.run("%%agent --fresh\nRecord.")
-    assert said(kernel, "cassette") == "Cassette tape.jsonl: 1 turns, 2 scripted replies."
+    assert said(kernel, "cassette") == "Cassette tape.jsonl: 1 turn, 2 scripted replies."
     kernel.helper("%agent config mode replay")
     replayed = kernel.run("%%agent --fresh\nRecord.")
     other = kernel.run("%%agent --fresh\nSomething else.")

@@ -47,7 +47,7 @@ def test_doing_and_done(tmp_path: Path) -> None:
     (account,) = accounts(root)
     assert account.doing == "idle"
     summary = (
-        "1 turns: 1 answered.\n- Count the penguins -> 344 penguins\nFiles: created a.csv.\n"
+        "1 turn: 1 answered.\n- Count the penguins -> 344 penguins\nFiles: created a.csv.\n"
         "Saved to memory: A lesson."
     )
     assert account.summary == summary
