@@ -322,7 +322,7 @@ BAD_FILES = [
         f": max_steps must be a whole number from 1 to 1000, not '{'x' * 58}….",
     ),
     ("provider: Claude", ": provider must be anthropic, openai, scripted or none, not 'Claude'."),
-    ("mode: off", ": mode must be auto, live, record or replay, not false."),
+    ("mode: off", ": mode must be auto, live, record, replay or cached, not false."),
     ("display: none", ": display must be auto or static, not 'none'."),
     ("tools.enable_code: 1", ": tools.enable_code must be true or false, not 1."),
     ("tools.enable_code: 'yes'", ": tools.enable_code must be true or false, not 'yes'."),
@@ -412,7 +412,7 @@ def test_the_user_file_is_named_too(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path.write_text("mode: a", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
         user_layer()
-    assert str(caught.value) == f"{path}: mode must be auto, live, record or replay, not 'a'."
+    assert str(caught.value) == f"{path}: mode must be auto, live, record, replay or cached, not 'a'."
 
 
 def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:

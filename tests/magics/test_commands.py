@@ -197,7 +197,7 @@ def test_config_sets_and_takes_back(kernel: LiveKernel) -> None:
         ("retry", None),
         ("max_retries 3", "there is no setting max_retries. Did you mean retry.max_retries?"),
         ("max_steps many", "max_steps must be a whole number from 1 to 1000, not 'many'."),
-        ("mode sometimes", "mode must be auto, live, record or replay, not 'sometimes'."),
+        ("mode sometimes", "mode must be auto, live, record, replay or cached, not 'sometimes'."),
         ("model my model", "%agent config takes KEY, or KEY VALUE. Put quotes around spaces."),
     ],
 )
