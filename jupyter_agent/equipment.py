@@ -15,9 +15,10 @@ from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.context import KernelState, turn_context
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.knowledge import Knowledge
-from jupyter_agent.llm.past import Past
+from jupyter_agent.llm.past import Past, Recalled
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Provider
+from jupyter_agent.llm.replay import Replay
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.llm.witness import Companion, Recollection, Taped, is_taped, witnessed
 from jupyter_agent.loop import Agent
@@ -34,7 +35,7 @@ from jupyter_agent.tools.inspect import inspect_tools
 from jupyter_agent.tools.mcp_tools import mcp_tools
 from jupyter_agent.tools.plan import Plan, plan_tools
 from jupyter_agent.tools.propose import Proposal, propose_tools
-from jupyter_agent.tools.remembering import remembering
+from jupyter_agent.tools.remembering import recalled_tools, remembering
 from jupyter_agent.tools.tool import Tool
 from jupyter_agent.tools.toolbox import Toolbox
 
@@ -70,6 +71,7 @@ class Equipment:
         self._knowledge: Knowledge | None = None
         self._system: str | None = None
         self._tools: list[Tool] | None = None
+        self._has_asked = False
 
     async def begin(self, settings: Settings) -> None:
         """Before the first turn: find what there is, and ask the MCP servers for their tools.
@@ -79,8 +81,12 @@ class Equipment:
         Raises:
             ConfigError: A setting names a folder that does not exist.
         """
-        self._knowledge = Knowledge(self._notebook, self._name, settings)
-        await self._knowledge.connect()
+        if not self.is_fixed:
+            self._knowledge = Knowledge(self._notebook, self._name, settings)
+        if self._asks_servers(settings):
+            self._tools = None
+            await self.knowledge.connect()
+            self._has_asked = True
 
     @property
     def knowledge(self) -> Knowledge:
@@ -104,6 +110,18 @@ class Equipment:
     def is_fixed(self) -> bool:
         """Whether the first turn has begun."""
         return self._tools is not None
+
+    def is_ready(self, settings: Settings) -> bool:
+        """Whether `begin` has nothing to do: it has, when live turns follow on replayed ones.
+
+        Raises:
+            ConfigError: A setting is wrong, or no model is configured.
+        """
+        return self.is_fixed and (self._has_asked or not self._asks_servers(settings))
+
+    def _asks_servers(self, settings: Settings) -> bool:
+        """A replay asks no server: it gives what the servers said when it was recorded."""
+        return not isinstance(self._notebook.provider(settings), Replay)
 
     @property
     def tools(self) -> list[Tool]:
@@ -232,6 +250,7 @@ class Equipment:
             *plan_tools(self.plan),
             *propose_tools(self.proposals),
             *mcp_tools(knowledge.offer, self._sight, notebook.outputs),
+            *(recalled_tools(self._past.served) if isinstance(self._past, Recalled) else ()),
         ]
         return remembering(tools, notebook.workspace, lambda: self._past)
 

@@ -191,3 +191,8 @@ class ToolSpec:
     name: str
     description: str
     parameters: JsonObject
+
+
+def is_served(tool: str) -> bool:
+    """Whether a tool's name is that of an MCP server's tool: `server__tool`."""
+    return "__" in tool

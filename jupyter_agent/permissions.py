@@ -8,11 +8,12 @@ from pathlib import Path
 
 from jupyter_core.paths import jupyter_config_dir
 
-from jupyter_agent.approvals import Surroundings, always_covers, grants, is_served, judge
+from jupyter_agent.approvals import Surroundings, always_covers, grants, judge
 from jupyter_agent.config import Settings
 from jupyter_agent.events import Event, ToolFinished
 from jupyter_agent.kernel.known import KnownNames
 from jupyter_agent.llm.witness import Companion, Recollection
+from jupyter_agent.messages import is_served
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.gate import Rule, Ruling

@@ -137,7 +137,7 @@ class Session:
         try:
             equipment = self.equipment
             self._restore_unasked(settings)
-            if not equipment.is_fixed:
+            if not equipment.is_ready(settings):
                 connecting = equipment.begin(settings)
                 await self._interruptible(connecting, "the MCP servers were connected")
             agent = equipment.agent(settings, person or Nobody())
@@ -388,7 +388,7 @@ class Session:
             self.notebook.busy = False
 
     async def _compact(self, settings: config.Settings) -> Compaction:
-        if not self.equipment.is_fixed:
+        if not self.equipment.is_ready(settings):
             await self.equipment.begin(settings)
         agent = self.equipment.agent(settings, Nobody())
         compactor = self.equipment.compactor(agent.provider)

@@ -412,7 +412,9 @@ def test_the_user_file_is_named_too(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path.write_text("mode: a", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
         user_layer()
-    assert str(caught.value) == f"{path}: mode must be auto, live, record, replay or cached, not 'a'."
+    assert (
+        str(caught.value) == f"{path}: mode must be auto, live, record, replay or cached, not 'a'."
+    )
 
 
 def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:

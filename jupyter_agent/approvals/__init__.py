@@ -3,7 +3,7 @@
 `judge` is the way in; `verdict` has its types, `catalogue` the names that it knows.
 """
 
-from jupyter_agent.approvals.policy import always_covers, grants, is_served, judge
+from jupyter_agent.approvals.policy import always_covers, grants, judge
 from jupyter_agent.approvals.verdict import (
     Effect,
     Known,
@@ -24,6 +24,5 @@ __all__ = [
     "Verdict",
     "always_covers",
     "grants",
-    "is_served",
     "judge",
 ]

@@ -20,6 +20,7 @@ from jupyter_agent.approvals.verdict import (
     Surroundings,
     Verdict,
 )
+from jupyter_agent.messages import is_served
 from jupyter_agent.plaintext import one_line
 
 BOOKKEEPING = frozenset({"update_plan", "propose_cell", "get_skill", "recall_notes"})
@@ -89,11 +90,6 @@ def _is_granted(risk: Risk, tool: str, around: Surroundings) -> bool:
     if risk.kind in NEVER_GRANTED:
         return False
     return (_of_tool(tool) if risk.kind == "tool" else risk.kind) in around.granted
-
-
-def is_served(tool: str) -> bool:
-    """Whether a tool's name is that of a server's tool: `server__tool`."""
-    return "__" in tool
 
 
 def _is_foreign(tool: str, origin: str) -> bool:

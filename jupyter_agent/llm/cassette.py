@@ -49,6 +49,7 @@ _DECISIONS = TypeAdapter(tuple[Decision, ...])
 _REMEMBERED = TypeAdapter(tuple[Remembered, ...])
 _FILES = TypeAdapter(tuple[FileState, ...])
 _TOLD = TypeAdapter(Told | None)
+_SCHEMAS = TypeAdapter(dict[str, dict[str, Any]])
 
 
 def load(path: Path) -> Cassette:
@@ -148,9 +149,19 @@ def _entry(path: Path, number: int, line: str) -> Entry:
         remembered = _REMEMBERED.validate_python(data.get("remembered", []))
         files = _FILES.validate_python(data.get("files", []))
         told = _TOLD.validate_python(data.get("told"))
-        step = int(data["step"])
         return Entry(
-            *digests, step, asked, reply, source, said, decisions, after, remembered, files, told
+            *digests,
+            int(data["step"]),
+            asked,
+            reply,
+            source,
+            said,
+            decisions,
+            after,
+            remembered,
+            files,
+            told,
+            _SCHEMAS.validate_python(data.get("schemas", {})),
         )
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise ConfigError(
@@ -197,6 +208,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         **({"remembered": [_brief(r) for r in entry.remembered]} if entry.remembered else {}),
         **({"files": [_brief(f) for f in entry.files]} if entry.files else {}),
         **({"told": asdict(entry.told)} if entry.told else {}),
+        **({"schemas": dict(entry.schemas)} if entry.schemas else {}),
     }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from jupyter_agent.events import ApprovalAnswer, Decider, MessageFinished
 from jupyter_agent.llm.conversation import Item
-from jupyter_agent.messages import Output
+from jupyter_agent.messages import Image, JsonObject, Output, Text, is_served
 
 Source = Literal["recorded", "scripted"]
 SOURCES = ("recorded", "scripted")
@@ -32,12 +32,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What a tool said of a file or a note, which is other words where they are there already.
+    """What a tool said that it may not say again: of files, notes, and what is on a server.
 
     Args:
         tool: The tool's name.
         arguments: The digest of its arguments.
         text: What the model read.
+        blocks: The same where it is more than one text.
+        is_error: Whether the tool failed.
         display: What the person saw.
         details: What the log was told.
         path: The file, relative to the workspace; empty for what is no file.
@@ -47,12 +49,19 @@ class Remembered:
 
     tool: str
     arguments: str
-    text: str
+    text: str = ""
+    blocks: tuple[Text | Image, ...] = ()
+    is_error: bool = False
     display: tuple[Output, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
     path: str = ""
     before: str = ""
     after: str = ""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether an MCP server said it."""
+        return is_served(self.tool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,7 @@ class Entry:
 
     `said` is what the person typed before the call, `decisions` what they decided after it,
     `said_after` what they typed too late for any further call. `told` is set on the first call of
-    a turn, `files` on its last one.
+    a turn, `files` on its last one. `schemas` are those of the MCP tools that the reply calls.
     """
 
     conversation: str
@@ -98,6 +107,7 @@ class Entry:
     remembered: tuple[Remembered, ...] = ()
     files: tuple[FileState, ...] = ()
     told: Told | None = None
+    schemas: Mapping[str, JsonObject] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 A notebook that writes a file finds it there when it is executed once more: `write_file` would then
 say that it changed nothing, and `edit_file` that the old text does not occur. In a replay the tools
 run for real, but where a file is as the recording left it they say what they said then.
+
+MCP servers are not asked in a replay: they may be gone, cost money, or change something. What they
+said when the turn was recorded is given again.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.events import FileChange
 from jupyter_agent.llm.conversation import normalized
 from jupyter_agent.llm.entries import Cassette, FileState, Remembered
+from jupyter_agent.messages import is_served
 from jupyter_agent.workspace import Workspace
 
 _LARGEST = 64 * 1024 * 1024
@@ -61,7 +65,7 @@ def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> Touch:
     text = json.dumps(values, sort_keys=True, ensure_ascii=False, default=str)
     arguments = hashlib.sha256(normalized(text).encode("utf-8", "replace")).hexdigest()[:16]
     path = values.get("path")
-    if not isinstance(path, str):
+    if not isinstance(path, str) or is_served(tool):
         return Touch(tool, arguments, "", "")
     try:
         shown = workspace.relative(workspace.resolve(path))
@@ -145,6 +149,9 @@ class Recalled:
         cassette: What was recorded.
         workspace: Where it is replayed.
         since: The time in nanoseconds when the kernel's first turn was replayed.
+
+    Attributes:
+        served: The names of the MCP tools that were called, with their schemas.
     """
 
     def __init__(self, cassette: Cassette, workspace: Workspace, since: int) -> None:
@@ -156,6 +163,12 @@ class Recalled:
         self._made: set[str] = set()
         self._last: dict[str, str] = {}
         self._created: set[str] = set()
+        self.served = {
+            name: schema
+            for turn in cassette.turns
+            for entry in turn
+            for name, schema in entry.schemas.items()
+        }
         for turn in cassette.turns:
             for entry in turn:
                 for known in entry.remembered:
@@ -176,10 +189,12 @@ class Recalled:
         self._states = states
 
     def instead(self, touch: Touch) -> Remembered | None:
-        if touch.tool not in ("edit_file", "read_file") or not touch.before:
-            return None
         known = self._find(touch)
-        if known is None or touch.before == known.before:
+        if known is None:
+            return None
+        if known.is_served:
+            return self._serve(known)
+        if touch.tool not in ("edit_file", "read_file") or touch.before in ("", known.before):
             return None
         if touch.before in (known.after, self._last.get(touch.path)):
             return self._serve(known)

@@ -15,7 +15,7 @@ from jupyter_agent.llm.conversation import Digests, asked, turn_messages
 from jupyter_agent.llm.entries import Cassette, Decision, Entry, Source, Told
 from jupyter_agent.llm.past import Taking, without_idle_reads
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
-from jupyter_agent.messages import JsonObject, Message
+from jupyter_agent.messages import JsonObject, Message, is_served
 from jupyter_agent.workspace import Workspace
 
 
@@ -110,7 +110,7 @@ class Recorder:
             told=told(request) if step == 1 else None,
         )
         self._said.clear()
-        self._turn.append(entry)
+        self._turn.append(replace(entry, schemas=_schemas(request, reply)))
 
     def _remember(self) -> None:
         """What the tools did since the last reply belongs to that reply's calls."""
@@ -118,9 +118,16 @@ class Recorder:
             self._turn[-1] = replace(self._turn[-1], remembered=self.past.take())
 
 
+def _schemas(request: Request, reply: MessageFinished) -> dict[str, JsonObject]:
+    """Those of the MCP tools that a reply calls: a replay has no server to give them."""
+    called = {call.name for call in reply.message.tool_calls if is_served(call.name)}
+    return {tool.name: tool.parameters for tool in request.tools if tool.name in called}
+
+
 def told(request: Request) -> Told:
     """Digests of what the model is told besides the conversation."""
-    tools = [asdict(tool) for tool in request.tools]
+    # Those of servers differ from computer to computer, and a replay asks no server.
+    tools = [asdict(tool) for tool in request.tools if not is_served(tool.name)]
     return Told(_digest(request.system), _digest(json.dumps(tools, sort_keys=True)))
 
 

@@ -193,7 +193,9 @@ class Account:
         """What it has done: the same text for the same record."""
         ends = Counter(turn.stop_reason for turn in self.turns)
         told = ", ".join(f"{count} {_ENDS.get(end, end)}" for end, count in ends.items())
-        lines = [f"{len(self.turns)} turn{'s' * (len(self.turns) != 1)}: {told}." if told else "No turn."]
+        lines = [
+            f"{len(self.turns)} turn{'s' * (len(self.turns) != 1)}: {told}." if told else "No turn."
+        ]
         lines += [f"- {one_line(turn.task, 160)}{_outcome(turn)}" for turn in self.turns[-_RECENT:]]
         changed = dict.fromkeys(file for turn in self.turns for file in turn.files)
         saved = dict.fromkeys(title for turn in self.turns for title in turn.saved)

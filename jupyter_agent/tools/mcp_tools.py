@@ -54,10 +54,11 @@ def _tool(served: ServedTool, sight: Callable[[], Sight], outputs: Callable[[], 
         )
 
     spec = ToolSpec(served.name, served.description, served.schema)
-    return Tool(spec, call, _arguments(served), "reads" if served.only_reads else "executes")
+    arguments = any_arguments(served.schema)
+    return Tool(spec, call, arguments, "reads" if served.only_reads else "executes")
 
 
-def _arguments(served: ServedTool) -> type[BaseModel]:
+def any_arguments(schema: JsonObject) -> type[BaseModel]:
     """Any arguments by name, in `model_extra`: the schema is the server's, and no model."""
 
     class Arguments(BaseModel):
@@ -66,7 +67,7 @@ def _arguments(served: ServedTool) -> type[BaseModel]:
         @model_validator(mode="before")
         @classmethod
         def check(cls, values: Any) -> Any:
-            if isinstance(values, Mapping) and (wrong := list(misfits(served.schema, values))):
+            if isinstance(values, Mapping) and (wrong := list(misfits(schema, values))):
                 raise PydanticCustomError("misfit", "{wrong}", {"wrong": "; ".join(wrong[:10])})
             return values
 

@@ -1,14 +1,18 @@
-"""Tools whose words depend on what an earlier execution of the notebook left behind."""
+"""Tools whose words depend on what an earlier execution of the notebook left, or on a server."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from jupyter_agent.errors import ToolError
 from jupyter_agent.llm.entries import Remembered
 from jupyter_agent.llm.past import Past, touch
+from jupyter_agent.messages import JsonObject, ToolSpec, is_served
+from jupyter_agent.tools.mcp_tools import any_arguments
 from jupyter_agent.tools.tool import Tool, ToolReturn
 from jupyter_agent.workspace import Workspace
 
@@ -23,7 +27,8 @@ def remembering(
     """The tools, which in a recording take down what they found, and in a replay tell it again.
 
     Args:
-        tools: Any tools; those that have nothing to do with files or notes stay as they are.
+        tools: Any tools; those that have nothing to do with files, notes or servers stay as
+            they are.
         workspace: Where they work.
         past: Gives the past of the turn at hand; None where it is neither recorded nor replayed.
     """
@@ -39,23 +44,66 @@ def remembering(
             about = touch(workspace, tool.name, values)
             if (then := now.instead(about)) is not None:
                 return _returned(then)
-            result = run(**values)
-            known = _remembered(tool.name, about.arguments, result)
-            return result if known is None else _returned(now.settle(about, known))
+            known = _remembered(tool.name, about.arguments, run(**values))
+            return _returned(known if _is_told_as_it_is(known) else now.settle(about, known))
 
-        return replace(tool, function=function)
+        @functools.wraps(run)
+        async def waiting(**values: Any) -> str | ToolReturn:
+            now = past()
+            if now is None:
+                return await run(**values)  # type: ignore[no-any-return]
+            about = touch(workspace, tool.name, values)
+            if (then := now.instead(about)) is not None:
+                return _returned(then)
+            return _returned(
+                now.settle(about, _remembered(tool.name, about.arguments, await run(**values)))
+            )
 
-    return [with_past(tool) if tool.name in _REMEMBERED else tool for tool in tools]
+        return replace(tool, function=waiting if inspect.iscoroutinefunction(run) else function)
+
+    return [
+        with_past(tool) if tool.name in _REMEMBERED or is_served(tool.name) else tool
+        for tool in tools
+    ]
 
 
-def _remembered(tool: str, arguments: str, result: str | ToolReturn) -> Remembered | None:
-    """A result of words; None for pictures and for errors, which are always told as they are."""
+def recalled_tools(served: Mapping[str, JsonObject]) -> list[Tool]:
+    """Tools of MCP servers in a replay, for `remembering`: they know what is recorded, no more.
+
+    Args:
+        served: Their schemas by name.
+    """
+    return [_recalled(name, schema) for name, schema in served.items()]
+
+
+def _recalled(name: str, schema: JsonObject) -> Tool:
+    async def call(**arguments: Any) -> ToolReturn:
+        raise ToolError(f"{name} was not called like this when the cell was recorded.")
+
+    spec = ToolSpec(name, "A tool of an MCP server, as it was recorded.", schema)
+    return Tool(spec, call, any_arguments(schema), "executes")
+
+
+def _is_told_as_it_is(known: Remembered) -> bool:
+    """Errors and pictures: they are real, and say the same in each replay."""
+    return known.is_error or bool(known.blocks)
+
+
+def _remembered(tool: str, arguments: str, result: str | ToolReturn) -> Remembered:
     if isinstance(result, str):
         return Remembered(tool, arguments, result)
-    if result.is_error or not isinstance(result.content, str):
-        return None
-    return Remembered(tool, arguments, result.content, result.display, dict(result.details))
+    said = {"text": result.content} if isinstance(result.content, str) else {}
+    blocks = () if isinstance(result.content, str) else result.content
+    return Remembered(
+        tool,
+        arguments,
+        **said,
+        blocks=blocks,
+        is_error=result.is_error,
+        display=result.display,
+        details=dict(result.details),
+    )
 
 
 def _returned(known: Remembered) -> ToolReturn:
-    return ToolReturn(known.text, known.display, known.details)
+    return ToolReturn(known.blocks or known.text, known.display, known.details, known.is_error)

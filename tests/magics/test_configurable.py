@@ -46,7 +46,9 @@ def test_a_wrong_value_changes_nothing(kernel: LiveKernel) -> None:
     """One line says what is allowed; the value stays."""
     kernel.helper("%config AgentMagics.mode = 'live'")
     cell = kernel.run("%config AgentMagics.mode = 'liv'")
-    assert "mode must be auto, live, record, replay or cached, not 'liv'" in cell.stderr + cell.error
+    assert (
+        "mode must be auto, live, record, replay or cached, not 'liv'" in cell.stderr + cell.error
+    )
     assert kernel.run("%config AgentMagics.mode").result == "'live'"
 
 

@@ -42,7 +42,7 @@ def call(name: str, /, **arguments: object) -> Json:
 
 def results(kernel: LiveKernel) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = kernel.value(
-        f"[(b.content[0].text, b.is_error) for m in {SESSION}.history for b in m.tool_results]"
+        f"[(b.text, b.is_error) for m in {SESSION}.history for b in m.tool_results]"
     )
     return found
 
@@ -183,3 +183,32 @@ def test_without_servers_the_sdk_stays_out(tmp_path: Path) -> None:
         desk.script("Hi.", {"text": "Hi."})
         desk.run("%%agent\nHi.")
         assert desk.value("'mcp' in __import__('sys').modules") is False
+
+
+def test_a_replay_asks_no_server(tmp_path: Path) -> None:
+    """Results, pictures and errors come from the cassette, where the server is gone."""
+    servers(tmp_path, good=server(GOOD, "stdio"))
+    with LiveKernel(tmp_path) as kernel:
+        kernel.load("config mcp.connect_timeout 30", "config mode record", "cassette t.jsonl")
+        kernel.load("config approvals.mode auto")
+        kernel.script(
+            "Ask it.",
+            call("good__add", a=2, b=3),
+            call("good__process"),
+            call("good__add", a="two", b=3),
+            call("good__fails"),
+            call("good__picture"),
+            {"text": "Done."},
+        )
+        then = kernel.run("%%agent\nAsk it.")
+        assert then.status == "ok", then.error
+        said = results(kernel)
+    servers(tmp_path)
+    with LiveKernel(tmp_path) as kernel:
+        kernel.load("config mode replay", "cassette t.jsonl")
+        now = kernel.run("%%agent\nAsk it.")
+        assert now.status == "ok", now.error
+        assert results(kernel) == said
+        assert now.said == then.said
+        more = kernel.run("%%agent\nAsk it again.")
+        assert "ReplayMismatch" in more.error
