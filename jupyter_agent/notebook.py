@@ -24,9 +24,8 @@ from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.redact import keep_secret
 from jupyter_agent.safekeeping import Safekeeping
 from jupyter_agent.skills.discovery import Place, places
-from jupyter_agent.workspace import Workspace, notebook_path
+from jupyter_agent.workspace import Workspace, cassette_of, cassettes_in, notebook_path
 
-CASSETTE = ".cassette.jsonl"
 SETTINGS_COMMAND = "%agent config"
 RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
 _DECIDING = (
@@ -109,7 +108,7 @@ class Notebook:
     def cassette(self) -> Path | None:
         """The cassette that was named, else the one that goes with the notebook's name."""
         if self._cassette is None and self.path is not None:
-            return self.path.with_name(f"{self.path.stem}{CASSETTE}")
+            return cassette_of(self.path)
         return self._cassette
 
     def refuse_while_busy(self) -> None:
@@ -161,7 +160,7 @@ class Notebook:
 
     def _nearby(self) -> list[Path]:
         """The cassettes beside the notebook, its own and those of others."""
-        return sorted(self._folder.glob(f"*{CASSETTE}"))
+        return cassettes_in(self._folder)
 
     def use_cassette(self, name: str) -> Path:
         """Name the cassette. A relative path starts at the notebook's folder."""

@@ -79,6 +79,15 @@ def revoke(kind: str, place: str | Path, digest: str | None = None) -> bool:
     return len(kept) < len(old)
 
 
+def problem() -> str:
+    """Why the store cannot be read, so that nothing is trusted; empty where it can."""
+    try:
+        _read()
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
 def store_path() -> Path:
     """The file that holds the answers. It may not exist yet."""
     return Path(jupyter_config_dir()) / STORE

@@ -16,6 +16,7 @@ from jupyter_core.paths import jupyter_config_dir
 from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.messages import clean
 
+CASSETTE = ".cassette.jsonl"
 STATE_FOLDER = ".jupyter_agent"
 _PRIVATE_FILES = ("config.yaml", "mcp.json")
 _LONGEST_PATH = 4096
@@ -192,6 +193,16 @@ def notebook_path(namespace: Mapping[str, Any], environ: Mapping[str, str]) -> P
             # Some servers give a path from their own root, while the kernel runs beside it.
             return beside if not path.exists() and beside.exists() else Path.cwd() / path
     return None
+
+
+def cassette_of(notebook: Path) -> Path:
+    """The cassette that goes with a notebook's name."""
+    return notebook.with_name(f"{notebook.stem}{CASSETTE}")
+
+
+def cassettes_in(folder: Path) -> list[Path]:
+    """The cassettes of a folder, by name."""
+    return sorted(folder.glob(f"*{CASSETTE}"))
 
 
 def atomic_write(path: Path, data: bytes) -> None:

@@ -7,7 +7,10 @@ from io import TextIOWrapper
 
 import click
 
+from jupyter_agent.cli.check import check
 from jupyter_agent.cli.demo import demo
+from jupyter_agent.cli.doctor import doctor
+from jupyter_agent.cli.init import init
 from jupyter_agent.version import __version__
 
 
@@ -20,4 +23,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a pipe of Windows may know few characters
 
 
+main.add_command(check)
 main.add_command(demo)
+main.add_command(doctor)
+main.add_command(init)

@@ -62,11 +62,17 @@ def load(path: Path) -> Cassette:
         raise ConfigError(
             f"There is no cassette {path.name}. Record one with mode: record."
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        number = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path.name}, line {number}: the cassette cannot be read, since this is not UTF-8. "
+            "Restore the file or record the notebook anew."
+        ) from None
+    except OSError as error:
         raise ConfigError(f"The cassette {path.name} cannot be read: {error}.") from None
     header = _header(path, lines)
     entries = [
-        _entry(path, number, line) for number, line in enumerate(lines[1:], 2) if line.strip()
+        (number, _entry(path, number, line)) for number, line in enumerate(lines[1:], 2) if line
     ]
     return replace(header, turns=tuple(_by_turn(path, entries)))
 
@@ -217,14 +223,16 @@ def _brief(value: Remembered | FileState) -> dict[str, Any]:
     return {key: held for key, held in asdict(value).items() if held}
 
 
-def _by_turn(path: Path, entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
+def _by_turn(path: Path, entries: Iterable[tuple[int, Entry]]) -> list[tuple[Entry, ...]]:
+    """The entries by turn; each comes with its line's number."""
     turns: list[list[Entry]] = []
-    for entry in entries:
+    for number, entry in entries:
         if entry.step == 1:
             turns.append([])
         if not turns or entry.step != len(turns[-1]) + 1:
             raise ConfigError(
-                f"{path.name}: the steps of a turn are not whole (a line is missing). "
+                f"{path.name}, line {number}: the steps of a turn are not whole (a line is "
+                "missing, or comes twice). "
                 "Restore the file or record the notebook anew."
             )
         turns[-1].append(entry)

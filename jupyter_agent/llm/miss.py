@@ -37,11 +37,11 @@ def explain(cassette: Cassette, file_name: str, turn: Sequence[Message]) -> str:
     for number, (was, is_now) in enumerate(zip(then[step - 1].asked, now, strict=False), 1):
         if was != is_now:
             which = _which(is_now.kind, number, now)
-            difference = _difference(was, is_now, which)
+            parted = difference(was, is_now, which)
             again = THIS_CELL
             if was.text.startswith(_OF_EARLIER_RUNS):
                 again = f"Start from a folder without what the turn saves. {THIS_CELL}"
-            return f"Step {step} went another way than recorded: {difference} {again}"
+            return f"Step {step} went another way than recorded: {parted} {again}"
     if len(now) != len(then[step - 1].asked):
         return (
             f"Step {step} went another way than recorded: {len(then[step - 1].asked)} things were "
@@ -67,8 +67,8 @@ def _unknown_task(cassette: Cassette, file_name: str, task: str) -> str:
     near = difflib.get_close_matches(task, tasks, 1, cutoff=0.3)
     message = f"No reply in {file_name} for the task {one_line(task, 60)!r}."
     if near:
-        difference = _difference(Item("task", near[0]), Item("task", task), "in the task")
-        message += f" The nearest differs: {difference}"
+        parted = difference(Item("task", near[0]), Item("task", task))
+        message += f" The nearest differs: {parted}"
     return f"{message} {THIS_CELL}"
 
 
@@ -80,8 +80,15 @@ def _which(kind: str, number: int, now: Sequence[Item]) -> str:
     return f"in {kind} {same.index(number) + 1} of {len(same)}"
 
 
-def _difference(then: Item, now: Item, where: str) -> str:
-    """The words around the first place where two texts part."""
+def difference(then: Item, now: Item, where: str = "") -> str:
+    """The words around the first place where two texts part, for a message in one line.
+
+    Args:
+        then: What was recorded.
+        now: What happened.
+        where: Which of the things said it is; `in the` and its kind without this.
+    """
+    where = where or f"in the {now.kind}"
     old, new = then.text.split(), now.text.split()
     if old == new:
         return f"{where}, where only white space differs."

@@ -1,0 +1,1 @@
+"""`jupyter agent check`: whether notebooks with turns of the agent are whole."""

@@ -1,0 +1,101 @@
+"""`jupyter agent check`: whether notebooks with agent cells are recorded, replayable and clean."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from jupyter_agent.checking.findings import Checked, Report
+
+_FORMS = ("text", "github", "json", "junit")
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--replay/--no-replay", default=True, help="Execute the notebooks, or only read them."
+)
+@click.option("--format", "form", type=click.Choice(_FORMS), default="text", show_default=True)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the report there; the terminal then gets it as text.",
+)
+@click.option("--jobs", type=click.IntRange(1, 64), default=1, help="Notebooks executed at once.")
+@click.option("--timeout", type=click.FloatRange(1), default=600.0, help="Seconds for one cell.")
+@click.option("--strict", is_flag=True, help="Warnings fail, too.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="TEXT",
+    help="A path or a name that holds TEXT may stand in outputs and cassettes. Repeatable.",
+)
+def check(
+    paths: tuple[Path, ...],
+    replay: bool,
+    form: str,
+    output: Path | None,
+    jobs: int,
+    timeout: float,
+    strict: bool,
+    allow: tuple[str, ...],
+) -> None:
+    """Check notebooks with agent cells, and those in folders (default: the current one).
+
+    Each agent cell must have a recording, the replay must show what is saved, and nothing secret
+    or of one machine alone may stand in outputs and cassettes. No model is asked, and neither
+    notebooks nor cassettes are written.
+
+    Exit codes: 0 all is well, 1 something was found, 2 the command was not understood.
+    """
+    from jupyter_agent.checking import reports
+    from jupyter_agent.checking.check import Plan, check
+    from jupyter_agent.errors import ConfigError
+
+    spoken = form == "text" or output is not None
+
+    def tell(checked: Checked) -> None:
+        if spoken:
+            click.echo(reports.notebook_text(checked))
+
+    try:
+        report = check(paths or (Path(),), Plan(replay, timeout, jobs, allow, tell))
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    if spoken:
+        click.echo(reports.ending(report))
+    text = reports.as_junit(report, strict) if form == "junit" else reports.FORMS[form](report)
+    if output is not None:
+        _write(output, text)
+    elif not spoken:
+        click.echo(text)
+    _summarize(report)
+    raise SystemExit(1 if report.errors or (strict and report.warnings) else 0)
+
+
+def _write(path: Path, text: str) -> None:
+    from jupyter_agent.workspace import atomic_write
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, f"{text}\n".encode("utf-8", "replace"))
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _summarize(report: Report) -> None:
+    """Add to the page of a job on GitHub, which gives the file for it."""
+    from jupyter_agent.checking import reports
+
+    name = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not name:
+        return
+    try:
+        with Path(name).open("a", encoding="utf-8", errors="replace") as page:
+            page.write(reports.as_summary(report))
+    except OSError as error:
+        click.echo(f"The job's summary cannot be written: {error.strerror}.", err=True)

@@ -1,0 +1,446 @@
+"""`jupyter agent doctor` against real servers, files and kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.command import environment, run
+
+from jupyter_agent import config, trust
+from jupyter_agent.checking.place import place_of
+from jupyter_agent.diagnosis.examined import Examined
+from jupyter_agent.diagnosis.folder import (
+    examine_cassettes,
+    examine_git,
+    examine_rights,
+    examine_settings,
+)
+from jupyter_agent.diagnosis.front import examine_front
+from jupyter_agent.diagnosis.model import examine_model
+from jupyter_agent.diagnosis.packages import examine_packages
+from jupyter_agent.diagnosis.servers import examine_servers
+from jupyter_agent.mcp.definitions import read_definitions
+from jupyter_agent.mcp.servers import TRUST_KIND
+
+KEY = "sk-" + "ant-" + "Abc1" * 8
+EXAMPLES = Path(__file__).resolve().parents[2] / "example_notebooks"
+SERVER = Path(__file__).resolve().parents[1] / "mcp" / "good_server.py"
+
+pytestmark = pytest.mark.timeout(200)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration folder of one's own, and no variables of ours."""
+    folder = tmp_path_factory.mktemp("home")
+    for name in os.environ:
+        if name.startswith(("JUPYTER_AGENT_", "ANTHROPIC_", "OPENAI_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(folder / "jupyter"))
+    return folder
+
+
+def by_name(found: Iterator[Examined]) -> dict[str, Examined]:
+    return {one.name: one for one in found}
+
+
+def configured(folder: Path, text: str) -> None:
+    path = folder / ".jupyter_agent" / "config.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+# ---------------------------------------------------------------- the model's server
+
+
+class Models(ThreadingHTTPServer):
+    """A server that answers a question for its models, and remembers what it was sent."""
+
+    def __init__(self, status: int, body: object) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.status, self.body = status, body
+        self.asked: list[tuple[str, Mapping[str, str]]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Models
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, dict(self.headers)))
+        data = json.dumps(self.server.body).encode()
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def models(status: int = 200, body: object = None) -> Iterator[Models]:
+    with Models(status, body) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def model(
+    environ: Mapping[str, str], folder: Path, offline: bool = False, **settings: object
+) -> dict[str, Examined]:
+    layer = config.layer("test", {k.replace("__", "."): v for k, v in settings.items()})
+    resolved = config.resolve([config.environment_layer({}), layer])
+    return by_name(examine_model(resolved, environ, folder, offline=offline, timeout=5))
+
+
+def listed(*names: str) -> dict[str, Any]:
+    return {"data": [{"id": name} for name in names]}
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_server_that_answers(tmp_path: Path, provider: str) -> None:
+    """One GET for its models, with the key in its header; the text says that and not the key."""
+    with models(body=listed("small")) as server:
+        environ = {f"{provider.upper()}_API_KEY": KEY}
+        found = model(environ, tmp_path, provider=provider, api_base=server.url, model="small")
+        ((path, headers),) = server.asked
+    assert found["server"].state == "ok"
+    assert "has small" in found["server"].text
+    assert path == ("/models" if provider == "openai" else "/v1/models")
+    assert KEY in " ".join(headers.values())
+    assert KEY not in repr(found)
+    assert found[f"{provider.upper()}_API_KEY"].text == "set (not shown)"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "state", "words"),
+    [
+        (200, listed("other"), "warning", "small is not among the 1 models"),
+        (200, {"data": [{"id": "other"}], "has_more": True}, "ok", "answers"),
+        (200, "hello", "ok", "answers"),
+        (200, [{"id": 3}], "ok", "answers"),
+        (404, {}, "ok", "no list of models"),
+        (401, {}, "problem", "key is refused"),
+        (403, {}, "problem", "key is refused"),
+        (500, {}, "problem", "failure of the server"),
+        (503, "<html>", "problem", "failure of the server"),
+    ],
+)
+def test_what_a_server_says(
+    tmp_path: Path, status: int, body: object, state: str, words: str
+) -> None:
+    """Each answer is told for what it is, and problems have a remedy."""
+    with models(status, body) as server:
+        found = model({}, tmp_path, provider="openai", api_base=server.url, model="small")
+    assert found["server"].state == state
+    assert words in found["server"].text
+    assert bool(found["server"].remedy) == (state != "ok")
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    """Nothing listens: a problem in one line, with the address and a remedy."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://user:hidden@127.0.0.1:{free.getsockname()[1]}"
+    found = model({}, tmp_path, provider="openai", api_base=url)
+    assert found["server"].state == "problem"
+    assert "GET http://127.0.0.1:" in found["server"].text
+    assert "hidden" not in repr(found["server"])
+    assert "api_base" in found["server"].remedy
+
+
+def test_a_server_that_is_silent(tmp_path: Path) -> None:
+    """It takes no longer than the time-out."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        layer = config.layer("test", {"provider": "openai", "api_base": url})
+        found = by_name(
+            examine_model(config.resolve([layer]), {}, tmp_path, offline=False, timeout=0.3)
+        )
+    assert "no answer within 0.3 s" in found["server"].text
+
+
+def test_a_server_that_speaks_no_tls(tmp_path: Path) -> None:
+    """A certificate problem is told as one."""
+    with models() as server:
+        url = server.url.replace("http:", "https:")
+        found = model({}, tmp_path, provider="openai", api_base=url)
+    assert found["server"].state == "problem"
+    assert found["server"].remedy
+
+
+@pytest.mark.parametrize("base", ["nonsense", "http://", "http://[::1", "ftp://x"])
+def test_addresses_that_are_none(tmp_path: Path, base: str) -> None:
+    """They are a problem, and no traceback."""
+    assert model({}, tmp_path, provider="openai", api_base=base)["server"].state == "problem"
+
+
+@pytest.mark.parametrize(
+    ("environ", "settings", "words"),
+    [
+        ({"OPENAI_API_KEY": KEY}, {}, "openai, since OPENAI_API_KEY is set"),
+        ({"ANTHROPIC_API_KEY": KEY}, {}, "anthropic, since ANTHROPIC_API_KEY is set"),
+        ({"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}, {}, "Anthropic's is taken"),
+        (
+            {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY},
+            {"model": "gpt-5.5"},
+            "openai, since OPENAI_API_KEY is set",
+        ),
+        ({}, {"api_base": "http://x/anthropic"}, "anthropic, since api_base is set (test)"),
+        ({"OPENAI_API_KEY": KEY}, {"provider": "anthropic"}, "anthropic, since provider is set"),
+    ],
+)
+def test_why_a_provider_is_taken(
+    tmp_path: Path, environ: dict[str, str], settings: dict[str, object], words: str
+) -> None:
+    """The reason is the one by which a session chooses; offline no server is asked."""
+    found = model(environ, tmp_path, offline=True, **settings)
+    assert words in found["provider"].text
+    assert "--offline" in found["server"].text
+    assert KEY not in repr(found)
+
+
+def test_nothing_configured(tmp_path: Path) -> None:
+    """It is no problem, since cassettes are replayed; the warning says how to go live."""
+    found = model({}, tmp_path)
+    assert found["provider"].state == "warning"
+    assert "ANTHROPIC_API_KEY" in found["provider"].remedy
+    assert "server" not in found
+
+
+@pytest.mark.parametrize(
+    "bad", [f" {KEY}", f"{KEY}\n", f'"{KEY}"', f"“{KEY}”", "my key", "schlüssel"]
+)
+def test_keys_that_were_copied_badly(tmp_path: Path, bad: str) -> None:
+    """They are a problem, and are not shown."""
+    found = model({"OPENAI_API_KEY": bad}, tmp_path, offline=True)["OPENAI_API_KEY"]
+    assert found.state == "problem"
+    assert bad not in found.text
+
+
+@pytest.mark.parametrize("bad", ["kohl\nkopf-und-suppe", "kohlköpfe-und-suppe", "kohl\x00kopf"])
+def test_a_key_that_no_header_takes(tmp_path: Path, bad: str) -> None:
+    """It is told when the server is asked, and the error does not quote it."""
+    with models() as server:
+        found = model({"OPENAI_API_KEY": bad}, tmp_path, provider="openai", api_base=server.url)
+    assert found["server"].state == "problem"
+    assert "kohl" not in repr(found)
+
+
+def test_a_script(tmp_path: Path) -> None:
+    """The scripted provider's file is read."""
+    (tmp_path / "good.yaml").write_text("- task: a\n  replies: [{text: b}]\n", encoding="utf-8")
+    assert model({}, tmp_path, script="good.yaml")["script"].state == "ok"
+    assert model({}, tmp_path, script="none.yaml")["script"].state == "problem"
+
+
+# ---------------------------------------------------------------- the folder
+
+
+def test_a_folder_that_loosens(tmp_path: Path) -> None:
+    """What the folder's file decides over the person's head is named."""
+    configured(tmp_path, f"approvals.mode: auto\napi_base: http://evil.example\napi_key: {KEY}\n")
+    found = by_name(examine_rights(place_of(tmp_path, {})))
+    assert [found[name].state for name in ("approvals.mode", "api_base", "api_key")] == [
+        "warning"
+    ] * 3
+    assert found["approvals"].state == "warning"
+    assert "evil.example" in found["api_base"].text
+    assert KEY not in repr(found)
+
+
+def test_what_a_folder_cannot_loosen(tmp_path: Path, home: Path) -> None:
+    """Where the person's own file is stricter, that is in force and said."""
+    (home / "jupyter").mkdir()
+    (home / "jupyter" / "jupyter_agent.yaml").write_text("approvals.mode: ask_all\n")
+    configured(tmp_path, "approvals.mode: auto\n")
+    place = place_of(tmp_path, {})
+    found = by_name(examine_rights(place))
+    assert found["approvals"].text.startswith("ask_all")
+    assert found["approvals.mode"].state == "note"
+    assert "approvals.mode" in by_name(examine_settings(place))["your own file"].text
+
+
+def test_rights_that_are_fine(tmp_path: Path) -> None:
+    """A plain folder is fine, and nothing is made in it."""
+    found = by_name(examine_rights(place_of(tmp_path, {})))
+    assert {one.state for one in found.values()} == {"ok"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_folder_that_leads_outside(tmp_path: Path) -> None:
+    """A link to another place is not used by the sessions, which is told here."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / ".jupyter_agent").symlink_to(tmp_path)
+    found = by_name(examine_rights(place_of(inside, {})))
+    assert found["state folder"].state == "problem"
+    assert "out of the workspace" in found["state folder"].text
+
+
+def test_a_trust_store_that_cannot_be_read(tmp_path: Path) -> None:
+    """Nothing is trusted then, which is a problem with a remedy."""
+    trust.store_path().parent.mkdir(parents=True)
+    trust.store_path().write_text("{", encoding="utf-8")
+    found = by_name(examine_rights(place_of(tmp_path, {})))
+    assert found["trust"].state == "problem"
+
+
+def test_git(tmp_path: Path) -> None:
+    """What git would take and what it must not ignore, before and after `init`'s lines."""
+    assert by_name(examine_git(tmp_path))["repository"].state == "note"
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert by_name(examine_git(tmp_path))[".gitignore"].state == "warning"
+    (tmp_path / "a.cassette.jsonl").touch()
+    (tmp_path / ".gitignore").write_text("**/.jupyter_agent/*/\n*.jsonl\n", encoding="utf-8")
+    found = by_name(examine_git(tmp_path))
+    assert found[".gitignore"].state == "ok"
+    assert found["cassette"].state == "problem"
+
+
+def test_cassettes(tmp_path: Path) -> None:
+    """Those of the notebooks: who replied; missing; damaged."""
+    assert by_name(examine_cassettes(tmp_path))["notebooks"].state == "note"
+    name = "01_quickstart.cassette.jsonl"
+    shutil.copyfile(EXAMPLES / "01_quickstart.ipynb", tmp_path / "01_quickstart.ipynb")
+    assert by_name(examine_cassettes(tmp_path))[name].state == "warning"
+    shutil.copyfile(EXAMPLES / name, tmp_path / name)
+    assert "7 replies" in by_name(examine_cassettes(tmp_path))[name].text
+    (tmp_path / name).write_bytes(b"<<<<<<< HEAD\n")
+    found = by_name(examine_cassettes(tmp_path))[name]
+    assert found.state == "problem"
+    assert name in found.text
+
+
+# ---------------------------------------------------------------- servers, versions, front end
+
+
+def test_mcp_servers(tmp_path: Path) -> None:
+    """Trusted ones are started and counted, and ended; others are only named."""
+    mark = tmp_path / "started"
+    spy = f"open({str(mark)!r}, 'w')"
+    entries = {
+        "good": {"command": sys.executable, "args": [str(SERVER), "stdio"]},
+        "foreign": {"command": sys.executable, "args": ["-c", spy]},
+        "off": {"command": sys.executable, "args": ["-c", spy], "disabled": True},
+        "broken": {"command": sys.executable, "args": ["-c", "raise SystemExit(3)"]},
+    }
+    state = tmp_path / ".jupyter_agent"
+    state.mkdir()
+    (state / "mcp.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    servers = read_definitions(state).servers
+    for name in ("good", "broken"):
+        trust.trust(TRUST_KIND, tmp_path, servers[name].digest)
+    place = place_of(tmp_path, {"JUPYTER_AGENT_MCP__CONNECT_TIMEOUT": "60"})
+    found = by_name(examine_servers(place, offline=False))
+    assert found["good"].state == "ok"
+    assert "tools, and was ended" in found["good"].text
+    assert found["foreign"].state == "warning"
+    assert "%agent mcp trust foreign" in found["foreign"].remedy
+    assert found["broken"].state == "problem"
+    assert found["off"].state == "note"
+    assert not mark.exists()
+    offline = by_name(examine_servers(place, offline=True))
+    assert offline["good"].state == "note"
+
+
+def test_a_damaged_list_of_servers(tmp_path: Path) -> None:
+    """It is a problem that names the file."""
+    state = tmp_path / ".jupyter_agent"
+    state.mkdir()
+    (state / "mcp.json").write_text("{", encoding="utf-8")
+    found = next(iter(examine_servers(place_of(tmp_path, {}), offline=False)))
+    assert found.state == "problem"
+    assert "mcp.json" in found.text
+
+
+def test_versions() -> None:
+    """What is installed here is what the package asks for; nothing heavy is imported for it."""
+    found = by_name(examine_packages())
+    assert {"python", "ipykernel", "anywidget", "anthropic", "openai"} <= set(found)
+    assert not [one for one in found.values() if one.state == "problem"]
+
+
+def test_the_front_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Widgets are found where JupyterLab looks for them, and told where they are disabled."""
+    data = tmp_path / "labextensions"
+    for name in ("anywidget", "@jupyter-widgets/jupyterlab-manager"):
+        (data / name).mkdir(parents=True)
+        (data / name / "package.json").write_text('{"version": "9.9.9"}', encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    settings = tmp_path / "config" / "labconfig"
+    settings.mkdir(parents=True)
+    off = {"disabledExtensions": {"anywidget": True}}
+    (settings / "page_config.json").write_text(json.dumps(off), encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "config"))
+    found = by_name(examine_front())
+    assert found["anywidget"].state == "problem"
+    assert found["anywidget"].remedy == "jupyter labextension enable anywidget"
+    assert found["@jupyter-widgets/jupyterlab-manager"].text.startswith("9.9.9, in ")
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_the_whole(tmp_path: Path, home: Path) -> None:
+    """Everything in one run, a real kernel included: exit code 0 where there is no problem."""
+    variables = {"OPENAI_API_KEY": KEY, "TEAM_TOKEN": "cabbage-and-kings"}
+    said = run("doctor", "--offline", folder=tmp_path, home=home, **variables)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert said.stderr == ""
+    for words in ("OPENAI_API_KEY: set (not shown)", "ran %load_ext jupyter_agent", "no problems"):
+        assert words in said.stdout
+    assert KEY not in said.stdout
+
+
+def test_problems_as_json(tmp_path: Path, home: Path) -> None:
+    """A wrong setting is a problem with a remedy, and the exit code says so."""
+    configured(tmp_path, "modle: x\n")
+    said = run("doctor", "--offline", "--json", folder=tmp_path, home=home)
+    assert said.returncode == 1
+    report = json.loads(said.stdout)
+    problems = [one for one in report["found"] if one["state"] == "problem"]
+    assert report["problems"] == len(problems) == 1
+    assert "Did you mean model?" in problems[0]["text"]
+    assert all(one["remedy"] for one in problems)
+
+
+def test_the_command_line_is_light(tmp_path: Path) -> None:
+    """Asking for help imports no notebook library, no SDK and no kernel."""
+    code = (
+        "import sys; from jupyter_agent.cli import main\n"
+        "try: main(['doctor', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'nbformat', 'nbclient', 'IPython', 'anthropic', 'openai', 'mcp', 'httpx2'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.splitlines()[-1] == "[]"
