@@ -2,20 +2,21 @@
 
     python scripts/make_examples.py [NAME ...]
 
-For each `example_notebooks/scripts/NAME.yaml`: execute the notebook once in mode `record` with the
-scripted provider, then once more from the new cassette, and keep that second execution. Fails
-where the two differ: a notebook whose replay shows anything else than its recording is no good.
+For each `example_notebooks/scripts/NAME.yaml`: record the notebook with the scripted provider as
+`jupyter agent record` does, which executes it once more from the new cassette. Fails where the
+two executions differ in any cell, since nbval would not pass then.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
+from jupyter_agent.errors import AgentError
+from jupyter_agent.execution.recording import record
+from jupyter_agent.llm.cassette import load
 
 EXAMPLES = Path(__file__).parents[1] / "example_notebooks"
 KEPT_METADATA = {
@@ -24,45 +25,27 @@ KEPT_METADATA = {
 }
 
 
-def execute(path: Path, **settings: str) -> Any:
-    """The notebook after an execution in a fresh kernel with `JUPYTER_AGENT_*` settings."""
-    notebook = nbformat.read(path, as_version=4)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("JUPYTER_AGENT_")}
-    environment |= {f"JUPYTER_AGENT_{key.upper()}": value for key, value in settings.items()}
-    client = NotebookClient(
-        notebook,
-        timeout=300,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(EXAMPLES)}},
-        record_timing=False,
-    )
-    client.execute(env=environment)
-    notebook.metadata = nbformat.from_dict(KEPT_METADATA)
-    return notebook
-
-
-def lasting(cell: Any) -> Any:
-    """The cell's outputs without what a replay does not know: how long it took, what it cost."""
-    outputs = cell.get("outputs", [])
-    for output in outputs:
-        output.get("metadata", {}).get("jupyter_agent", {}).pop("volatile", None)
-    return outputs
-
-
 def make(name: str) -> None:
     path = EXAMPLES / f"{name}.ipynb"
-    cassette = path.with_suffix(".cassette.jsonl")
-    cassette.unlink(missing_ok=True)
-    script = f"scripts/{name}.yaml"
-    recorded = execute(path, mode="record", provider="scripted", script=script)
-    replayed = execute(path, mode="replay")
-    for first, second in zip(recorded.cells, replayed.cells, strict=True):
-        if lasting(first) != lasting(second):
-            sys.exit(f"{name}: the replay differs from the recording in:\n{first.source}")
-    nbformat.write(replayed, path)
-    print(f"{name}: {len(cassette.read_text(encoding='utf-8').splitlines()) - 1} replies")
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    if notebook["metadata"] != KEPT_METADATA:
+        notebook["metadata"] = KEPT_METADATA
+        text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+        path.write_text(text, encoding="utf-8")
+    script = EXAMPLES / "scripts" / f"{name}.yaml"
+    try:
+        recording = record(path, {"provider": "scripted", "script": str(script)}, timeout=300)
+    except AgentError as error:
+        sys.exit(str(error))
+    if recording.unsteady:
+        cells = [f"{name}, cell {each.number}: {each.words}" for each in recording.unsteady]
+        sys.exit("\n".join(["The replay differs from the recording:", *cells]))
+    replies = sum(load(cassette).replies for cassette in recording.cassettes)
+    print(f"{name}: {replies} replies")
 
 
 if __name__ == "__main__":
+    for variable in [each for each in os.environ if each.startswith("JUPYTER_AGENT_")]:
+        del os.environ[variable]
     for each in sys.argv[1:] or sorted(p.stem for p in (EXAMPLES / "scripts").glob("*.yaml")):
         make(each)

@@ -11,6 +11,8 @@ from jupyter_agent.cli.check import check
 from jupyter_agent.cli.demo import demo
 from jupyter_agent.cli.doctor import doctor
 from jupyter_agent.cli.init import init
+from jupyter_agent.cli.record import record
+from jupyter_agent.cli.run import run
 from jupyter_agent.version import __version__
 
 
@@ -27,3 +29,5 @@ main.add_command(check)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(init)
+main.add_command(record)
+main.add_command(run)

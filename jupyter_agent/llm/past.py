@@ -10,9 +10,12 @@ said when the turn was recorded is given again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +28,7 @@ from jupyter_agent.llm.entries import Cassette, FileState, Remembered
 from jupyter_agent.messages import is_served
 from jupyter_agent.workspace import Workspace
 
+_FIRST_USE = time.time_ns()
 _LARGEST = 64 * 1024 * 1024
 WRITES = ("created", "changed")
 
@@ -148,19 +152,19 @@ class Recalled:
     Args:
         cassette: What was recorded.
         workspace: Where it is replayed.
-        since: The time in nanoseconds when the kernel's first turn was replayed.
+        since: The time in nanoseconds before which a file is from an earlier execution; the
+            first use of this module, unless it is given.
 
     Attributes:
         served: The names of the MCP tools that were called, with their schemas.
     """
 
-    def __init__(self, cassette: Cassette, workspace: Workspace, since: int) -> None:
+    def __init__(self, cassette: Cassette, workspace: Workspace, since: int = 0) -> None:
         self._workspace = workspace
-        self._since = since
+        self._since = since or _FIRST_USE
         self._one_by_one = threading.Lock()
         self._here: list[Remembered] = []
         self._states: tuple[FileState, ...] = ()
-        self._made: set[str] = set()
         self._last: dict[str, str] = {}
         self._created: set[str] = set()
         self.served = {
@@ -215,13 +219,18 @@ class Recalled:
         with self._one_by_one:
             if known in self._here:
                 self._here.remove(known)
-            self._made.add(known.path)
+        self._touch(known)
         return known
+
+    def _touch(self, known: Remembered) -> None:
+        """What is in place already counts as written now, as it was when it was recorded."""
+        if known.path and known.details.get("change") in WRITES:
+            with contextlib.suppress(OSError, ToolError):
+                os.utime(self._workspace.resolve(known.path))
 
     def files(self, changes: Sequence[FileChange], rewritten: Iterable[str]) -> list[FileChange]:
         """Each file that ends up as it did then is told as it was then, in the order of then."""
         now = {change.path: change for change in changes}
-        written = now.keys() | set(rewritten)
         found: list[FileChange] = []
         for state in self._states:
             present = now.pop(state.path, None)
@@ -231,7 +240,6 @@ class Recalled:
                 found.append(self._as_then(state, present))
             elif present is not None and not self._is_as_then(state):
                 found.append(present)
-        self._made |= written
         return [*found, *now.values()]
 
     def _as_then(self, state: FileState, present: FileChange | None) -> FileChange:
@@ -249,7 +257,7 @@ class Recalled:
     def leftovers(self) -> frozenset[Path]:
         """Files that the recorded turns made, and that are there from an execution before this."""
         found = set()
-        for path in self._created - self._made:
+        for path in self._created:
             try:
                 target = self._workspace.resolve(path)
                 if target.stat().st_mtime_ns < self._since:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -49,7 +48,7 @@ class Replay:
     ) -> None:
         self.model = cassette.model
         self.source: ReplySource = cassette.source
-        self.past = Recalled(cassette, workspace or Workspace(Path()), time.time_ns())
+        self.past = Recalled(cassette, workspace or Workspace(Path()))
         self._cassette = cassette
         self._file_name = file_name
         self._files = files

@@ -1,0 +1,121 @@
+"""`jupyter agent record`: a notebook's replies recorded, and the recording proven."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from jupyter_agent.cli.report import Report, code_cells, ended_by_signals
+from jupyter_agent.errors import AgentError
+from jupyter_agent.execution import Watch
+from jupyter_agent.execution.jobs import find
+from jupyter_agent.plaintext import one_line
+
+_SCRIPTED = "scripted"
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="NOTEBOOK|FOLDER...", type=Path)
+@click.option("--provider", help="Who is asked. Without it: as configured.")
+@click.option("--model", help="The model's id.")
+@click.option(
+    "--script",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="Record scripted replies, from this YAML file.",
+)
+@click.option(
+    "--cell",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Record only the agent cell with this number, counted from 1 over all cells, and replay "
+    "the others.",
+)
+@click.option("--task", metavar="WORDS", help="The same for the cell whose task has these words.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Seconds that one cell may take.  [default: no limit]",
+)
+def record(
+    paths: tuple[Path, ...],
+    provider: str | None,
+    model: str | None,
+    script: str | None,
+    cell: int | None,
+    task: str | None,
+    timeout: float | None,
+) -> None:
+    """Record the replies of notebooks, and write their outputs.
+
+    Each notebook is executed twice: with the model, then from the new recording, which must show
+    the same. Only then do the new cassette and the outputs take the place of the old ones;
+    recorded turns that no cell asks for any more are dropped.
+
+    Exit code: 0 when every notebook was recorded, 1 when one was not, 2 for wrong usage.
+    """
+    if cell and task:
+        raise click.UsageError("--cell and --task exclude each other.")
+    try:
+        named = list(find(paths))
+    except AgentError as error:
+        raise click.UsageError(str(error)) from None
+    if (cell or task) and len(named) > 1:
+        raise click.UsageError("--cell and --task are for one notebook.")
+    given = {"provider": provider or (_SCRIPTED if script else None), "model": model}
+    settings = {key: value for key, value in {**given, "script": script}.items() if value}
+    failed = 0
+    with ended_by_signals():
+        for path, name in named:
+            failed += not _record(path, name, settings, cell, task, timeout)
+    if failed:
+        raise SystemExit(1)
+
+
+def _record(
+    path: Path,
+    name: str,
+    settings: dict[str, str],
+    cell: int | None,
+    task: str | None,
+    timeout: float | None,
+) -> bool:
+    """Record one notebook and say how it went. Gives whether it was recorded, or had nothing."""
+    from jupyter_agent.execution import recording
+    from jupyter_agent.execution.cells import agent_cells
+    from jupyter_agent.execution.one import read
+
+    began, shown = time.monotonic(), one_line(name, 200)
+    with Report(2 * code_cells(path)) as report:
+
+        def tell(line: str) -> None:
+            report.doing(f"{shown}: {line}")
+            report.line(f"{shown}: {line}")
+
+        watch = Watch(finished=lambda cell, index: report.advance())
+        try:
+            notebook = read(path)
+            if not agent_cells(notebook):
+                report.line(f"{shown}: no agent cell; left as it is")
+                return True
+            number = recording.cell_with_task(notebook, task) if task else cell
+            done = recording.record(
+                path, settings, cell=number, timeout=timeout, watch=watch, tell=tell
+            )
+        except AgentError as error:
+            report.line(f"FAILED {one_line(str(error), 500)}", fg="red")
+            return False
+        turns = "1 turn" if done.turns == 1 else f"{done.turns} turns"
+        where = ", ".join(each.name for each in done.cassettes)
+        seconds = time.monotonic() - began
+        report.line(f"recorded {seconds:.1f} s  {shown}: {turns} in {where}", fg="green")
+        unsteady = [
+            f"cell {cell.number} shows something else each time, which nbval will not take: "
+            f"{cell.words}"
+            for cell in done.unsteady
+        ]
+        for note in (*done.notes, *unsteady):
+            report.line(f"         {one_line(note, 300)}", fg="yellow")
+        return True

@@ -1,0 +1,58 @@
+"""What `jupyter agent record` says to a kernel between two cells. Runs in that kernel."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from IPython.core.getipython import get_ipython
+
+_cassettes: dict[Path, Path] = {}
+"""The cassettes that takes stand in for, by the take."""
+
+
+def prepare(mode: str, takes: str, asks: bool) -> dict[str, str]:
+    """Before a cell: set the mode, and let a take stand in for the cassette.
+
+    The notebook may name its cassette in any cell, so this is done before each of them.
+
+    Args:
+        mode: The mode of the turns to come.
+        takes: The folder of the takes; empty for the cassette itself.
+        asks: Whether the cell gives the agent a task from code, for which the extension need not
+            be loaded.
+
+    Returns:
+        The notebook's cassettes so far, each with its take; empty where no agent is there yet.
+
+    Raises:
+        ConfigError: The cassette's folder does not exist.
+    """
+    shell = get_ipython()
+    if not (asks or hasattr(shell, "agent_magics") or hasattr(shell, "agent_sessions")):
+        return {}
+    from jupyter_agent.errors import ConfigError
+    from jupyter_agent.magics.ask import sessions_of
+
+    notebook = sessions_of(shell).notebook
+    notebook.set("mode", mode)
+    if (used := notebook.cassette) is None:
+        return {}
+    cassette = _cassettes.get(used, used).absolute()
+    if not cassette.parent.is_dir():
+        raise ConfigError(f"There is no folder for the cassette {cassette.name}. Make it first.")
+    take = take_of(cassette, Path(takes)) if takes else cassette
+    if mode == "replay" and not take.exists():
+        take = cassette  # of this one nothing was recorded
+    if take != cassette:
+        take.parent.mkdir(parents=True, exist_ok=True)
+        _cassettes[take] = cassette
+    if take != used.absolute():
+        notebook.use_cassette(str(take))
+    return {str(cassette): str(take) for take, cassette in _cassettes.items()}
+
+
+def take_of(cassette: Path, folder: Path) -> Path:
+    """Where a cassette's take is, in the folder of the takes."""
+    digest = sha256(str(cassette).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return folder / digest / cassette.name

@@ -1,0 +1,186 @@
+"""Notebooks on a real Dask cluster: a scheduler and two workers, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from execution.notebooks import (
+    agent,
+    begun,
+    completed,
+    environment,
+    finish,
+    started,
+    wait_until,
+    wait_until_gone,
+    write,
+    write_holding,
+)
+
+from jupyter_agent.execution.cluster import _task
+from jupyter_agent.execution.jobs import Job
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("cluster")]
+
+
+@dataclass
+class Cluster:
+    """A scheduler and its workers."""
+
+    folder: Path
+    processes: list[subprocess.Popen[bytes]]
+
+    @property
+    def address(self) -> str:
+        return str(json.loads((self.folder / "scheduler.json").read_text())["address"])
+
+    def begin(self, module: str, *arguments: str) -> None:
+        with (self.folder / f"{len(self.processes)}.log").open("wb") as log:
+            self.processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", f"distributed.cli.{module}", *arguments],
+                    cwd=self.folder,
+                    env=environment(self.folder / "home", JUPYTER_AGENT_MODE="live"),
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+
+    def add_worker(self) -> None:
+        self.begin(
+            "dask_worker",
+            *("--scheduler-file", str(self.folder / "scheduler.json")),
+            *("--nthreads", "1", "--no-nanny", "--no-dashboard"),
+        )
+
+    def repair(self) -> None:
+        """Two workers again."""
+        alive = sum(process.poll() is None for process in self.processes[1:])
+        for _ in range(2 - alive):
+            self.add_worker()
+
+
+@pytest.fixture(scope="module")
+def one_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"), [])
+    place = cluster.folder / "scheduler.json"
+    cluster.begin(
+        "dask_scheduler",
+        *("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"),
+        *("--scheduler-file", str(place)),
+    )
+    try:
+        wait_until(place.exists, "the scheduler is there")
+        yield cluster
+    finally:
+        for process in reversed(cluster.processes):
+            process.terminate()
+        for process in cluster.processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(one_cluster: Cluster) -> Cluster:
+    one_cluster.repair()
+    return one_cluster
+
+
+def test_a_worker_is_killed_midway(cluster: Cluster, tmp_path: Path) -> None:
+    """Its notebook runs again elsewhere: none is lost, none completes twice, no kernel stays."""
+    names = ["a", "b", "c", "d"]
+    write_holding(tmp_path, *names)
+    arguments = "run", ".", "--scheduler", cluster.address, "--to", "made"
+    with started(*arguments, cwd=tmp_path, home=tmp_path / "home") as command:
+        wait_until(lambda: len(begun(tmp_path)) == 2, "both workers are busy")
+        (name, kernel, worker), other = begun(tmp_path)
+        assert worker != other[2]
+        os.kill(worker, signal.SIGKILL)
+        wait_until_gone(kernel)
+        (tmp_path / "hold").unlink()
+        code, said = finish(command)
+    assert code == 0, said
+    assert "4 passed, 0 failed" in said
+    assert completed(tmp_path) == names
+    assert sorted(n for n, _, _ in begun(tmp_path)) == sorted([*names, name])
+    copies = [json.loads((tmp_path / "made" / f"{n}.ipynb").read_text()) for n in names]
+    assert all(copy["cells"][1]["execution_count"] == 2 for copy in copies)
+
+
+def test_a_worker_that_dies_with_its_outcome(cluster: Cluster, tmp_path: Path) -> None:
+    """Dask computes the task anew, but the notebook does not run a second time."""
+    from distributed import Client, Variable
+
+    write_holding(tmp_path, "once")
+    (tmp_path / "hold").unlink()
+    job, key = Job(tmp_path / "once.ipynb", "once"), "test-with-its-outcome"
+    with Client(cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(2)
+        future = client.submit(_task, job, key, key=key, pure=False)
+        wait_until(future.done, "it is done")
+        ((_, _, worker),) = begun(tmp_path)
+        (holder,) = client.who_has()[key]
+        os.kill(worker, signal.SIGKILL)
+        wait_until(
+            lambda: not {holder, None} & {*(client.who_has()[key] or [None])},
+            "another worker has computed it",
+        )
+        assert future.result(timeout=60) is None
+        Variable(key, client=client).delete()
+    assert completed(tmp_path) == ["once"]
+    assert len(begun(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_who_asked_goes_away(cluster: Cluster, tmp_path: Path, number: int) -> None:
+    """After SIGTERM, and where the command is killed, the kernels on the cluster end."""
+    write_holding(tmp_path, "a", "b", "c")
+    arguments = "run", ".", "--scheduler", cluster.address
+    with started(*arguments, cwd=tmp_path, home=tmp_path / "home") as command:
+        wait_until(lambda: len(begun(tmp_path)) == 2, "both workers are busy")
+        command.send_signal(number)
+        code, said = finish(command)
+    assert code == (143 if number == signal.SIGTERM else -number), said
+    for _, kernel, _ in begun(tmp_path):
+        wait_until_gone(kernel)
+    assert completed(tmp_path) == []
+    assert len(begun(tmp_path)) == 2
+
+
+def test_settings_go_along_and_failures_come_back(cluster: Cluster, tmp_path: Path) -> None:
+    """The mode is the one that was asked for, not the workers'; a failure is told with its cell."""
+    write(
+        tmp_path / "mode.ipynb", "import os", "assert os.environ['JUPYTER_AGENT_MODE'] == 'replay'"
+    )
+    write(tmp_path / "bad.ipynb", "# a heading", "1 / 0")
+    code, said = agent(
+        *("run", ".", "--scheduler", cluster.address),
+        cwd=tmp_path,
+        home=tmp_path / "home",
+        JUPYTER_AGENT_MODE="replay",
+    )
+    assert code == 1
+    assert "1 passed, 1 failed" in said
+    assert "cell 2: 1 / 0" in said
+    assert "ZeroDivisionError" in said
+
+
+def test_an_address_that_is_none(tmp_path: Path) -> None:
+    """One line, and no traceback."""
+    write(tmp_path / "a.ipynb", "1")
+    code, said = agent(
+        "run", "a.ipynb", "--scheduler", "nonsense://x", cwd=tmp_path, home=tmp_path / "home"
+    )
+    assert code == 1
+    assert "No Dask scheduler can be reached at nonsense://x" in said
