@@ -12,7 +12,7 @@ LAB_FLAGS ?= $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
 # Nothing of what is run here may ask a model, whatever keys are set.
 REPLAY := JUPYTER_AGENT_MODE=replay
 
-.PHONY: help demo lab test notebooks check format examples bench-quick matrix clean
+.PHONY: help demo lab test notebooks check format examples docs bench-quick matrix clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -43,7 +43,7 @@ test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval
 	@$(MAKE) --no-print-directory notebooks
 
 notebooks: $(VENV)/.dev ## validate the example notebooks from their cassettes
-	$(REPLAY) $(BIN)/python -m pytest --nbval -p no:cacheprovider example_notebooks
+	$(REPLAY) $(BIN)/python -m pytest --nbval -p no:cacheprovider -n 2 --dist loadscope example_notebooks
 
 check: $(VENV)/.dev ## formatting, lint, types, and who may import whom
 	$(BIN)/ruff format --check .
@@ -57,6 +57,11 @@ format: $(VENV)/.dev ## put the code into its format
 
 examples: $(VENV)/.dev ## make the examples' cassettes and outputs anew from their scripts
 	$(BIN)/python scripts/make_examples.py
+
+docs: $(VENV)/.dev ## build the documentation, with the reference and the examples, into build/docs
+	$(BIN)/python scripts/make_reference.py
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	@echo "The documentation: build/docs/index.html"
 
 bench-quick: $(VENV)/.dev ## print the cost of loading the extension and of looking for numbers
 	$(BIN)/python benchmarks/load_extension.py

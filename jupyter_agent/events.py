@@ -191,12 +191,16 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
+    """Words of the reply, as they come."""
+
     text: str
     type: Literal["text_delta"] = "text_delta"
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
+    """Words of the model's reasoning, as they come."""
+
     text: str
     type: Literal["thinking_delta"] = "thinking_delta"
 
@@ -213,6 +217,8 @@ class MessageFinished:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
+    """A tool call begins."""
+
     call: ToolCall
     type: Literal["tool_started"] = "tool_started"
 
@@ -267,6 +273,8 @@ class Steered:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
+    """A tool call has its result, after so many seconds."""
+
     result: ToolResult
     seconds: float
     type: Literal["tool_finished"] = "tool_finished"

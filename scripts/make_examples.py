@@ -2,21 +2,29 @@
 
     python scripts/make_examples.py [NAME ...]
 
-For each `example_notebooks/scripts/NAME.yaml`: record the notebook with the scripted provider as
-`jupyter agent record` does, which executes it once more from the new cassette. Fails where the
-two executions differ in any cell, since nbval would not pass then.
+For each `example_notebooks/scripts/NAME.yaml`: execute the notebook once in mode `record` with the
+scripted provider, then once more from the new cassette, and keep that second execution. Fails
+where the two differ: a notebook whose replay shows anything else than its recording is no good.
+
+Where there is a `NAME.person.yaml`, a list of texts, a person is there for the recording, and types
+these, one for each question of the agent.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from jupyter_agent.errors import AgentError
-from jupyter_agent.execution.recording import record
-from jupyter_agent.llm.cassette import load
+import nbformat
+import yaml
+from nbclient import NotebookClient
+
+from jupyter_agent.execution.cells import differences
 
 EXAMPLES = Path(__file__).parents[1] / "example_notebooks"
 KEPT_METADATA = {
@@ -25,27 +33,79 @@ KEPT_METADATA = {
 }
 
 
+class Attended(NotebookClient):
+    """Executes a notebook with a person who answers each question by the next of `answers`."""
+
+    answers: Sequence[str] = ()
+
+    async def async_execute(self, *arguments: Any, **more: Any) -> Any:
+        typing: list[asyncio.Task[None]] = []
+        start = self.async_start_new_kernel_client
+
+        async def start_attended() -> Any:
+            client = await start()
+            client.allow_stdin = True
+            typing.append(asyncio.create_task(self._type(client)))
+            return client
+
+        self.async_start_new_kernel_client = start_attended
+        try:
+            return await super().async_execute(*arguments, **more)
+        finally:
+            for task in typing:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _type(self, client: Any) -> None:
+        for answer in self.answers:
+            await client.get_stdin_msg()
+            client.input(answer)
+
+
+def execute(path: Path, answers: Sequence[str] = (), **settings: str) -> Any:
+    """The notebook after an execution in a fresh kernel with `JUPYTER_AGENT_*` settings.
+
+    With `answers` somebody is there who is asked, by lines of text.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("JUPYTER_AGENT_")}
+    environment |= {f"JUPYTER_AGENT_{key.upper()}": value for key, value in settings.items()}
+    if answers:
+        environment["JUPYTER_AGENT_DISPLAY"] = "static"
+    client = (Attended if answers else NotebookClient)(
+        notebook,
+        # Kernels warn about each unencrypted connection, also about a local one.
+        extra_arguments=["--log-level=ERROR"],
+        timeout=300,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(EXAMPLES)}},
+        record_timing=False,
+        coalesce_streams=True,
+    )
+    if answers:
+        client.answers = answers
+    asyncio.run(client.async_execute(env=environment))
+    notebook.metadata = nbformat.from_dict(KEPT_METADATA)
+    return notebook
+
+
 def make(name: str) -> None:
     path = EXAMPLES / f"{name}.ipynb"
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    if notebook["metadata"] != KEPT_METADATA:
-        notebook["metadata"] = KEPT_METADATA
-        text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
-        path.write_text(text, encoding="utf-8")
-    script = EXAMPLES / "scripts" / f"{name}.yaml"
-    try:
-        recording = record(path, {"provider": "scripted", "script": str(script)}, timeout=300)
-    except AgentError as error:
-        sys.exit(str(error))
-    if recording.unsteady:
-        cells = [f"{name}, cell {each.number}: {each.words}" for each in recording.unsteady]
-        sys.exit("\n".join(["The replay differs from the recording:", *cells]))
-    replies = sum(load(cassette).replies for cassette in recording.cassettes)
-    print(f"{name}: {replies} replies")
+    cassette = path.with_suffix(".cassette.jsonl")
+    cassette.unlink(missing_ok=True)
+    script = f"scripts/{name}.yaml"
+    person = EXAMPLES / "scripts" / f"{name}.person.yaml"
+    answers = yaml.safe_load(person.read_text(encoding="utf-8")) if person.exists() else ()
+    recorded = execute(path, answers, mode="record", provider="scripted", script=script)
+    replayed = execute(path, mode="replay")
+    for difference in differences(recorded, replayed):
+        sys.exit(f"{name}, cell {difference.number}: the replay differs: {difference.words}")
+    nbformat.write(replayed, path)
+    print(f"{name}: {len(cassette.read_text(encoding='utf-8').splitlines()) - 1} replies")
 
 
 if __name__ == "__main__":
-    for variable in [each for each in os.environ if each.startswith("JUPYTER_AGENT_")]:
-        del os.environ[variable]
-    for each in sys.argv[1:] or sorted(p.stem for p in (EXAMPLES / "scripts").glob("*.yaml")):
+    scripts = (EXAMPLES / "scripts").glob("[0-9]*.yaml")
+    for each in sys.argv[1:] or sorted(p.stem for p in scripts if "." not in p.stem):
         make(each)

@@ -37,7 +37,7 @@ def clean_environment(home: Path, **more: str) -> dict[str, str]:
 
 def validate(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "--nbval", "-p", "no:cacheprovider", "-q"]
-    command += ["-p", "no:xdist", "-p", "no:randomly", str(NOTEBOOK)]
+    command += ["-n", "0", "-p", "no:randomly", str(NOTEBOOK)]
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200, check=False
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from jupyter_agent.widgets.legible import stable
 _TRIES = 3
 _YES = frozenset({"y", "yes"})
 _ALWAYS = frozenset({"a", "always"})
-_NO = ("no", "n")
+_REFUSED = re.compile(r"no?(?:\s*[:,]|\s|$)(?P<why>.*)", re.IGNORECASE | re.DOTALL)
 
 
 def ask_by_input(
@@ -60,10 +61,10 @@ def parse(call_id: str, typed: str) -> ApprovalAnswered | None:
         return ApprovalAnswered(call_id, "yes")
     if words.lower() in _ALWAYS:
         return ApprovalAnswered(call_id, "always")
-    first, _, rest = words.replace(":", " ", 1).replace(",", " ", 1).partition(" ")
-    if first.lower() in _NO:
-        return ApprovalAnswered(call_id, "no", reason=rest.strip().removeprefix("because").strip())
-    return None
+    if (no := _REFUSED.fullmatch(words)) is None:
+        return None
+    reason = no["why"].strip().removeprefix("because").strip()
+    return ApprovalAnswered(call_id, "no", reason=reason)
 
 
 def _prompt(asked: ApprovalAsked) -> str:

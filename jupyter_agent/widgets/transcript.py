@@ -182,10 +182,9 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
             return _with_message(step, message, stop)
         case Advised(text=text):
             return replace(step, notices=(*step.notices, f"Told to the model: {text}"))
-        case Compacted(before=before, after=after, dropped=dropped):
-            sizes = f"about {before:,} tokens, now {after:,}"
-            notice = f"The conversation was too long and was shortened: {sizes}."
-            notice = " ".join([notice, *dropped])
+        case Compacted(dropped=dropped):
+            # Without the sizes: they follow the wording of prompts and tools, and stay in the log.
+            notice = " ".join(["The conversation was too long and was shortened.", *dropped])
             return replace(step, notices=(*step.notices, notice))
         case Steered(text=text):
             return replace(step, said=(*step.said, text))

@@ -191,7 +191,7 @@ def test_a_person_without_a_widget(kernel: LiveKernel) -> None:
     ("typed", "told"),
     [
         ("n", "The person refused this call (shell commands). Nothing was run or written."),
-        ("no: because it is mine", "They say: it is mine"),
+        ("no: because it is mine, and old", "They say: it is mine, and old"),
         ("No, use Python instead", "They say: use Python instead"),
     ],
 )
