@@ -115,7 +115,7 @@ def read_book(path: Path, by_hand: LoadedByHand) -> Book:
         tuple(reader.asked),
         tuple(reader.troubles),
         reader.is_named,
-        reader.is_open,
+        reader.is_open or (reader.has_nested and bool(reader.asked)),
     )
 
 
@@ -125,6 +125,9 @@ def _is_python(notebook: Any) -> bool:
         "name"
     )
     return str(language or "python").lower() in ("python", "ipython")
+
+
+_MAGIC = "%%agent"
 
 
 @dataclass
@@ -137,11 +140,15 @@ class _Reader:
     troubles: list[Trouble] = field(default_factory=list)
     is_named: bool = False
     is_open: bool = False
+    has_nested: bool = False
+    """Whether code mentions agent cells, as that of a notebook in a notebook does."""
     _cassette: Path | None = None
     _asks: set[str] = field(default_factory=set)
     """The names that `jupyter_agent.ask` has in this notebook, dots included."""
 
     def read(self, cell: int, source: str) -> None:
+        if _MAGIC in source and not source.lstrip().startswith(_MAGIC):
+            self.has_nested = True
         for call, repeats in _calls(_parsed(source), False):
             if isinstance(call, ast.ImportFrom | ast.Import):
                 self._asks |= _imported(call)

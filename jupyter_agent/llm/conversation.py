@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_agent.llm.wire import arguments_object
-from jupyter_agent.memory.quoting import SAVED_AT
+from jupyter_agent.memory.quoting import SAVED_AT, SAVED_IN
 from jupyter_agent.messages import Image, Message, Said, Text, ToolCall, ToolResult, clean
 from jupyter_agent.redact import redact, secret_values
 
@@ -26,6 +26,7 @@ _VOLATILE = (
         r"<skill \1>",
     ),
     (SAVED_AT, r"\1\2<date>"),
+    (SAVED_IN, r"\1"),
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x…"),
     (re.compile(r"(?i)\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "<uuid>"),
     (

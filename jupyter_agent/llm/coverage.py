@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jupyter_agent.llm.conversation import Item, normalized
 from jupyter_agent.llm.entries import Cassette, Entry
 from jupyter_agent.llm.miss import difference
+
+_SKILLS = re.compile(r"^(?:/[\w-]+\s+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def coverage(tasks: Sequence[Task], cassette: Cassette) -> Coverage:
     left: dict[str, list[int]] = {}
     for number, turn in enumerate(cassette.turns):
         left.setdefault(task_of(turn), []).append(number)
-    wanted = [left.get(normalized(task.text), []) for task in tasks]
+    wanted = [_answering(task.text, left) for task in tasks]
     once = {
         number: (turns.pop(0),)
         for number, turns in enumerate(wanted)
@@ -64,6 +67,12 @@ def coverage(tasks: Sequence[Task], cassette: Cassette) -> Coverage:
     used = {turn for turns in recorded for turn in turns}
     orphans = tuple(number for number in range(len(cassette.turns)) if number not in used)
     return Coverage(recorded, orphans)
+
+
+def _answering(text: str, left: Mapping[str, list[int]]) -> list[int]:
+    """The turns for a task. A skill that only the run knows may still stand in front of it."""
+    text = normalized(text)
+    return left.get(text) or left.get(normalized(_SKILLS.sub("", text)), [])
 
 
 def task_of(turn: Sequence[Entry]) -> str:

@@ -20,6 +20,8 @@ SAVED_AT = re.compile(
     r"|^(- \[)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?=\])"
 )
 """When something was saved, as quotations tell it: a replay saves it anew, on another day."""
+SAVED_IN = re.compile(r"(?m)^(\s*saved_by: '?\w+), .{1,255}\.ipynb(?=,|'?$)")
+"""In which notebook, which a kernel knows in JupyterLab and not in nbval."""
 _ROLE = re.compile(r"(?i)<(?=\s*/?\s*(?:system|assistant|user)\b)")
 _ASSIGNED = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|secret|(?:api|access)[_ -]?key|(?:auth[_ -]?)?token)"
@@ -45,8 +47,8 @@ def escaped(text: str) -> str:
 
 
 def timeless(text: str) -> str:
-    """A quotation without the times at which something was saved, for what a notebook keeps."""
-    return SAVED_AT.sub(lambda found: f"{found[1] or found[2]}…", text)
+    """A quotation without when and in which notebook something was saved, for what is kept."""
+    return SAVED_IN.sub(r"\1", SAVED_AT.sub(lambda found: f"{found[1] or found[2]}…", text))
 
 
 def quoted(body: str, source: str) -> str:

@@ -99,3 +99,10 @@ def test_a_turn_without_a_task() -> None:
     odd = Cassette("p", "m", "recorded", ((Entry("c", "t", 1, (), reply),),))
     assert task_of(odd.turns[0]) == ""
     assert coverage([Task("Count.")], odd).orphans == (0,)
+
+
+def test_a_skill_in_front_of_a_task() -> None:
+    """A skill of a folder that the notebook names while it runs is no part of the task."""
+    tape = cassette_of(["Write it up."])
+    assert coverage([Task("/report /tables Write it up.")], tape).missing == ()
+    assert coverage([Task("/tmp/a.csv Write it down.")], tape).missing == (0,)

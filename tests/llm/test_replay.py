@@ -244,6 +244,7 @@ SAME = [
     ("Wall time: 3.2 s", "Wall time: 981 ms"),
     ("CPU times: user 1min 2s, sys: 3 ms", "CPU times: user 2min 4s, sys: 40 ms"),
     ("took 3 seconds", "took 14.5 seconds"),
+    ("  saved_by: agent, a b.ipynb, session default, m", "  saved_by: agent, session default, m"),
     ("a  \nb\n", "a\nb"),
 ]
 DIFFERENT = [
