@@ -12,7 +12,7 @@ LAB_FLAGS ?= $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
 # Nothing of what is run here may ask a model, whatever keys are set.
 REPLAY := JUPYTER_AGENT_MODE=replay
 
-.PHONY: help demo lab test notebooks check format examples docs bench-quick matrix clean
+.PHONY: help demo demo-local lab test notebooks check format examples docs bench-quick matrix clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,6 +34,16 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 
 demo: $(VENV)/.demo ## execute the quickstart notebook, replayed, into build/
 	@$(BIN)/jupyter-agent demo --to build
+
+$(VENV)/.local: $(VENV)/.demo
+	@echo "Installing llama.cpp into $(VENV) ..."
+	$(PIP) install --progress-bar on -c constraints.txt -e '.[demo,local]'
+	@touch $@
+
+demo-local: $(VENV)/.local ## run the quickstart live on a small model of this machine (1.1 GB, fetched once)
+	@model=$$($(BIN)/python scripts/fetch_model.py) && \
+	JUPYTER_AGENT_PROVIDER=local JUPYTER_AGENT_LOCAL__MODEL_PATH="$$model" \
+	$(BIN)/jupyter-agent demo --live --to build/local
 
 lab: $(VENV)/.dev ## open JupyterLab with the examples
 	$(BIN)/jupyter lab $(LAB_FLAGS) --notebook-dir=example_notebooks

@@ -226,6 +226,35 @@ class LogSettings(BaseModel):
     enabled: bool = Field(True, description="Write one log file for each turn.")
 
 
+class LocalSettings(BaseModel):
+    """The embedded model: llama.cpp, started on this machine by the provider local."""
+
+    model_config = _STRICT
+
+    model_path: str | None = Field(
+        None, description="GGUF file of the embedded model, for the provider local."
+    )
+    model: str | None = Field(
+        None,
+        description="The same by name, hf:OWNER/REPO:FILE: fetched once, which is said before.",
+    )
+    download: bool = Field(
+        True, description="Fetch the file that local.model names, where it is not here yet."
+    )
+    context: int = Field(
+        8192, ge=1024, description="Tokens of the embedded model's context, question and reply."
+    )
+    threads: int | None = Field(
+        None,
+        ge=1,
+        le=512,
+        description="Threads of the embedded model; none: the cores that are free.",
+    )
+    gpu_layers: int | None = Field(
+        None, ge=0, description="Layers of the model on a GPU; none: as many as fit."
+    )
+
+
 class HttpSettings(BaseModel):
     """The way to the model server, where the environment does not say it."""
 
@@ -245,7 +274,7 @@ class Settings(BaseModel):
 
     model_config = _STRICT
 
-    provider: Literal["anthropic", "openai", "scripted"] | None = Field(
+    provider: Literal["anthropic", "openai", "local", "scripted"] | None = Field(
         None, description="Which kind of model server is asked."
     )
     model: str | None = Field(None, description="The model's id, as its server knows it.")
@@ -266,7 +295,12 @@ class Settings(BaseModel):
     tool_protocol: Literal["auto", "native", "code"] = Field(
         "auto",
         description="How the model calls tools: native by the API alone, auto also in its text; "
-        "code is for models without tool calling, which write one block of Python.",
+        "code is for models without tool calling, which write one block of Python, and for local.",
+    )
+    instructions: Literal["auto", "full", "short"] = Field(
+        "auto",
+        description="What the model is told of its work: short leaves out what small models do "
+        "not follow (skills, memory, the tools besides code); auto is short for provider local.",
     )
     max_steps: int = Field(50, ge=1, le=1000, description="Model calls in one turn, at most.")
     max_tokens: int | None = Field(None, ge=1, description="Tokens in one reply, at most.")
@@ -290,6 +324,7 @@ class Settings(BaseModel):
     )
     retry: RetrySettings = RetrySettings()
     budget: BudgetSettings = BudgetSettings()
+    local: LocalSettings = LocalSettings()
     thinking: ThinkingSettings = ThinkingSettings()
     http: HttpSettings = HttpSettings()
     mcp: McpSettings = McpSettings()
@@ -388,6 +423,7 @@ _PROTECTING: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "approvals.mode": ("read_only", "ask_all", "ask_risky", "auto"),
         "context.detail": ("none", "names", "schema", "sample"),
         "privacy.outputs": ("shapes", "full"),
+        "local.download": (False, True),
     }
 )
 """Settings that protect a person, with their values from strict to loose."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,10 @@ from jupyter_agent.config import Settings
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.events import ToolFinished
 from jupyter_agent.kernel.changes import Snapshot, changes
-from jupyter_agent.kernel.context import KernelState, turn_context
+from jupyter_agent.kernel.context import KernelState, naming, turn_context
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.knowledge import Knowledge
+from jupyter_agent.llm.choose import is_brief, token_limit
 from jupyter_agent.llm.past import Past, Recalled
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Provider
@@ -160,7 +162,7 @@ class Equipment:
     def compactor(self, provider: Provider) -> Compactor:
         """What shortens the conversation; it remembers what was counted from turn to turn."""
         compactor = self._compactor
-        compactor.limit = self.settings.token_limit
+        compactor.limit = token_limit(self.settings, os.environ)
         # A recording and its replay must have the same conversation, so no model writes in it.
         compactor.asks = not is_taped(provider)
         return compactor
@@ -170,7 +172,8 @@ class Equipment:
         notebook = self._notebook
         stem = notebook.path.stem if notebook.path else "kernel"
         keep = keep_in(notebook.workspace, f"{stem}-{self._name}")
-        return Compactor(self.settings.token_limit, keep, self._still_in_force)
+        limit = token_limit(self.settings, os.environ)
+        return Compactor(limit, keep, self._still_in_force)
 
     def _still_in_force(self) -> list[str]:
         """What a shortened conversation is told again: plan, skills, rules, the variables."""
@@ -179,7 +182,7 @@ class Equipment:
         return [
             f"Your plan:\n{self.plan}" if self.plan.items else "",
             self.knowledge.skills.active_text(),
-            self.knowledge.rules.text if level != "none" else "",
+            self._rules(self.settings),
             turn_context("", now, level),
         ]
 
@@ -192,6 +195,8 @@ class Equipment:
         return self._system or self._system_prompt(settings)
 
     def _system_prompt(self, settings: Settings) -> str:
+        if settings.system_prompt_path is None and is_brief(settings, os.environ):
+            return render("short")
         listed = self.knowledge.skills.metadata_prompt()
         if settings.system_prompt_path is None:
             skills = render("skills", SKILLS_METADATA=listed) if listed else ""
@@ -213,10 +218,20 @@ class Equipment:
         At the level `none` it is the skills alone.
         """
         level = settings.context.detail
-        rules = self.knowledge.rules.text if is_first and level != "none" else ""
-        context = turn_context(task, self._kernel_state(now), level)
+        rules = self._rules(settings) if is_first else ""
+        state = self._kernel_state(now)
+        # A small model looks at nothing by itself: it is shown what the task names.
+        named = naming(task, state.variables) if is_brief(settings, os.environ) else task
+        context = turn_context(named, state, level)
         told = [Context(text) for text in (rules, *self.news, skills, context) if text]
         return Message("user", (Text(task), *told))
+
+    def _rules(self, settings: Settings) -> str:
+        """The hot rules; with short instructions the person's own alone."""
+        if settings.context.detail == "none":
+            return ""
+        rules = self.knowledge.rules
+        return rules.own.text if is_brief(settings, os.environ) else rules.text
 
     def saw(self, after: Snapshot) -> None:
         """A turn has ended: the model knows the kernel as it is now."""

@@ -190,6 +190,17 @@ class Requested:
 
 
 @dataclass(frozen=True, slots=True)
+class Preparing:
+    """What has to be done before the model can answer: its weights are fetched, it is loaded.
+
+    `text` takes the place of the last one. It passes: no saved form has it.
+    """
+
+    text: str
+    type: Literal["preparing"] = "preparing"
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
     """Words of the reply, as they come."""
 
@@ -330,6 +341,7 @@ Event = (
     | Noticed
     | StepStarted
     | Requested
+    | Preparing
     | TextDelta
     | ThinkingDelta
     | MessageFinished

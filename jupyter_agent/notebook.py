@@ -19,6 +19,7 @@ from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.choose import choose
+from jupyter_agent.llm.embedded import Embedded
 from jupyter_agent.llm.provider import Provider
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.redact import keep_secret
@@ -51,6 +52,7 @@ class Notebook:
         busy: Whether a turn is running.
         safekeeping: What the turns can be undone from.
         servers: The MCP servers of the kernel.
+        embedded: The server of the embedded model; all sessions share it.
         log_path: The run log of the last turn, if one was written.
 
     Raises:
@@ -69,6 +71,7 @@ class Notebook:
         self.interrupts = Interrupts()
         self.executor = Executor(shell, self.interrupts, self.outputs)
         self.servers = Servers(lambda: self.workspace, lambda: self.settings().settings.mcp)
+        self.embedded = Embedded()
         self.busy = False
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
@@ -149,6 +152,7 @@ class Notebook:
     def close(self) -> None:
         """For `%unload_ext`: nothing goes on, and no file stays open."""
         self.servers.end()
+        self.embedded.stop()
         if self._conversations is not None:
             self._conversations[1].close()
             self._conversations = None
@@ -181,7 +185,13 @@ class Notebook:
         depends_on = (settings, cassette, stamp, environment)
         if self._provider is None or self._provider[0] != depends_on:
             chosen = choose(
-                settings, cassette, os.environ, self._folder, self.workspace, self._nearby()
+                settings,
+                cassette,
+                os.environ,
+                self._folder,
+                self.workspace,
+                self._nearby(),
+                self.embedded,
             )
             self._release()
             self._provider = depends_on, chosen

@@ -38,6 +38,7 @@ from jupyter_agent.events import (
     ApprovalAsked,
     Event,
     MessageFinished,
+    Preparing,
     Requested,
     Retrying,
     StepStarted,
@@ -91,7 +92,7 @@ class RunLog:
             kind = "text" if isinstance(event, TextDelta) else "thinking"
             self._streamed[kind].append(event.text)
             return
-        if isinstance(event, ToolOutput):
+        if isinstance(event, (Preparing, ToolOutput)):
             return
         if isinstance(event, StepStarted):
             self._begin_step(event)

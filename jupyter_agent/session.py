@@ -21,6 +21,7 @@ from jupyter_agent.errors import ConfigError, TurnInterrupted
 from jupyter_agent.events import (
     Event,
     Noticed,
+    Preparing,
     Sink,
     TextDelta,
     ThinkingDelta,
@@ -295,7 +296,8 @@ class Session:
 
     def _save(self, event: Event) -> None:
         """A sink: the conversation is written down as it happens."""
-        if not isinstance(event, (TurnStarted, TextDelta, ThinkingDelta, ToolOutput)):
+        passing = (TurnStarted, Preparing, TextDelta, ThinkingDelta, ToolOutput)
+        if not isinstance(event, passing):
             self.notebook.conversations.keep(self.name, self.history)
 
     def _why_unsaved(self) -> str:

@@ -59,6 +59,13 @@ def test_the_keys_and_their_defaults() -> None:
         "script": "none",
         "mode": "auto",
         "tool_protocol": "auto",
+        "instructions": "auto",
+        "local.context": "8192",
+        "local.download": "true",
+        "local.gpu_layers": "none",
+        "local.model": "none",
+        "local.model_path": "none",
+        "local.threads": "none",
         "max_steps": "50",
         "max_tokens": "none",
         "timeout": "600.0",
@@ -321,7 +328,10 @@ BAD_FILES = [
         f"max_steps: {'x' * 99}",
         f": max_steps must be a whole number from 1 to 1000, not '{'x' * 58}….",
     ),
-    ("provider: Claude", ": provider must be anthropic, openai, scripted or none, not 'Claude'."),
+    (
+        "provider: Claude",
+        ": provider must be anthropic, openai, local, scripted or none, not 'Claude'.",
+    ),
     ("mode: off", ": mode must be auto, live, record, replay or cached, not false."),
     ("display: none", ": display must be auto or static, not 'none'."),
     ("tools.enable_code: 1", ": tools.enable_code must be true or false, not 1."),
@@ -588,7 +598,7 @@ def test_a_bad_variable(variable: str, text: str, message: str) -> None:
             "%%agent",
             "provider",
             "claude",
-            "%%agent: provider must be anthropic, openai, scripted or none, not 'claude'.",
+            "%%agent: provider must be anthropic, openai, local, scripted or none, not 'claude'.",
         ),
     ],
 )
@@ -625,7 +635,7 @@ def test_every_key_is_described() -> None:
 
 def test_types_and_defaults_in_words() -> None:
     """Types are described in the words of the errors."""
-    assert describe("provider").type == "anthropic, openai, scripted or none"
+    assert describe("provider").type == "anthropic, openai, local, scripted or none"
     assert describe("max_tokens").type == "a whole number of 1 or more, or none"
     assert describe("api_key").type == "one line of text, or none"
     assert describe("retry.exponential_base").default == 2.0

@@ -140,3 +140,14 @@ def test_help(home: Path) -> None:
     """The commands are listed, the version is told."""
     assert "demo" in run("--help", home=home).stdout
     assert run("--version", home=home).stdout.startswith("jupyter-agent, version ")
+
+
+def test_live(home: Path) -> None:
+    """With `--live` the configured provider is asked, and nothing is said of a replay."""
+    script = ROOT / "example_notebooks" / "scripts" / "01_quickstart.yaml"
+    settings = {"JUPYTER_AGENT_PROVIDER": "scripted", "JUPYTER_AGENT_SCRIPT": str(script)}
+    ran = run("demo", "--live", "--to", str(home / "live"), home=home, **settings)
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+    assert "with the configured model" in ran.stdout
+    assert "replayed" not in ran.stdout
+    assert "Gentoo penguins are the heaviest" in ran.stdout

@@ -18,7 +18,8 @@ DEMO = "01_quickstart.ipynb"
 LIVE = (
     "To run it live, with a model that answers by itself:\n"
     "  export ANTHROPIC_API_KEY=…   (or OPENAI_API_KEY, or for a local server OPENAI_BASE_URL)\n"
-    "  make lab                     (or: jupyter lab {notebook})"
+    "  make lab                     (or: jupyter lab {notebook})\n"
+    "Without a key, on this machine: make demo-local (fetches a small model, 1.1 GB)"
 )
 
 
@@ -31,18 +32,20 @@ LIVE = (
     show_default=True,
     help="Where the notebook is executed and kept.",
 )
-def demo(folder: Path) -> None:
+@click.option("--live", is_flag=True, help="Ask the configured model instead of the cassette.")
+def demo(folder: Path, live: bool) -> None:
     """Execute the quickstart notebook from its cassette: a real kernel, no key, no network."""
     started = time.monotonic()
     try:
         notebook = _copy_example(folder)
-        source = _say_what_happens(notebook)
-        _execute(notebook)
+        source = _say_that_it_is_live(notebook) if live else _say_what_happens(notebook)
+        _execute(notebook, {"mode": "live" if live else "replay"})
     except AgentError as error:
         raise click.ClickException(str(error)) from None
     click.secho(f"\nDone in {time.monotonic() - started:.0f} s. The executed notebook: {notebook}")
-    click.echo(f"The replies were replayed ({source}); everything else was real.")
-    click.echo(LIVE.format(notebook=notebook))
+    if not live:
+        click.echo(f"The replies were replayed ({source}); everything else was real.")
+        click.echo(LIVE.format(notebook=notebook))
 
 
 def _examples() -> Path:
@@ -77,7 +80,15 @@ def _say_what_happens(notebook: Path) -> str:
     return source
 
 
-def _execute(path: Path) -> None:
+def _say_that_it_is_live(notebook: Path) -> str:
+    click.secho(f"Executing {notebook} in a real kernel, with the configured model.", bold=True)
+    click.echo(
+        "Its answers, and what they cost, are its own. Nobody is asked: risky code is refused."
+    )
+    return ""
+
+
+def _execute(path: Path, settings: dict[str, str]) -> None:
     """Run the notebook cell by cell, saying what happens, and save it."""
     import nbformat
 
@@ -96,8 +107,9 @@ def _execute(path: Path) -> None:
             click.echo(_indented(_text(output)))
 
     click.echo("Starting the kernel …")
-    # The demonstration must neither ask a model nor cost anything, whatever is configured.
-    execution = execute(path, {"mode": "replay"}, timeout=120, watch=Watch(announce, report))
+    # Replayed, it must neither ask a model nor cost anything, whatever is configured.
+    timeout = 120 if settings["mode"] == "replay" else None
+    execution = execute(path, settings, timeout=timeout, watch=Watch(announce, report))
     nbformat.write(execution.notebook, path)
     if execution.error:
         raise AgentError(f"A cell failed: {execution.error}")

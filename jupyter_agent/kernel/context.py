@@ -33,6 +33,7 @@ SOURCE_LIMIT = 1_500
 OUTPUT_LIMIT = 1_000
 
 _MENTION = re.compile(r"(?<![\w@.`])@([^\W\d]\w*)")
+_WORD = re.compile(r"(?<![\w@.])[^\W\d]\w*")
 _FIXING = re.compile(
     r"(?i)\b(fix|repair|debug|solve|wrong|broken|fail\w*|error|exception|traceback|crash\w*|why)\b"
 )
@@ -71,6 +72,11 @@ def turn_context(task: str, state: KernelState, level: Level) -> str:
 def mentioned(task: str) -> list[str]:
     """The names that a task marks with `@`, each once."""
     return list(dict.fromkeys(_MENTION.findall(task)))
+
+
+def naming(task: str, variables: Mapping[str, object]) -> str:
+    """The task with a `@` before each word that is the name of a variable."""
+    return _WORD.sub(lambda word: f" @{word[0]} " if word[0] in variables else word[0], task)
 
 
 def _variables(state: KernelState, level: Level) -> str:

@@ -14,21 +14,23 @@ from jupyter_agent.workspace import Workspace
 
 if TYPE_CHECKING:
     from jupyter_agent.llm.connection import Connection
+    from jupyter_agent.llm.embedded import Embedded
 
-ProviderName = Literal["anthropic", "openai", "scripted"]
+ProviderName = Literal["anthropic", "openai", "local", "scripted"]
 
 DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}
 _ANTHROPIC_TOKENS = 16_000
 MINIMAX_MODEL = "MiniMax-M2.5"
 _WAYS_TO_A_MODEL = (
     "set ANTHROPIC_API_KEY or OPENAI_API_KEY before the kernel starts; or, for any compatible or "
-    "local server, run %agent config provider openai and %agent config api_base URL"
+    "local server, run %agent config provider openai and %agent config api_base URL; or, for a "
+    "model inside the kernel, %agent config local.model_path FILE.gguf"
 )
 NOTHING_CONFIGURED = (
-    f"No model is configured and there is no cassette. Three ways to go on: {_WAYS_TO_A_MODEL}; "
+    f"No model is configured and there is no cassette. Ways to go on: {_WAYS_TO_A_MODEL}; "
     "or replay recorded answers with %agent cassette FILE."
 )
-NO_MODEL = f"No model is configured, and mode is {{mode}}. Two ways to go on: {_WAYS_TO_A_MODEL}."
+NO_MODEL = f"No model is configured, and mode is {{mode}}. Ways to go on: {_WAYS_TO_A_MODEL}."
 
 
 def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderName | None:
@@ -40,6 +42,8 @@ def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderNam
         return settings.provider
     if settings.script:
         return "scripted"
+    if settings.local.model_path or settings.local.model:
+        return "local"
     model = settings.model or ""
     if settings.api_base:
         return "anthropic" if settings.api_base.rstrip("/").endswith("/anthropic") else "openai"
@@ -54,6 +58,24 @@ def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderNam
     return "openai" if has_openai else None
 
 
+def token_limit(settings: Settings, environ: Mapping[str, str]) -> int:
+    """`token_limit`, or what `local.context` leaves beside a reply, where that is less.
+
+    By the settings alone, so that a recording and its replay have the same.
+    """
+    if provider_name(settings, environ) != "local":
+        return settings.token_limit
+    context = settings.local.context
+    return min(settings.token_limit, context - (settings.max_tokens or context // 4))
+
+
+def is_brief(settings: Settings, environ: Mapping[str, str]) -> bool:
+    """Whether the model gets the short instructions."""
+    if settings.instructions == "auto":
+        return provider_name(settings, environ) == "local"
+    return settings.instructions == "short"
+
+
 def choose(
     settings: Settings,
     cassette: Path | None,
@@ -61,6 +83,7 @@ def choose(
     folder: Path = Path(),
     workspace: Workspace | None = None,
     nearby: Sequence[Path] = (),
+    embedded: Embedded | None = None,
 ) -> Provider:
     """The provider for a turn, by `mode`.
 
@@ -71,6 +94,7 @@ def choose(
         folder: Where a relative `script` starts.
         workspace: Where the tools work; `folder` without one.
         nearby: The cassettes to replay from where no name is known: nbval's kernels know none.
+        embedded: Serves the provider `local`; None: one of its own.
 
     Raises:
         ConfigError: Nothing is configured, or the cassette is missing or damaged.
@@ -83,7 +107,8 @@ def choose(
         return _replay(known, workspace or Workspace(folder))
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
-    provider = _spoken_to(_live(name, settings, folder), settings.tool_protocol)
+    live = _live(name, settings, folder, embedded)
+    provider = _spoken_to(live, _protocol(name, settings), is_brief(settings, environ))
     if mode not in ("record", "cached"):
         return provider
     return _recording(mode, provider, cassette, workspace or Workspace(folder))
@@ -111,14 +136,20 @@ def _recording(
     return Recorder(provider, cassette, workspace)
 
 
-def _spoken_to(provider: Provider, protocol: str) -> Provider:
+def _protocol(name: ProviderName, settings: Settings) -> str:
+    """Models that are small enough for a kernel call tools badly, and write Python well."""
+    is_left_open = settings.tool_protocol == "auto"
+    return "code" if is_left_open and name == "local" else settings.tool_protocol
+
+
+def _spoken_to(provider: Provider, protocol: str, brief: bool) -> Provider:
     """The provider as its model is to be spoken to. Around it is the recorder, if any."""
     if protocol == "native":
         return provider
     if protocol == "code":
         from jupyter_agent.llm.code_protocol import CodeProtocol
 
-        return CodeProtocol(provider)
+        return CodeProtocol(provider, brief)
     from jupyter_agent.llm.inline import Inline
 
     return Inline(provider)
@@ -140,7 +171,11 @@ def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Provider:
     return Replay(together, " or ".join(p.name for p in cassettes), workspace, files)
 
 
-def _live(name: ProviderName, settings: Settings, folder: Path) -> Provider:
+def _live(
+    name: ProviderName, settings: Settings, folder: Path, embedded: Embedded | None
+) -> Provider:
+    if name == "local":
+        return _local(settings, folder, embedded)
     key = settings.api_key.get_secret_value() if settings.api_key else None
     if name == "scripted":
         from jupyter_agent.llm.scripted import Scripted
@@ -164,6 +199,20 @@ def _live(name: ProviderName, settings: Settings, folder: Path) -> Provider:
 
     longest = settings.max_tokens
     return OpenAI(model, key, settings.api_base, longest, settings.timeout, effort, way)
+
+
+def _local(settings: Settings, folder: Path, embedded: Embedded | None) -> Provider:
+    from jupyter_agent.llm.embedded import Embedded
+    from jupyter_agent.llm.local import Local, serving
+
+    limit, context = settings.max_tokens, settings.local.context
+    if limit is not None and limit > context // 2:
+        raise ConfigError(
+            f"max_tokens ({limit}) must be at most half of local.context ({context}), which holds "
+            "the conversation, too."
+        )
+    wanted = serving(settings.local, folder)
+    return Local(wanted, embedded or Embedded(), limit, settings.timeout)
 
 
 def _connection(settings: HttpSettings) -> Connection:

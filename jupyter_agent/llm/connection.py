@@ -29,11 +29,13 @@ class Connection:
         headers: Headers to send besides the SDK's.
         proxy: The proxy's address; None: what the environment says.
         ca_bundle: A file or folder of certificates to trust besides the public ones.
+        direct: Whether nothing stands between, whatever the environment says: for this machine.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     proxy: str | None = None
     ca_bundle: str | None = None
+    direct: bool = False
 
     def client_options(self) -> dict[str, Any]:
         """Arguments for an HTTP client; empty where the SDK's own does.
@@ -41,6 +43,8 @@ class Connection:
         Raises:
             ConfigError: The bundle cannot be read.
         """
+        if self.direct:
+            return {"trust_env": False}
         options: dict[str, Any] = {"proxy": self.proxy} if self.proxy else {}
         if bundle := self.ca_bundle or _bundle_of(os.environ):
             options["verify"] = _trusting(bundle)

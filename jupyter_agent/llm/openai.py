@@ -84,6 +84,7 @@ class OpenAI:
         timeout: Seconds without a sign of life after which a call fails.
         effort: How hard the model works, in the API's own word; None leaves it to the model.
         connection: Proxy, certificates and headers.
+        label: What messages call the server; None: by its address.
 
     Raises:
         ConfigError: There is no key and OpenAI's own server wants one, or the address is none.
@@ -101,6 +102,7 @@ class OpenAI:
         timeout: float = 600.0,
         effort: str | None = None,
         connection: Connection | None = None,
+        label: str | None = None,
     ) -> None:
         self.model = model
         self._base = api_base_for(_NAME, api_base or os.environ.get("OPENAI_BASE_URL"))
@@ -113,7 +115,7 @@ class OpenAI:
         self._client = self._new_client()
         self._host = self._client.base_url.host
         place = self._client.base_url.netloc.decode()
-        label = "OpenAI" if self._host == _OWN_HOST else f"The server {place}"
+        label = label or ("OpenAI" if self._host == _OWN_HOST else f"The server {place}")
         secrets = () if self._key == _NO_KEY_NEEDED else (self._key,)
         self._endpoint = Endpoint(label, model, place, "OPENAI_API_KEY", secrets)
 

@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from jupyter_agent.events import MessageFinished, ReplySource, TextDelta, ThinkingDelta
+from jupyter_agent.events import (
+    MessageFinished,
+    Noticed,
+    Preparing,
+    ReplySource,
+    TextDelta,
+    ThinkingDelta,
+)
 from jupyter_agent.messages import JsonObject, Message, ToolSpec
 
 
@@ -27,13 +34,14 @@ class Request:
     characters: int = 0
 
 
-ReplyPart = TextDelta | ThinkingDelta | MessageFinished
+ReplyPart = Noticed | Preparing | TextDelta | ThinkingDelta | MessageFinished
 
 
 class Provider(Protocol):
     """A model behind some API, or a recording of one.
 
-    `stream` yields deltas as they arrive and ends with exactly one `MessageFinished`. Every
+    `stream` yields deltas as they arrive and ends with exactly one `MessageFinished`. A model that
+    must be fetched or loaded first says so before them, by `Noticed` and `Preparing`. Every
     failure is a `ProviderError`; a stream that breaks off is a failure, never a short reply.
     """
 

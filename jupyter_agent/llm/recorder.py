@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from jupyter_agent.events import MessageFinished
+from jupyter_agent.events import MessageFinished, Noticed
 from jupyter_agent.llm import cassette as tape
 from jupyter_agent.llm.conversation import Digests, asked, turn_messages
 from jupyter_agent.llm.entries import Cassette, Decision, Entry, Source, Told
@@ -50,7 +50,8 @@ class Recorder:
             async for part in stream:
                 if isinstance(part, MessageFinished):
                     self.note(request, part)
-                yield part
+                # Another computer has nothing to fetch, and its replay must look the same.
+                yield replace(part, lasting=False) if isinstance(part, Noticed) else part
 
     def body(self, request: Request) -> JsonObject:
         return self._provider.body(request)

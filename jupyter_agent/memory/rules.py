@@ -60,6 +60,11 @@ class HotRules:
     warnings: tuple[str, ...]
 
     @property
+    def own(self) -> HotRules:
+        """The person's rules, without those that come with the package."""
+        return replace(self, rules=tuple(r for r in self.rules if not r.name.startswith(_SHIPPED)))
+
+    @property
     def text(self) -> str:
         """What the model reads; empty where there are no rules."""
         return "\n\n".join(

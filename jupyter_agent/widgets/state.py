@@ -113,7 +113,7 @@ def _activity(view: TurnView) -> str:
         return ""
     last = view.steps[-1]
     if not last.calls and not last.text and not last.thinking:
-        return "waiting for the model"
+        return stable(last.preparing) or "waiting for the model"
     if last.calls and all(call.result is not None for call in last.calls):
         return "going on"
     return ""

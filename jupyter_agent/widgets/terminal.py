@@ -11,6 +11,7 @@ from jupyter_agent.events import (
     Event,
     MessageFinished,
     Noticed,
+    Preparing,
     Retrying,
     Steered,
     StepStarted,
@@ -67,6 +68,8 @@ class TerminalView:
             case StepStarted(number=number, limit=limit):
                 self._streamed = False
                 self._pass(f"step {number} of {limit} · waiting for the model")
+            case Preparing(text=text):
+                self._pass(text)
             case TextDelta(text=text):
                 self._streamed = True
                 self._write(stable(text))
@@ -74,10 +77,9 @@ class TerminalView:
                 self._finish_message()
             case Retrying():
                 self._streamed = False
-            case Noticed(text=text):
-                self._line(cut(text, _CHARACTERS), "dim")
-            case Steered(text=text):
-                self._line(cut(f"You: {text}", _CHARACTERS), "dim")
+            case Noticed(text=text) | Steered(text=text):
+                told = f"You: {text}" if isinstance(event, Steered) else text
+                self._line(cut(told, _CHARACTERS), "dim")
             case ToolStarted(call=call):
                 self._pass(f"{call.name} {self._call(call.id).gist}")
             case ApprovalAsked(call_id=call_id):

@@ -18,6 +18,7 @@ from jupyter_agent.events import (
     Event,
     MessageFinished,
     Noticed,
+    Preparing,
     Receipt,
     Retrying,
     Steered,
@@ -86,7 +87,8 @@ class CallView:
 class StepView:
     """One model call and its tool calls. `notices` say what was out of the ordinary.
 
-    `said` is what the person typed meanwhile and the model read at this step.
+    `said` is what the person typed meanwhile and the model read at this step, `preparing` what is
+    done before the model can answer.
     """
 
     number: int
@@ -95,6 +97,7 @@ class StepView:
     calls: tuple[CallView, ...] = ()
     notices: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
+    preparing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +173,13 @@ def _in_last_step(view: TurnView, event: Event) -> TurnView:
 
 def _reduce_step(step: StepView, event: Event) -> StepView:
     match event:
-        case TextDelta(text=text):
-            return replace(step, text=step.text + text)
-        case ThinkingDelta(text=text):
-            return replace(step, thinking=step.thinking + text)
+        case Preparing() | TextDelta() | ThinkingDelta():
+            return _with_delta(step, event)
         case Retrying(reason=reason, attempt=attempt):
             discarded = " What it had said was discarded." if step.text or step.thinking else ""
             notice = f"Try {attempt} failed and was repeated: {reason}{discarded}"
-            return replace(step, text="", thinking="", notices=(*step.notices, notice))
+            notices = (*step.notices, notice)
+            return replace(step, text="", thinking="", preparing="", notices=notices)
         case MessageFinished(message=message, stop_reason=stop):
             return _with_message(step, message, stop)
         case Advised(text=text):
@@ -200,6 +202,15 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
             state = _end_state(result)
             return _with_call(step, result.call_id, state=state, result=result, seconds=seconds)
     return step
+
+
+def _with_delta(step: StepView, event: Preparing | TextDelta | ThinkingDelta) -> StepView:
+    match event:
+        case Preparing(text=text):
+            return replace(step, preparing=text)
+        case TextDelta(text=text):
+            return replace(step, text=step.text + text, preparing="")
+    return replace(step, thinking=step.thinking + event.text, preparing="")
 
 
 def _end_state(result: ToolResult) -> CallState:
@@ -229,6 +240,7 @@ def _with_message(step: StepView, message: Message, stop: str) -> StepView:
         text=text,
         calls=tuple(CallView(call) for call in message.tool_calls),
         notices=(*step.notices, *notices),
+        preparing="",
     )
 
 

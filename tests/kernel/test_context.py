@@ -10,7 +10,7 @@ from live_kernel import LiveKernel
 from model_server import ModelServer, Reply, check_anthropic, check_openai
 
 from jupyter_agent.events import VariableChange
-from jupyter_agent.kernel.context import KernelState, Level, mentioned, turn_context
+from jupyter_agent.kernel.context import KernelState, Level, mentioned, naming, turn_context
 from jupyter_agent.kernel.recent import RecentCell
 
 WORD = "zqmark"
@@ -316,6 +316,14 @@ def test_nothing_to_tell_is_no_section() -> None:
 def test_mentions(task: str, names: list[str]) -> None:
     """Only a name that stands free after an @ is a mention, and each counts once."""
     assert mentioned(task) == names
+
+
+def test_naming() -> None:
+    """Words that are variables become mentions, whatever stands around them; others do not."""
+    variables = {"df": 1, "mean": 2}
+    task = naming("Group `df`, then the mean of df.x; @df a@mean.org `undf` x.mean", variables)
+    assert set(mentioned(task)) == {"df", "mean"}
+    assert mentioned(naming("undf meaning x.mean", variables)) == []
 
 
 def test_a_mention_of_nothing() -> None:

@@ -51,6 +51,14 @@ def test_what_is_read(tmp_path: Path, workspace: Workspace, root: MemoryRoot) ->
     )
 
 
+def test_a_persons_own(workspace: Workspace) -> None:
+    """Without what ships with the package."""
+    put(workspace.root / "AGENTS.md", "Be kind.")
+    rules = hot_rules(workspace)
+    assert len(rules.rules) == 2
+    assert [rule.name for rule in rules.own.rules] == ["AGENTS.md"]
+
+
 def test_budgets(workspace: Workspace) -> None:
     """A file over its own budget, and all over the total: the file to shorten is named."""
     put(workspace.state_folder / "rules/a.md", "<!-- budget: 5 lines -->\n" + "a\n" * 10)

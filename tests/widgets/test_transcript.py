@@ -10,6 +10,7 @@ from jupyter_agent.events import (
     Event,
     FileChange,
     MessageFinished,
+    Preparing,
     Receipt,
     ReplyStop,
     Retrying,
@@ -97,6 +98,16 @@ def test_deltas_grow_and_the_message_takes_their_place() -> None:
     deltas = (START, StepStarted(1, 5), ThinkingDelta("H"), ThinkingDelta("m"), TextDelta("3"))
     assert view_of(*deltas).steps == (StepView(1, "Hm", "3"),)
     assert view_of(*deltas, says(Thinking("Hm."), Text("3."))).steps == (StepView(1, "Hm.", "3."),)
+
+
+@pytest.mark.parametrize(
+    "next_one", [TextDelta("3"), ThinkingDelta("Hm"), says(Text("3.")), Retrying("Reset.", 1, 2.0)]
+)
+def test_what_is_prepared_passes(next_one: Event) -> None:
+    """How far a model is loaded is the last such line, and nothing once it says anything."""
+    events = (START, StepStarted(1, 5), Preparing("loading: 1 %"), Preparing("loading: 99 %"))
+    assert view_of(*events).steps[0].preparing == "loading: 99 %"
+    assert view_of(*events, next_one).steps[0].preparing == ""
 
 
 def test_the_usage_while_a_turn_runs() -> None:

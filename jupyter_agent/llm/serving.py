@@ -1,0 +1,177 @@
+"""The program that serves the embedded model: a child process of the kernel.
+
+    python -m jupyter_agent.llm.serving
+
+A process of its own, since llama.cpp holds Python's lock while it loads, and since what brings it
+down (a broken file, too little memory) must not take the person's variables with it. Its first
+line of input is a JSON object with the members of `Wish`; the input stays open for as long as the
+kernel lives, and its end is the end of the server. What it says are lines of JSON, each with one
+of the members `fetching`, `fetched`, `loading`, `ready` or `failed`. llama.cpp's own words go to
+stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from jupyter_agent.llm.weights import Unavailable, fetched
+
+_POLL = 1.0
+"""Seconds between two looks at whether the kernel is alive."""
+_CACHE_MIB = 512
+"""Memory for the states of conversations other than the last one."""
+_BATCH = 512
+"""Tokens that are read before an interrupt is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be served.
+
+    Args:
+        name: What the model is called.
+        path: The GGUF file; empty where it is at the hub.
+        repo, files: The hub's repository, and the file or its parts in it.
+        download: Whether the files may be fetched.
+        key: What a request must bring, so that nobody else on the machine is served.
+        context: Tokens of a conversation and its reply.
+        threads: Threads that compute.
+        gpu_layers: Layers on a GPU; None: as many as fit.
+    """
+
+    name: str
+    path: str
+    repo: str
+    files: tuple[str, ...]
+    download: bool
+    key: str
+    context: int
+    threads: int
+    gpu_layers: int | None
+
+
+def main() -> None:
+    """Serve until the kernel is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the kernel's own code
+    _end_with(os.getppid())
+    wish = Wish(**json.loads(sys.stdin.readline()))
+    tell = _teller()
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+    try:
+        path = Path(wish.path) if wish.path else _fetch(wish, tell)
+        tell({"loading": wish.name, "size": _size(path)})
+        server = _start(wish, path)
+    except Unavailable as error:
+        tell({"failed": str(error)})
+        return
+    except ImportError as error:
+        tell({"failed": f"llama.cpp cannot be used here: {error}."})
+        return
+    except RuntimeError:
+        tell({"failed": ""})  # why is in llama.cpp's own words
+        return
+    tell({"ready": server.listening_address})
+    threading.Event().wait()
+
+
+def _teller() -> Callable[[dict[str, Any]], None]:
+    """Says things on stdout as it was; whatever llama.cpp prints there goes to stderr."""
+    stream: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def tell(message: dict[str, Any]) -> None:
+        stream.write(json.dumps(message) + "\n")
+        stream.flush()
+
+    return tell
+
+
+def _fetch(wish: Wish, tell: Callable[[dict[str, Any]], None]) -> Path:
+    """Where the files are now. SIGTERM lets go of what is half fetched."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        return fetched(wish.repo, wish.files, wish.download, tell)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _start(wish: Wish, path: Path) -> Any:
+    """llama.cpp's server on loopback, at a port that is free."""
+    import xllamacpp  # type: ignore[import-untyped]
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.model_alias = {wish.name}
+    params.n_ctx = wish.context
+    params.n_batch = params.n_ubatch = _BATCH
+    params.cache_ram_mib = _CACHE_MIB
+    if wish.gpu_layers is not None:
+        params.n_gpu_layers = wish.gpu_layers
+    for pool in (params.cpuparams, params.cpuparams_batch):
+        pool.n_threads = wish.threads
+        # Threads that spin while they wait are faster on an idle machine, and many times slower
+        # on one where anything else runs.
+        pool.poll = 0
+    params.sampling.temp = 0.0  # the same question has the same answer
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [wish.key]
+    params.ui = False
+    params.offline = True
+    return xllamacpp.Server(params)
+
+
+# The kernel's life is this one's -----------------------------------------------------------------
+
+
+def _end_with(parent: int) -> None:
+    """On Linux the system ends this process with the one that made it, even amid a load."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    set_parent_death_signal = 1
+    ctypes.CDLL(None, use_errno=True).prctl(set_parent_death_signal, signal.SIGTERM)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def _watch(parent: int) -> None:
+    """End this process when its input ends, or when another process has taken it over.
+
+    The input alone would not do: a process that the kernel forked holds it open, too.
+    """
+    while os.getppid() == parent and not _input_has_ended():
+        pass
+    # First so that a download cleans up after itself.
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_POLL)
+    os._exit(1)
+
+
+def _input_has_ended() -> bool:
+    if sys.platform == "win32":  # there `select` takes sockets alone
+        return not sys.stdin.readline()
+    readable, _, _ = select.select([sys.stdin], [], [], _POLL)
+    return bool(readable) and not os.read(0, 1)
+
+
+if __name__ == "__main__":
+    main()
