@@ -12,7 +12,7 @@ LAB_FLAGS ?= $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
 # Nothing of what is run here may ask a model, whatever keys are set.
 REPLAY := JUPYTER_AGENT_MODE=replay
 
-.PHONY: help demo demo-local lab test notebooks check format examples docs bench-quick matrix clean
+.PHONY: help demo demo-local lab test notebooks check format examples docs bench bench-quick matrix clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,9 +73,11 @@ docs: $(VENV)/.dev ## build the documentation, with the reference and the exampl
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 	@echo "The documentation: build/docs/index.html"
 
-bench-quick: $(VENV)/.dev ## print the cost of loading the extension and of looking for numbers
-	$(BIN)/python benchmarks/load_extension.py
-	$(BIN)/python benchmarks/grounded_numbers.py
+bench: $(VENV)/.dev ## measure beside the peers, and write docs/benchmarks.md
+	$(BIN)/python -m benchmarks --out docs/benchmarks.md
+
+bench-quick: $(VENV)/.dev ## print the cheap ratios, without peers
+	$(BIN)/python -m benchmarks --quick
 
 matrix: $(VENV)/.dev ## run the magics and the clicks on ipykernel 6.31, 7.3 and 7.4
 	$(BIN)/python scripts/matrix.py

@@ -191,7 +191,7 @@ class Session:
         log = self._log(settings)
         unsaved = self._why_unsaved() if settings.session.save else ""
         saves = settings.session.save and not unsaved and not isinstance(provider, Replay)
-        keepers = [sink for sink in (spans, self._save if saves else None, log) if sink]
+        keepers = [sink for sink in (spans, self._saver() if saves else None, log) if sink]
         emit = _fan_out([*self._watchers(agent, findings), *sinks, *keepers])
         before = self.notebook.snapshot()
         message = equipment.message(task, settings, before, not self.history, skills)
@@ -294,11 +294,17 @@ class Session:
         if after is not None:
             self._save_end(outcome, provider, after)
 
-    def _save(self, event: Event) -> None:
+    def _saver(self) -> Sink:
         """A sink: the conversation is written down as it happens."""
+        # Looked up once: where it is kept depends on the settings, which are read from files.
+        conversations = self.notebook.conversations
         passing = (TurnStarted, Preparing, TextDelta, ThinkingDelta, ToolOutput)
-        if not isinstance(event, passing):
-            self.notebook.conversations.keep(self.name, self.history)
+
+        def save(event: Event) -> None:
+            if not isinstance(event, passing):
+                conversations.keep(self.name, self.history)
+
+        return save
 
     def _why_unsaved(self) -> str:
         """Why the conversation cannot be kept; empty where it can."""

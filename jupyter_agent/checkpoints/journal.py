@@ -145,19 +145,28 @@ class Journal:
             more = {"owner": record.owner, "task": record.task, "undoes": record.undoes}
             self._append([{**head, **more}])
 
-    def write(self, *lines: dict[str, Any]) -> None:
-        """Raises OSError where it cannot be written; the record is then as it was."""
-        self._append(lines)
+    def write(self, *lines: dict[str, Any], durable: bool = True) -> None:
+        """Append lines.
+
+        Args:
+            lines: What they say.
+            durable: Whether to wait until they are on the disk, where a power cut leaves them.
+
+        Raises:
+            OSError: They cannot be written; the record is then as it was.
+        """
+        self._append(lines, durable)
         for line in lines:
             self.record.take(line)
 
-    def _append(self, lines: Any) -> None:
+    def _append(self, lines: Any, durable: bool = True) -> None:
         # In ASCII: a name that is no UTF-8 has lone surrogates.
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         with self._path.open("ab") as stream:
             stream.write((b"\n" if self._torn else b"") + text.encode())
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         self._torn = False
 
 

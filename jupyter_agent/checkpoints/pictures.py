@@ -47,6 +47,15 @@ class Kept:
         kind = "link" if State(mode=stamp.mode).is_link else "content"
         return State(f"{kind}:{digest}", stamp.mode, stamp.size, "blob")
 
+    def is_like(self, other: Kept) -> bool:
+        """Whether the other one would restore the same."""
+        mine, others = self.picture, other.picture
+        return (
+            self.digests == other.digests
+            and mine.files == others.files
+            and (mine.folders, mine.complete) == (others.folders, others.complete)
+        )
+
     def save(self, folder: Path) -> None:
         data = {"picture": to_json(self.picture), "digests": self.digests}
         _replace(folder / PICTURE, data)

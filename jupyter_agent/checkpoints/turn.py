@@ -129,11 +129,12 @@ class Checkpoint:
         with self._patiently("The files that code changes could not be kept"):
             picture = self._scanner.look()
             self._note_what_others_changed(picture)
-            self._kept = Kept(picture, self._keep_in_advance(picture))
+            before, self._kept = self._kept, Kept(picture, self._keep_in_advance(picture))
             if not picture.complete:
                 most = self._shelf.limits.scanned_files
                 self._say(f"Only {most:,} files were looked at, of which code may change others.")
-            self._kept.save(self._journal.folder)
+            if before is None or not self._kept.is_like(before):
+                self._kept.save(self._journal.folder)
             (self._journal.folder / ALIVE).touch()
             self._journal.write({"line": "code", "running": True})
             self._start_heart()
@@ -147,7 +148,9 @@ class Checkpoint:
             after = self._scanner.look()
             self._written.update(differences(self._kept.picture, after, self._root).changed)
             lines = list(changed_lines(self._root, self._journal.record, self._kept, after))
-            self._journal.write(*lines, {"line": "code", "running": False})
+            # Where nothing changed, the line may wait for the next one that is synced: without
+            # it, only what was seen to change would be looked at once more.
+            self._journal.write(*lines, {"line": "code", "running": False}, durable=bool(lines))
             self._last = after
 
     @property

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeAlias
 
 from jupyter_agent.events import SeenIn
 from jupyter_agent.grounding.numbers import Reading, spellings, western
@@ -27,6 +29,7 @@ _EXACT = 1e-15
 _NEAREST = 8
 _MINUS = frozenset("-\u2212")
 _INFINITE = float("inf")
+Numbers: TypeAlias = "array[float]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,10 @@ class Index:
         self.earlier = earlier
         self.characters = 0
         self.lookups = 0
-        self._sources: list[tuple[Source, frozenset[float], frozenset[float]]] = []
-        self._sizes: list[list[float]] = []
-        self._negatives: list[list[float]] = []
+        # Sorted arrays: a million numbers in sets and lists would take a hundred megabytes.
+        self._sources: list[tuple[Source, Numbers, Numbers]] = []
+        self._sizes: list[Numbers] = []
+        self._negatives: list[Numbers] = []
         self._long: dict[str, Source] = {}
         for source in sources:
             self.add(source)
@@ -75,13 +79,14 @@ class Index:
         if len(text) > LONGEST:
             text = f"{text[: LONGEST // 2]} {text[-LONGEST // 2 :]}"
         self.characters += len(text)
-        sizes, negatives = self._numbers(western(text), source)
+        found = self._numbers(western(text), source)
+        sizes, negatives = (array("d", sorted(values)) for values in found)
         _insert(self._sizes, sizes)
         _insert(self._negatives, negatives)
         at = len(self._sources)
         while at and _rank(self._sources[at - 1][0]) > _rank(source):
             at -= 1
-        self._sources.insert(at, (source, frozenset(sizes), frozenset(negatives)))
+        self._sources.insert(at, (source, sizes, negatives))
 
     def find(self, reading: Reading) -> Source | None:
         """Where a number was seen that this may have been rounded from, the best source first."""
@@ -123,7 +128,8 @@ class Index:
             return None
         # Of several that it may have been rounded from, those in the best source count.
         for source, sizes, negatives in self._sources:
-            if not (negatives if negative else sizes).isdisjoint(near):
+            values = negatives if negative else sizes
+            if any(_has(values, number) for number in near):
                 return source
         return None
 
@@ -178,11 +184,16 @@ def _values(text: str, token: str, end: int) -> Iterator[float]:
             yield value * float(suffix.magnitude)
 
 
-def _insert(runs: list[list[float]], values: set[float]) -> None:
+def _has(values: Numbers, number: float) -> bool:
+    at = bisect_left(values, number)
+    return at < len(values) and values[at] == number
+
+
+def _insert(runs: list[Numbers], run: Numbers) -> None:
     """Add a sorted run; runs of about the same length become one, so that there are few."""
-    run = sorted(values)
     while runs and len(runs[-1]) <= 2 * len(run):
-        run = sorted([*runs.pop(), *run])  # of what is sorted already this makes one pass
+        # Of what is sorted already this makes one pass.
+        run = array("d", sorted([*runs.pop(), *run]))
     if run:
         runs.append(run)
 

@@ -73,6 +73,10 @@ class _Stream(io.TextIOBase):
         if self.over or is_foreign():
             self._real.flush()
 
+    def __del__(self) -> None:
+        """Nothing is held here. Python would flush, and so wait for the kernel's own stream twice
+        in each execution, which took longer than all the rest of it."""
+
     def __getattr__(self, name: str) -> Any:
         # ipykernel tells each stream which cell it belongs to, also while another one runs.
         return getattr(self._real, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +30,7 @@ from jupyter_agent.llm.wire import (
     arguments_object,
     conversation,
     count,
+    encoded,
     is_picture,
     mapping,
     picture_notice,
@@ -109,6 +110,7 @@ class Anthropic:
         self._connection = connection or Connection()
         self._thinking = thinking
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._blocks: dict[int, tuple[Block, dict[str, Any]]] = {}
         self._client = self._new_client()
         self._endpoint = Endpoint(
             "Anthropic",
@@ -132,7 +134,7 @@ class Anthropic:
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self._max_tokens,
-            "messages": [_message(message) for message in messages],
+            "messages": self._messages(messages),
             "stream": True,
         }
         if request.system.strip():
@@ -146,6 +148,21 @@ class Anthropic:
         # Marks the last block for the cache without touching the messages' own bytes.
         body["cache_control"] = _CACHED
         return body
+
+    def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """The messages as JSON. A block is put into JSON once, however often it is sent."""
+        known, made = self._blocks, {}
+        for message in messages:
+            for block in message.blocks:
+                found = known.get(id(block))
+                if found is None or found[0] is not block:
+                    found = block, _block(block)
+                made[id(block)] = found
+        self._blocks = made
+        return [
+            {"role": message.role, "content": [made[id(block)][1] for block in message.blocks]}
+            for message in messages
+        ]
 
     async def close(self) -> None:
         """Release the connections."""
@@ -188,7 +205,7 @@ class Anthropic:
         return await self._client.post(
             "/v1/messages",
             cast_to=object,
-            body=self.body(request),
+            content=encoded(self.body(request)),
             stream=True,
             stream_cls=_Events,
         )
@@ -412,10 +429,6 @@ def _tools(request: Request, messages: list[Message]) -> dict[str, Any]:
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     described = {"description": clean(tool.description)} if tool.description.strip() else {}
     return {"name": tool.name, **described, "input_schema": dict(tool.parameters)}
-
-
-def _message(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "content": [_block(block) for block in message.blocks]}
 
 
 def _block(block: Block) -> dict[str, Any]:

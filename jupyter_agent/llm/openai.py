@@ -31,6 +31,7 @@ from jupyter_agent.llm.wire import (
     arguments_text,
     conversation,
     count,
+    encoded,
     host_of,
     is_json_object,
     is_picture,
@@ -185,7 +186,7 @@ class OpenAI:
         return await self._client.post(
             "/chat/completions",
             cast_to=object,
-            body=self.body(request),
+            content=encoded(self.body(request)),
             stream=True,
             stream_cls=_Events,
         )

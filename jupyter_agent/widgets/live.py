@@ -13,13 +13,21 @@ import logging
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event
+from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event, TextDelta, ThinkingDelta
 from jupyter_agent.messages import clean
-from jupyter_agent.widgets.pace import INTERVAL, PATIENCE, is_due, whole_interval
+from jupyter_agent.widgets.pace import (
+    FEW_SENT,
+    INTERVAL,
+    PATIENCE,
+    is_due,
+    may_hurry,
+    whole_interval,
+)
 from jupyter_agent.widgets.saved import running_html, running_line
 from jupyter_agent.widgets.state import Operation, Picture, Price, merged
 from jupyter_agent.widgets.transcript import TurnView, reduce
@@ -87,6 +95,9 @@ class LiveView:
         self._shown_view: TurnView | None = None
         self._size = 0
         self._changed = threading.Event()
+        self._sent: deque[float] = deque(maxlen=FEW_SENT)
+        self._speaks = self._has_first_words = False
+        self._soon = threading.Event()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -96,12 +107,22 @@ class LiveView:
         self._view = reduce(self._view, event)
         if self._thread is None:
             self._open()
+        self._notice_first_words(event)
         self._changed.set()
+
+    def _notice_first_words(self, event: Event) -> None:
+        """The first words after something else do not wait: they show that the model answers."""
+        if not isinstance(event, (TextDelta, ThinkingDelta)):
+            self._speaks = False
+        elif not self._speaks:
+            self._speaks = self._has_first_words = True
+            self._soon.set()
 
     def close(self) -> None:
         """The turn is over: nothing is sent any more, and the widget is gone."""
         self._over.set()
         self._changed.set()
+        self._soon.set()
         if self._thread is not None:
             self._thread.join(timeout=2)
         if self._front is not None:
@@ -193,7 +214,8 @@ class LiveView:
                 self._send()
             except Exception:
                 logging.getLogger(__name__).debug("The live view was not sent.", exc_info=True)
-            self._over.wait(INTERVAL)
+            self._soon.wait(INTERVAL)
+            self._soon.clear()
 
     def _wait(self) -> float | None:
         """How long nothing can become due by itself."""
@@ -220,13 +242,24 @@ class LiveView:
         if self._fresh_state:
             self._fresh_state = False
             self._send_state()
-        elif is_due(self._pending, time.monotonic() - self._sent_at):
+        elif self._is_due or (self._pending and self._hurries):
             assert self._front is not None
             self._front.send({"t": "patch", "ops": merged(self._pending)})
             self._pending.clear()
         else:
             return
+        self._has_first_words = False
         self._sent_at = time.monotonic()
+        self._sent.append(self._sent_at)
+
+    @property
+    def _is_due(self) -> bool:
+        return is_due(self._pending, time.monotonic() - self._sent_at)
+
+    @property
+    def _hurries(self) -> bool:
+        """Whether there are first words, and few messages were sent in the last second."""
+        return self._has_first_words and may_hurry(self._sent, time.monotonic())
 
     def _send_whole(self) -> None:
         """To who has not answered: perhaps nobody is there, perhaps code holds the event loop.

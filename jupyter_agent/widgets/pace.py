@@ -7,6 +7,9 @@ from typing import Any
 
 INTERVAL = 0.08
 """Seconds between two messages to a front end, at the least: about 12 in a second."""
+FEW_SENT = 7
+"""Messages in a second below which first words go out at once. With those that keep the distance
+there are then 20 in a second at the most."""
 PATIENCE = 0.25
 """Seconds that a few letters may wait for more of them."""
 _FEW = 90
@@ -23,6 +26,16 @@ def is_due(operations: Sequence[Sequence[Any]], since: float) -> bool:
     if since >= PATIENCE or any(operation[0] != "append" for operation in operations):
         return True
     return sum(len(operation[2]) for operation in operations) >= _FEW
+
+
+def may_hurry(sent: Sequence[float], now: float) -> bool:
+    """Whether first words may go out at once, however little ago something was sent.
+
+    Args:
+        sent: When the last `FEW_SENT` messages were sent, oldest first.
+        now: The time.
+    """
+    return len(sent) < FEW_SENT or now - sent[0] > 1
 
 
 def whole_interval(size: int) -> float:

@@ -338,3 +338,27 @@ async def test_signatures_come_back() -> None:
     check_anthropic(sent.body, signatures=["sig=="])
     with pytest.raises(AssertionError, match="did not come back"):
         check_anthropic(sent.body, signatures=["sig="])
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_what_is_on_the_wire(kind: str) -> None:
+    """The bytes that are sent are the body, whoever sent parts of it before, and no copy of it."""
+    history = [
+        user("Grüße 漢字"),
+        model("yes", call("a", '{"path": "x"}')),
+        user(result("a", "one")),
+    ]
+    with ModelServer([Reply(text="a"), Reply(text="b")]) as server:
+        base = server.anthropic_url if kind == "anthropic" else server.openai_url
+        make = Anthropic if kind == "anthropic" else OpenAI
+        provider = make("test-model", api_key="k", api_base=base)
+        for messages in (history[:1], history):
+            request = Request("Be brief.", tuple(messages), (READ,))
+            async for _ in provider.stream(request):
+                pass
+            fresh = make("test-model", api_key="k", api_base=base)
+            assert server.requests[-1].body == fresh.body(request) == provider.body(request)
+            await fresh.close()
+        await provider.close()
+    assert "漢字".encode() in server.requests[-1].raw
+    assert server.requests[-1].headers["content-type"] == "application/json"

@@ -260,3 +260,21 @@ def test_the_ratio_stays_within_reason(replies: list[tuple[int, int]]) -> None:
     for estimated, reported in replies:
         calibration.observe("openai", "m", estimated, reported)
         assert 0.499 <= calibration.ratio("openai", "m") <= 3.001
+
+
+@given(st.lists(st.text(max_size=9).map(lambda t: Message("user", (Text(t),))), max_size=9))
+def test_a_conversation_counts_what_its_messages_do(messages: list[Message]) -> None:
+    """However it was counted before, a conversation has the tokens of its messages."""
+    counter = TokenCounter()
+    for history in (messages, messages[::2], [*messages, *messages], messages[1:], messages):
+        assert counter.messages(history) == sum(map(TokenCounter().message, history))
+
+
+def test_a_message_that_is_gone_is_not_mistaken() -> None:
+    """A message that takes the place of another in memory is counted itself."""
+    counter = TokenCounter()
+    for number in range(200):
+        message = Message("user", (Text("word " * number),))
+        assert counter.messages([message]) == counter.message(message)
+        del message
+        gc.collect(0)

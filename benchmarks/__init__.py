@@ -1,0 +1,1 @@
+"""What this package costs beside its peers: `python -m benchmarks`, or `make bench`."""
