@@ -89,22 +89,9 @@ pygments_dark_style = "github-dark"
 
 # ---------------------------------------------------------------- pages that may not be there
 
-MADE_ELSEWHERE = ("ci", "benchmarks")
-"""Pages that come and go with what they are about. Without one the site has no line for it."""
-
-
 def for_the_site(app: Sphinx, name: str, source: list[str]) -> None:
-    """A page as it is on a code host, with its links as they are here.
-
-    Lines of the first page that name a page which is not there are taken out of it.
-    """
+    """A page as it is on a code host, with its links as they are here."""
     source[0] = source[0].replace("](../example_notebooks/", "](examples/")
-    missing = [page for page in MADE_ELSEWHERE if not (HERE / f"{page}.md").exists()]
-    if name == "index":
-        lines = source[0].split("\n")
-        for page in missing:
-            lines = [line for line in lines if line != page and f"]({page}.md)" not in line]
-        source[0] = "\n".join(lines)
 
 
 def setup(app: Sphinx) -> None:
