@@ -89,6 +89,7 @@ pygments_dark_style = "github-dark"
 
 # ---------------------------------------------------------------- pages that may not be there
 
+
 def for_the_site(app: Sphinx, name: str, source: list[str]) -> None:
     """A page as it is on a code host, with its links as they are here."""
     source[0] = source[0].replace("](../example_notebooks/", "](examples/")

@@ -165,6 +165,7 @@ class Equipment:
         compactor.limit = token_limit(self.settings, os.environ)
         # A recording and its replay must have the same conversation, so no model writes in it.
         compactor.asks = not is_taped(provider)
+        compactor.counter.recorded = provider.told_tokens if isinstance(provider, Replay) else 0
         return compactor
 
     @cached_property

@@ -246,6 +246,43 @@ def test_cached_asks_for_what_is_new(folder: Path, monkeypatch: pytest.MonkeyPat
     assert len(load(folder / "story.cassette.jsonl").turns) == len(TURNS) + 1
 
 
+def test_what_was_looked_at_before_it_was_changed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files read, searched, missed and changed by a later turn, and the notebook itself."""
+    edit = "file.write_text(file.read_text().replace('doble', 'double'));"
+    change = f"import pathlib\nfile = pathlib.Path('tool.py')\n{edit}"
+    look = [
+        call("search_files", pattern="doble"),
+        call("read_file", path="tool.py"),
+        call("read_file", path="story.ipynb"),
+        call("read_file", path="new.txt"),
+        call("write_file", path="new.txt", content="1\n"),
+        Reply(text="Seen."),
+    ]
+    both = Reply(
+        calls=(
+            Call("read_file", json.dumps({"path": "new.txt"})),
+            Call("edit_file", json.dumps({"path": "new.txt", "old_str": "1", "new_str": "2"})),
+            Call("read_file", json.dumps({"path": "new.txt"})),
+        )
+    )
+    turns = [
+        Turn(TURNS[0].task, tuple(look)),
+        Turn(TURNS[1].task, (call("execute_code", code=change), both, Reply(text="Done."))),
+    ]
+    notebook = nbformat.read(folder / "story.ipynb", as_version=4)
+    unwanted = [turn.task for turn in TURNS[2:]]
+    notebook.cells = [c for c in notebook.cells if not any(task in c.source for task in unwanted)]
+    nbformat.write(notebook, folder / "story.ipynb")
+    monkeypatch.setattr(sys.modules[__name__], "TURNS", turns)
+    first = recorded(folder, monkeypatch)
+    for _ in range(2):
+        again = run(folder / "story.ipynb", monkeypatch, "replay")
+        assert lasting(again.notebook) == lasting(first.notebook)
+        assert git(folder, "status", "--porcelain") == ""
+
+
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No settings of the person's own."""

@@ -127,11 +127,12 @@ class _Both:
 
     def instead(self, touch: Touch) -> Remembered | None:
         known = self._recalled.instead(touch) if self._recalled else None
-        return known and self._cached.recorder.past.settle(touch, known)
+        return known and self._cached.recorder.past.keep(known)
 
     def settle(self, touch: Touch, now: Remembered) -> Remembered:
         known = self._recalled.settle(touch, now) if self._recalled else now
-        return self._cached.recorder.past.settle(touch, known)
+        past = self._cached.recorder.past
+        return past.settle(touch, now) if known is now else past.keep(known)
 
     def leftovers(self) -> frozenset[Path]:
         return self._recalled.leftovers() if self._recalled else frozenset()

@@ -80,10 +80,15 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Digests of what the model was told around a turn. It may change; that is worth a word."""
+    """Digests of what the model was told around a turn. It may change; that is worth a word.
+
+    `tokens` is what it counts for, so that a replay shortens the conversation where the recording
+    did: with other tools, or none of the servers, the room would be another. 0: not known.
+    """
 
     system: str
     tools: str
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

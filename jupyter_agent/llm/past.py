@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,21 +27,30 @@ from jupyter_agent.events import FileChange
 from jupyter_agent.llm.conversation import normalized
 from jupyter_agent.llm.entries import Cassette, FileState, Remembered
 from jupyter_agent.messages import is_served
+from jupyter_agent.redact import MARK
 from jupyter_agent.workspace import Workspace
 
+_NOTEBOOK = ".ipynb"
 _FIRST_USE = time.time_ns()
 _LARGEST = 64 * 1024 * 1024
 WRITES = ("created", "changed")
+_NONE = re.compile(r"Nothing in \d+ files fits ").match
+"""Finds the line of a search that found nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """A call of a tool for a file or for notes: `before` is the digest of the file it names."""
+    """A call of a tool for a file or for notes.
+
+    `before` is the digest of the file it names. `is_redacted` says that the arguments are not
+    what the model sent: a secret was taken out of them before they were recorded.
+    """
 
     tool: str
     arguments: str
     path: str
     before: str
+    is_redacted: bool = False
 
 
 class Past(Protocol):
@@ -50,7 +60,7 @@ class Past(Protocol):
         """What to give in place of a run, where its work is done already."""
 
     def settle(self, touch: Touch, now: Remembered) -> Remembered:
-        """What to give after a run that was no error."""
+        """What to give after a run, which may have failed."""
 
     def leftovers(self) -> frozenset[Path]:
         """Files that are there from an earlier execution, and that the notebook has yet to make."""
@@ -75,18 +85,32 @@ def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> Touch:
         shown = workspace.relative(workspace.resolve(path))
     except ToolError:
         return Touch(tool, arguments, "", "")
-    return Touch(tool, arguments, shown, digest(workspace, shown))
+    return Touch(tool, arguments, shown, digest(workspace, shown), MARK in text)
 
 
 def digest(workspace: Workspace, path: str) -> str:
-    """The digest of a file in the workspace; empty where there is none, or it is large."""
+    """The digest of a file in the workspace; empty where there is none, or it is large.
+
+    Of a notebook its cells count, and not their outputs, which each execution writes anew.
+    """
     try:
         target = workspace.resolve(path)
         if not target.is_file() or target.stat().st_size > _LARGEST:
             return ""
-        return hashlib.sha256(target.read_bytes()).hexdigest()[:16]
+        data = target.read_bytes()
+        counting = _cells(data) if target.suffix == _NOTEBOOK else data
+        return hashlib.sha256(counting).hexdigest()[:16]
     except (OSError, ToolError):
         return ""
+
+
+def _cells(data: bytes) -> bytes:
+    """The kinds and sources of a notebook's cells; all of it where it is none."""
+    try:
+        cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(data)["cells"]]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return data
+    return json.dumps(cells).encode()
 
 
 class Taking:
@@ -104,9 +128,14 @@ class Taking:
 
     def settle(self, touch: Touch, now: Remembered) -> Remembered:
         after = digest(self._workspace, touch.path) if touch.path else ""
-        with self._one_by_one:
-            self._remembered.append(replace(now, path=touch.path, before=touch.before, after=after))
+        self.keep(replace(now, path=touch.path, before=touch.before, after=after))
         return now
+
+    def keep(self, known: Remembered) -> Remembered:
+        """Take down what was remembered before, with the files as they were then."""
+        with self._one_by_one:
+            self._remembered.append(known)
+        return known
 
     def take(self) -> tuple[Remembered, ...]:
         """What was taken down since the last time."""
@@ -132,20 +161,6 @@ class Taking:
         return digest(self._workspace, path)
 
 
-def without_idle_reads(turn: Sequence[tuple[Remembered, ...]]) -> list[tuple[Remembered, ...]]:
-    """What is worth keeping of a turn, entry by entry: of reads those of files it wrote later."""
-    written = {
-        known.path
-        for entry in turn
-        for known in entry
-        if known.details.get("change") in WRITES and known.path
-    }
-    return [
-        tuple(known for known in entry if known.tool != "read_file" or known.path in written)
-        for entry in turn
-    ]
-
-
 class Recalled:
     """The past as a cassette has it, for the turns of one kernel that are replayed.
 
@@ -167,6 +182,7 @@ class Recalled:
         self._states: tuple[FileState, ...] = ()
         self._last: dict[str, str] = {}
         self._created: set[str] = set()
+        self._deleted: set[str] = set()
         self.served = {
             name: schema
             for turn in cassette.turns
@@ -185,6 +201,8 @@ class Recalled:
             self._last[path] = left
         if path and change == "created":
             self._created.add(path)
+        if path and change == "deleted":
+            self._deleted.add(path)
 
     def enter(self, remembered: Sequence[Remembered], states: tuple[FileState, ...]) -> None:
         """A recorded reply is served: what its calls said then, and what the turn left."""
@@ -198,17 +216,42 @@ class Recalled:
             return None
         if known.is_served:
             return self._serve(known)
-        if touch.tool not in ("edit_file", "read_file") or touch.before in ("", known.before):
+        # What is written with a mark in a secret's place must not take the place of the secret.
+        in_place = ("edit_file", "read_file", *(("write_file",) if touch.is_redacted else ()))
+        if touch.tool not in in_place or not touch.before:
             return None
+        if touch.before == known.before:
+            is_notebook = touch.tool == "read_file" and touch.path.endswith(_NOTEBOOK)
+            return self._serve(known) if is_notebook else None
         if touch.before in (known.after, self._last.get(touch.path)):
             return self._serve(known)
         return None
 
     def settle(self, touch: Touch, now: Remembered) -> Remembered:
-        if touch.tool == "read_file":
-            return now
         known = self._find(touch)
-        return now if known is None else self._serve(known)
+        if known is None:
+            return now
+        if touch.tool == "search_files":
+            is_then = known.is_error == now.is_error and self._is_same_elsewhere(known, now)
+        else:
+            is_then = touch.tool != "read_file" and not (known.is_error or now.is_error)
+        served = self._serve(known)
+        return served if is_then else now
+
+    def _is_same_elsewhere(self, known: Remembered, now: Remembered) -> bool:
+        """Whether two searches differ at the most in files that are as the recording left them."""
+        left = [path for path, after in self._last.items() if after == self._digest(path) != ""]
+        gone = [path for path in self._deleted if not self._digest(path)]
+        settled = tuple(f"{path}:" for path in (*left, *gone))
+
+        def elsewhere(known: Remembered) -> list[str]:
+            lines = known.text.split("\n")
+            return [line for line in lines if not line.startswith(settled) and not _NONE(line)]
+
+        return elsewhere(known) == elsewhere(now)
+
+    def _digest(self, path: str) -> str:
+        return digest(self._workspace, path)
 
     def _find(self, touch: Touch) -> Remembered | None:
         key = (touch.tool, touch.arguments)

@@ -13,8 +13,9 @@ from jupyter_agent.events import MessageFinished, Noticed
 from jupyter_agent.llm import cassette as tape
 from jupyter_agent.llm.conversation import Digests, asked, turn_messages
 from jupyter_agent.llm.entries import Cassette, Decision, Entry, Source, Told
-from jupyter_agent.llm.past import Taking, without_idle_reads
+from jupyter_agent.llm.past import Taking
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
+from jupyter_agent.llm.tokens import TokenCounter
 from jupyter_agent.messages import JsonObject, Message, is_served
 from jupyter_agent.workspace import Workspace
 
@@ -41,6 +42,7 @@ class Recorder:
         self._provider = provider
         self._path = path
         self._digests, self._turn_digests = Digests(), Digests()
+        self._counter = TokenCounter()
         self._turn: list[Entry] = []
         self._written: list[str] = []
         self._said: list[str] = []
@@ -80,10 +82,7 @@ class Recorder:
         if not self._turn:
             return
         self._remember()
-        worth = without_idle_reads([entry.remembered for entry in self._turn])
-        turn = [
-            replace(entry, remembered=known) for entry, known in zip(self._turn, worth, strict=True)
-        ]
+        turn = list(self._turn)
         turn[-1] = replace(turn[-1], said_after=tuple(self._said), files=self.past.states)
         source: Source = "scripted" if self.source == "scripted" else "recorded"
         blank = Cassette(self.name, self.model, source)
@@ -108,10 +107,13 @@ class Recorder:
             reply,
             source,
             said=tuple(self._said),
-            told=told(request) if step == 1 else None,
+            told=self._told(request) if step == 1 else None,
         )
         self._said.clear()
         self._turn.append(replace(entry, schemas=_schemas(request, reply)))
+
+    def _told(self, request: Request) -> Told:
+        return replace(told(request), tokens=self._counter.fixed(request))
 
     def _remember(self) -> None:
         """What the tools did since the last reply belongs to that reply's calls."""
@@ -120,9 +122,15 @@ class Recorder:
 
 
 def _schemas(request: Request, reply: MessageFinished) -> dict[str, JsonObject]:
-    """Those of the MCP tools that a reply calls: a replay has no server to give them."""
-    called = {call.name for call in reply.message.tool_calls if is_served(call.name)}
-    return {tool.name: tool.parameters for tool in request.tools if tool.name in called}
+    """Those of the MCP tools that a reply calls: a replay has no server to give them.
+
+    All of them where it calls a tool that does not exist, since the model is told which do.
+    """
+    served = {tool.name: tool.parameters for tool in request.tools if is_served(tool.name)}
+    called = {call.name for call in reply.message.tool_calls}
+    if called <= {tool.name for tool in request.tools}:
+        return {name: schema for name, schema in served.items() if name in called}
+    return served
 
 
 def told(request: Request) -> Told:

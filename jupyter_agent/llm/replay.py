@@ -35,6 +35,8 @@ class Replay:
 
     Attributes:
         past: What the recorded turns found and left in the workspace.
+        told_tokens: What the system prompt and the tools counted for then; 0 where that is not
+            known.
     """
 
     name = "replay"
@@ -49,6 +51,8 @@ class Replay:
         self.model = cassette.model
         self.source: ReplySource = cassette.source
         self.past = Recalled(cassette, workspace or Workspace(Path()))
+        told = (turn[0].told for turn in cassette.turns)
+        self.told_tokens = next((each.tokens for each in told if each and each.tokens), 0)
         self._cassette = cassette
         self._file_name = file_name
         self._files = files
@@ -88,8 +92,10 @@ class Replay:
         self.past.enter(entry.remembered, self._cassette.turns[self._current][-1].files)
         if entry.told is not None:
             now = told(request)
+            # A model inside is told less, and a replay does not know that one was asked.
+            is_brief = self._cassette.provider == "local"
             for what, differs in (
-                ("the system prompt", entry.told.system != now.system),
+                ("the system prompt", entry.told.system != now.system and not is_brief),
                 ("the tools", entry.told.tools != now.tools),
             ):
                 if differs:

@@ -84,10 +84,13 @@ class TokenCounter:
 
     Attributes:
         encoded: Characters that were really encoded so far.
+        recorded: What the system prompt and the tools count for, where that is known from a
+            recording; else 0.
     """
 
     def __init__(self, remembered: int = _REMEMBERED) -> None:
         self.encoded = 0
+        self.recorded = 0
         self._remembered = remembered
         self._young: dict[str, int] = {}
         self._old: dict[str, int] = {}
@@ -143,7 +146,7 @@ class TokenCounter:
 
     def fixed(self, request: Request) -> int:
         """The tokens of what each request sends, however short the conversation is."""
-        return self.text(request.system) + self.tools(request.tools)
+        return self.recorded or self.text(request.system) + self.tools(request.tools)
 
     def _tool(self, spec: ToolSpec) -> int:
         schema = json.dumps(spec.parameters, ensure_ascii=False, separators=(",", ":"))

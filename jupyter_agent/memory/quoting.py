@@ -32,13 +32,11 @@ _IN_ADDRESS = re.compile(r"://[^\s/:@]+:[^\s/@]{3,}@")
 
 def secret_in(text: str) -> str:
     """What kind of secret a text seems to hold; empty where it holds none."""
-    if redact(text, secret_values()) != text:
-        return "a key or another secret"
-    if _ASSIGNED.search(text):
-        return "a password or a token"
     if _IN_ADDRESS.search(text):
         return "an address with a password"
-    return ""
+    if redact(text, secret_values()) != text:
+        return "a key or another secret"
+    return "a password or a token" if _ASSIGNED.search(text) else ""
 
 
 def escaped(text: str) -> str:

@@ -17,7 +17,8 @@ from jupyter_agent.tools.tool import Tool, ToolReturn
 from jupyter_agent.workspace import Workspace
 
 _REMEMBERED = frozenset(
-    {"write_file", "edit_file", "read_file", "record_note", "workspace_save_memory"}
+    {"write_file", "edit_file", "read_file", "search_files"}
+    | {"record_note", "workspace_save_memory"}
 )
 
 
@@ -44,8 +45,13 @@ def remembering(
             about = touch(workspace, tool.name, values)
             if (then := now.instead(about)) is not None:
                 return _returned(then)
-            known = _remembered(tool.name, about.arguments, run(**values))
-            return _returned(known if _is_told_as_it_is(known) else now.settle(about, known))
+            try:
+                known = _remembered(tool.name, about.arguments, run(**values))
+            except ToolError as error:
+                # A file that was not there to be read is there in a replay, once it was written.
+                now.settle(about, _failed(tool.name, about.arguments, error))
+                raise
+            return _returned(known if known.blocks else now.settle(about, known))
 
         @functools.wraps(run)
         async def waiting(**values: Any) -> str | ToolReturn:
@@ -55,9 +61,13 @@ def remembering(
             about = touch(workspace, tool.name, values)
             if (then := now.instead(about)) is not None:
                 return _returned(then)
-            return _returned(
-                now.settle(about, _remembered(tool.name, about.arguments, await run(**values)))
-            )
+            try:
+                known = _remembered(tool.name, about.arguments, await run(**values))
+            except ToolError as error:
+                # A server that did not answer then is not asked in a replay either.
+                now.settle(about, _failed(tool.name, about.arguments, error))
+                raise
+            return _returned(now.settle(about, known))
 
         return replace(tool, function=waiting if inspect.iscoroutinefunction(run) else function)
 
@@ -84,11 +94,6 @@ def _recalled(name: str, schema: JsonObject) -> Tool:
     return Tool(spec, call, any_arguments(schema), "executes")
 
 
-def _is_told_as_it_is(known: Remembered) -> bool:
-    """Errors and pictures: they are real, and say the same in each replay."""
-    return known.is_error or bool(known.blocks)
-
-
 def _remembered(tool: str, arguments: str, result: str | ToolReturn) -> Remembered:
     if isinstance(result, str):
         return Remembered(tool, arguments, result)
@@ -103,6 +108,10 @@ def _remembered(tool: str, arguments: str, result: str | ToolReturn) -> Remember
         display=result.display,
         details=dict(result.details),
     )
+
+
+def _failed(tool: str, arguments: str, error: ToolError) -> Remembered:
+    return Remembered(tool, arguments, str(error), is_error=True)
 
 
 def _returned(known: Remembered) -> ToolReturn:

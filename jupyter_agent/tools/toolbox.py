@@ -90,10 +90,12 @@ class Toolbox:
     def _find(self, name: str) -> Tool:
         if name in self._tools:
             return self._tools[name]
-        near = difflib.get_close_matches(name, self._tools, 1)
+        # Sorted: servers are ready in any order, and a replay knows their tools in another one.
+        names = sorted(self._tools)
+        near = difflib.get_close_matches(name, names, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ToolError(
-            f"There is no tool named {name!r}.{hint} The tools are: {', '.join(self._tools)}."
+            f"There is no tool named {name!r}.{hint} The tools are: {', '.join(names)}."
         )
 
 

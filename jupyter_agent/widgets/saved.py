@@ -103,7 +103,7 @@ def _transcript(view: TurnView) -> SavedOutput:
         "steps": len(view.steps),
         "usage": asdict(view.usage),
         "receipt": view.receipt.as_json(),
-        "notices": [notice.text for notice in view.notices],
+        "notices": [notice.text for notice in view.notices if notice.lasting],
     }
     if volatile := view.receipt.volatile():
         facts["volatile"] = volatile

@@ -35,7 +35,7 @@ from jupyter_agent.llm.code_protocol import CodeProtocol
 from jupyter_agent.llm.embedded import Embedded, Serving, cores, free_cores
 from jupyter_agent.llm.local import Local, reply_tokens, serving
 from jupyter_agent.llm.provider import ReplyPart, Request
-from jupyter_agent.llm.replay import Recorder
+from jupyter_agent.llm.recorder import Recorder
 from jupyter_agent.llm.weights import hub_file
 from jupyter_agent.messages import Image, Message, Text, ToolCall, ToolResult
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from jupyter_agent.errors import ToolError
 from jupyter_agent.events import FileChange, MessageFinished
 from jupyter_agent.llm.entries import Cassette, Entry, FileState, Remembered
-from jupyter_agent.llm.past import Past, Recalled, Taking, touch, without_idle_reads
-from jupyter_agent.messages import Message, Usage
+from jupyter_agent.llm.past import Past, Recalled, Taking, touch
+from jupyter_agent.messages import Message, ToolSpec, Usage
+from jupyter_agent.redact import redact
 from jupyter_agent.tools.files import file_tools
+from jupyter_agent.tools.mcp_tools import any_arguments
 from jupyter_agent.tools.remembering import remembering
-from jupyter_agent.tools.tool import ToolReturn
+from jupyter_agent.tools.search import search_tools
+from jupyter_agent.tools.tool import Tool, ToolReturn
 from jupyter_agent.workspace import Workspace
 
 OK = MessageFinished(Message("assistant", ()), Usage(), "tool_use")
@@ -29,7 +32,8 @@ class Desk:
         self.root = root
         self.workspace = Workspace(root)
         self.past: Past | None = None
-        tools = remembering(file_tools(self.workspace), self.workspace, lambda: self.past)
+        tools = [*file_tools(self.workspace), *search_tools(self.workspace)]
+        tools = remembering(tools, self.workspace, lambda: self.past)
         self._tools: dict[str, Any] = {tool.name: tool.function for tool in tools}
 
     def __call__(self, name: str, **values: Any) -> str:
@@ -208,15 +212,119 @@ def test_the_receipt_of_a_file_that_ended_up_otherwise(desk: Desk) -> None:
     assert recalled.files([three], ()) == [three]
 
 
-def test_reads_are_kept_where_the_turn_wrote(desk: Desk) -> None:
-    """A cassette does not hold every file that was read."""
-    (desk.root / "a.py").write_text("x = 1\n")
-    (desk.root / "b.py").write_text("y = 1\n")
+def test_a_file_that_a_later_turn_changed(desk: Desk) -> None:
+    """What an earlier turn read and found is told as it was, though the file is changed now."""
+    (desk.root / "a.py").write_text("doble = 1\n")
+    (desk.root / "b.py").write_text("doble = 2\n")
+    looks = [("read_file", {"path": "a.py"}), ("search_files", {"pattern": "doble"})]
     taking = desk.record()
-    desk("read_file", path="a.py")
-    desk("read_file", path="b.py")
-    first = taking.take()
-    desk("edit_file", path="a.py", old_str="1", new_str="2")
-    kept = without_idle_reads([first, taking.take()])
-    assert [[known.path for known in each] for each in kept] == [["a.py"], ["a.py"]]
-    assert kept[0][0] == replace(first[0])
+    said = [desk(name, **values) for name, values in looks]
+    looked = taking.take()
+    (desk.root / "a.py").write_text("double = 1\n")  # by the code of a later turn
+    taking.files([FileChange("a.py", "changed", 1, 1)], ())
+    turns = (entry(looked),), (entry(files=taking.states),)
+    desk.replay(*turns).enter(looked, ())
+    assert [desk(name, **values) for name, values in looks] == said
+    (desk.root / "b.py").write_text("double = 2\n")
+    desk.replay(*turns).enter(looked, ())
+    assert desk("search_files", pattern="doble") != said[1]
+
+
+def test_a_file_that_was_not_there_yet(desk: Desk) -> None:
+    """A read and an edit that failed before the file was written fail again, in the same words."""
+    calls = [
+        ("read_file", {"path": "a.py"}),
+        ("edit_file", {"path": "a.py", "old_str": "1", "new_str": "2"}),
+        ("write_file", {"path": "a.py", "content": "x = 1\n"}),
+        ("read_file", {"path": "a.py"}),
+    ]
+
+    def said() -> list[str]:
+        found = []
+        for name, values in calls:
+            try:
+                found.append(desk(name, **values))
+            except ToolError as error:
+                found.append(str(error))
+        return found
+
+    taking = desk.record()
+    then = said()
+    known = taking.take()
+    assert "no file a.py" in then[0] and then[3].endswith("x = 1")
+    desk.replay((entry(known),)).enter(known, ())
+    assert said() == then
+    (desk.root / "a.py").unlink()
+    desk.replay((entry(known),)).enter(known, ())
+    assert said() == then
+
+
+def test_a_file_that_is_read_before_and_after_an_edit(desk: Desk) -> None:
+    """The same call twice in one reply: each is told what it found."""
+    calls = [
+        ("write_file", {"path": "a.py", "content": "x = 1\n"}),
+        ("read_file", {"path": "a.py"}),
+        ("edit_file", {"path": "a.py", "old_str": "1", "new_str": "2"}),
+        ("read_file", {"path": "a.py"}),
+    ]
+    taking = desk.record()
+    then = [desk(name, **values) for name, values in calls]
+    known = taking.take()
+    desk.replay((entry(known),)).enter(known, ())
+    assert [desk(name, **values) for name, values in calls] == then
+
+
+def test_a_secret_that_was_written(desk: Desk) -> None:
+    """A replay knows the content without the secret, and does not put that in its place."""
+    secret, edit = f"token={'ghp_' + 'a1' * 15}\n", {"old_str": "token", "new_str": "TOKEN"}
+    taking = desk.record()
+    written = desk("write_file", path="a.env", content=secret)
+    desk("edit_file", path="a.env", **edit)
+    known = taking.take()
+    left = (desk.root / "a.env").read_text()
+    desk.replay((entry(known),)).enter(known, ())
+    assert desk("write_file", path="a.env", content=redact(secret)) == written
+    desk("edit_file", path="a.env", **edit)
+    assert (desk.root / "a.env").read_text() == left == secret.replace("token", "TOKEN")
+
+
+async def test_a_server_that_did_not_answer(desk: Desk) -> None:
+    """Its failure is told again, and nobody is asked."""
+    asked = []
+
+    async def call(**arguments: Any) -> ToolReturn:
+        asked.append(arguments)
+        raise ToolError("no answer after 2 s")
+
+    schema: dict[str, Any] = {"type": "object"}
+    live = Tool(ToolSpec("far__add", "", schema), call, any_arguments(schema), "executes")
+    (tool,) = remembering([live], desk.workspace, lambda: desk.past)
+    taking = desk.record()
+    with pytest.raises(ToolError, match="no answer"):
+        await tool.function(a=1)
+    known = taking.take()
+    desk.replay((entry(known),)).enter(known, ())
+    told = await tool.function(a=1)
+    assert isinstance(told, ToolReturn)
+    assert (told.content, told.is_error) == ("no answer after 2 s", True)
+    assert asked == [{"a": 1}]
+
+
+def test_a_notebook_whose_outputs_were_saved(desk: Desk) -> None:
+    """It is read as it was before it was executed; one with other cells is read as it is."""
+
+    def save(source: str, *texts: str) -> None:
+        cell = nbformat.v4.new_code_cell(source, id="one")
+        cell.outputs = [nbformat.v4.new_output("stream", text=text) for text in texts]
+        nbformat.write(nbformat.v4.new_notebook(cells=[cell]), desk.root / "a.ipynb")
+
+    save("print(1)")
+    taking = desk.record()
+    then = desk("read_file", path="a.ipynb")
+    known = taking.take()
+    save("print(1)", "1")
+    desk.replay((entry(known),)).enter(known, ())
+    assert desk("read_file", path="a.ipynb") == then
+    save("print(2)", "2")
+    desk.replay((entry(known),)).enter(known, ())
+    assert "print(2)" in desk("read_file", path="a.ipynb")

@@ -22,6 +22,7 @@ from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.recorder import Recorder
 from jupyter_agent.llm.replay import Replay
 from jupyter_agent.llm.scripted import Scripted
+from jupyter_agent.llm.tokens import TokenCounter
 from jupyter_agent.messages import (
     Context,
     Image,
@@ -470,3 +471,30 @@ async def test_the_same_task_from_the_same_state(path: Path) -> None:
     for _ in range(2):
         await Talk(again).ask("Go.")
     assert [turn[0].reply.message.text for turn in load(path).turns] == ["uno", "due"]
+
+
+async def test_the_tools_of_servers_that_are_gone(tmp_path: Path) -> None:
+    """What they counted for is known, and all of them where the model called one that is none."""
+    far = [ToolSpec(f"far__{name}", "Far away.", {"type": "object"}) for name in ("a", "b")]
+    here = ToolSpec("look", "Looks.", {"type": "object"})
+    calls = [{"name": "far__a"}, {"name": "far__c"}]
+    replies = [*({"text": "", "calls": [call]} for call in calls), {"text": "Done."}]
+    path = tmp_path / "a.cassette.jsonl"
+    recorder = Recorder(Scripted([("Go.", replies)]), path)
+    history = [user("Go.")]
+    recorder.begin()
+    for _ in replies:
+        request = Request("s", tuple(history), (here, *far))
+        async for part in recorder.stream(request):
+            if isinstance(part, MessageFinished):
+                history.append(part.message)
+                results = [ToolResult(c.id, (Text("1"),)) for c in part.message.tool_calls]
+                history.append(Message("user", tuple(results)))
+    recorder.commit()
+    (turn,) = load(path).turns
+    assert [set(entry.schemas) for entry in turn] == [{"far__a"}, {"far__a", "far__b"}, set()]
+    counter = TokenCounter()
+    counter.recorded = Replay(load(path), path.name).told_tokens
+    alone = Request("s", request.messages, (here,))
+    assert counter.request(alone) == TokenCounter().request(request)
+    assert counter.request(alone) > TokenCounter().request(alone)

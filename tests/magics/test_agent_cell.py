@@ -54,7 +54,7 @@ OPTIONS = [
     ("--model", "argument --model: expected one argument."),
     (
         "--provider antropic",
-        "provider must be anthropic, openai, scripted or none, not 'antropic'.",
+        "provider must be anthropic, openai, local, scripted or none, not 'antropic'.",
     ),
     ("--max-steps many", "max_steps must be a whole number from 1 to 1000, not 'many'."),
     ("--max-steps 0", "max_steps must be a whole number from 1 to 1000, not '0'."),
@@ -121,15 +121,17 @@ def test_what_stands_above_the_magic(kernel: LiveKernel) -> None:
 # Nothing to ask ----------------------------------------------------------------------------------
 
 NOTHING = (
-    "ConfigError: No model is configured and there is no cassette. Three ways to go on: set "
+    "ConfigError: No model is configured and there is no cassette. Ways to go on: set "
     "ANTHROPIC_API_KEY or OPENAI_API_KEY before the kernel starts; or, for any compatible or local "
-    "server, run %agent config provider openai and %agent config api_base URL; or replay recorded "
-    "answers with %agent cassette FILE."
+    "server, run %agent config provider openai and %agent config api_base URL; or, for a model "
+    "inside the kernel, %agent config local.model_path FILE.gguf; or replay recorded answers with "
+    "%agent cassette FILE."
 )
 NO_MODEL = (
-    "ConfigError: No model is configured, and mode is record. Two ways to go on: set "
+    "ConfigError: No model is configured, and mode is record. Ways to go on: set "
     "ANTHROPIC_API_KEY or OPENAI_API_KEY before the kernel starts; or, for any compatible or local "
-    "server, run %agent config provider openai and %agent config api_base URL."
+    "server, run %agent config provider openai and %agent config api_base URL; or, for a model "
+    "inside the kernel, %agent config local.model_path FILE.gguf."
 )
 
 
@@ -144,7 +146,7 @@ def unconfigured(kernel: LiveKernel) -> Iterator[LiveKernel]:
 
 
 def test_nothing_is_configured(unconfigured: LiveKernel) -> None:
-    """Run the first task without any set-up: one line tells three ways to go on."""
+    """Run the first task without any set-up: one line tells the ways to go on."""
     check_one_line(unconfigured.run("%%agent\nLook."), NOTHING)
 
 
