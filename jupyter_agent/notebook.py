@@ -158,9 +158,17 @@ class Notebook:
             self._conversations = None
 
     def own_files(self) -> frozenset[Path]:
-        """Files that come with recording and are no part of the person's work."""
+        """Files that come with recording, and IPython's: they are no part of the person's work."""
         named = [self.cassette] if self.cassette is not None else []
-        return frozenset(path.resolve() for path in (*named, *self._nearby()))
+        return frozenset(path.resolve() for path in (*named, *self._nearby(), *self._history()))
+
+    def _history(self) -> list[Path]:
+        """IPython's history of inputs, which a thread writes at any time."""
+        manager = getattr(self.shell, "history_manager", None)
+        name = str(getattr(manager, "hist_file", "") or "")
+        if not name or name == ":memory:":
+            return []
+        return [Path(f"{name}{ending}") for ending in ("", "-journal", "-wal", "-shm")]
 
     def _nearby(self) -> list[Path]:
         """The cassettes beside the notebook, its own and those of others."""
