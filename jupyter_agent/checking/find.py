@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.execution.below import files_below
 
 _LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages"})
 
@@ -31,14 +31,15 @@ def find_notebooks(paths: Sequence[Path]) -> list[Path]:
 
 def find_files(folder: Path, pattern: str) -> Iterator[Path]:
     """The files below a folder whose names fit a pattern, without what is left out above."""
-    for place, names, files in os.walk(folder):
-        if "pyvenv.cfg" in files:
-            names.clear()
-            continue
-        names[:] = sorted(n for n in names if not n.startswith(".") and n not in _LEFT_OUT)
-        for name in sorted(fnmatch.filter(files, pattern)):
-            if not name.startswith("."):
-                yield Path(place) / name
+    if _is_environment(folder):
+        return
+    yield from files_below(
+        folder, pattern, lambda each: each.name not in _LEFT_OUT and not _is_environment(each)
+    )
+
+
+def _is_environment(folder: Path) -> bool:
+    return (folder / "pyvenv.cfg").is_file()
 
 
 def _below(path: Path) -> Iterator[Path]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.checking.findings import Severity
+from jupyter_agent.execution import cells
 from jupyter_agent.llm.conversation import Item
 from jupyter_agent.llm.miss import difference
 
@@ -34,9 +35,8 @@ def lasting(outputs: Sequence[Any]) -> list[Json]:
     What the package itself marks as volatile goes as well: how long a turn took, what it cost.
     """
     kept: list[Json] = []
-    for output in json.loads(json.dumps(outputs)):
+    for output in json.loads(json.dumps(cells.lasting(outputs))):
         output.pop("execution_count", None)
-        output.get("metadata", {}).get("jupyter_agent", {}).pop("volatile", None)
         for key, item in output.get("data", {}).items():
             if key.startswith("image/") and isinstance(item, str):
                 output["data"][key] = item.strip()  # some writers end base64 with a newline

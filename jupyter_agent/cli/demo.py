@@ -13,6 +13,7 @@ import click
 from jupyter_agent.errors import AgentError
 from jupyter_agent.execution import Watch, execute
 from jupyter_agent.execution.one import read
+from jupyter_agent.workspace import cassette_of
 
 DEMO = "01_quickstart.ipynb"
 LIVE = (
@@ -61,7 +62,7 @@ def _copy_example(folder: Path) -> Path:
     examples = _examples()
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(examples / "data", folder / "data", dirs_exist_ok=True)
-    for name in (DEMO, Path(DEMO).with_suffix(".cassette.jsonl").name):
+    for name in (DEMO, cassette_of(Path(DEMO)).name):
         shutil.copyfile(examples / name, folder / name)
     return folder / DEMO
 
@@ -69,7 +70,7 @@ def _copy_example(folder: Path) -> Path:
 def _say_what_happens(notebook: Path) -> str:
     from jupyter_agent.llm.cassette import load
 
-    cassette = load(notebook.with_suffix(".cassette.jsonl"))
+    cassette = load(cassette_of(notebook))
     source = {
         "recorded": f"recorded from {cassette.model}",
         "scripted": "scripted by hand, not recorded from a model",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_agent.errors import AgentError
+from jupyter_agent.execution.below import files_below
 from jupyter_agent.execution.one import Execution, Watch, execute
 
 _NEVER_ENTERED = {"node_modules", "__pycache__"}
@@ -130,7 +130,13 @@ def find(paths: Iterable[Path], leave_out: Path | None = None) -> Iterator[tuple
 
 def _meant(path: Path, leave_out: Path | None) -> Iterator[tuple[Path, str]]:
     if path.is_dir():
-        below = sorted(_below(path.resolve(), leave_out))
+        below = sorted(
+            files_below(
+                path.resolve(),
+                "*.ipynb",
+                lambda each: each.name not in _NEVER_ENTERED and each != leave_out,
+            )
+        )
         if not below:
             raise AgentError(f"There is no notebook in {path}.")
         yield from ((each, each.relative_to(path.resolve()).as_posix()) for each in below)
@@ -140,16 +146,3 @@ def _meant(path: Path, leave_out: Path | None) -> Iterator[tuple[Path, str]]:
         raise AgentError(f"{path} is not a notebook. Name files that end in .ipynb, or folders.")
     else:
         yield path.resolve(), path.name
-
-
-def _below(folder: Path, leave_out: Path | None) -> Iterator[Path]:
-    for root, folders, files in os.walk(folder):
-        here = Path(root)
-        folders[:] = [
-            name
-            for name in folders
-            if not name.startswith(".") and name not in _NEVER_ENTERED and here / name != leave_out
-        ]
-        yield from (
-            here / name for name in files if name.endswith(".ipynb") and not name.startswith(".")
-        )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from jupyter_agent.errors import ToolError
 from jupyter_agent.llm.entries import Remembered
-from jupyter_agent.llm.past import Past, touch
+from jupyter_agent.llm.past import Past, Touch, touch
 from jupyter_agent.messages import JsonObject, ToolSpec, is_served
 from jupyter_agent.tools.mcp_tools import any_arguments
 from jupyter_agent.tools.tool import Tool, ToolReturn
@@ -45,13 +46,9 @@ def remembering(
             about = touch(workspace, tool.name, values)
             if (then := now.instead(about)) is not None:
                 return _returned(then)
-            try:
-                known = _remembered(tool.name, about.arguments, run(**values))
-            except ToolError as error:
-                # A file that was not there to be read is there in a replay, once it was written.
-                now.settle(about, _failed(tool.name, about.arguments, error))
-                raise
-            return _returned(known if known.blocks else now.settle(about, known))
+            with _failures_taken_down(now, about):
+                result = run(**values)
+            return _settled(now, about, result)
 
         @functools.wraps(run)
         async def waiting(**values: Any) -> str | ToolReturn:
@@ -61,13 +58,9 @@ def remembering(
             about = touch(workspace, tool.name, values)
             if (then := now.instead(about)) is not None:
                 return _returned(then)
-            try:
-                known = _remembered(tool.name, about.arguments, await run(**values))
-            except ToolError as error:
-                # A server that did not answer then is not asked in a replay either.
-                now.settle(about, _failed(tool.name, about.arguments, error))
-                raise
-            return _returned(now.settle(about, known))
+            with _failures_taken_down(now, about):
+                result = await run(**values)
+            return _settled(now, about, result)
 
         return replace(tool, function=waiting if inspect.iscoroutinefunction(run) else function)
 
@@ -75,6 +68,23 @@ def remembering(
         with_past(tool) if tool.name in _REMEMBERED or is_served(tool.name) else tool
         for tool in tools
     ]
+
+
+@contextmanager
+def _failures_taken_down(now: Past, about: Touch) -> Iterator[None]:
+    """A file that was not there to be read, or a server that did not answer, is told of again."""
+    try:
+        yield
+    except ToolError as error:
+        now.settle(about, Remembered(about.tool, about.arguments, str(error), is_error=True))
+        raise
+
+
+def _settled(now: Past, about: Touch, result: str | ToolReturn) -> ToolReturn:
+    """The result of a run as it is to be told. A picture from a file is the same in a replay."""
+    known = _remembered(about.tool, about.arguments, result)
+    from_file = known.blocks and not known.is_served
+    return _returned(known if from_file else now.settle(about, known))
 
 
 def recalled_tools(served: Mapping[str, JsonObject]) -> list[Tool]:
@@ -108,10 +118,6 @@ def _remembered(tool: str, arguments: str, result: str | ToolReturn) -> Remember
         display=result.display,
         details=dict(result.details),
     )
-
-
-def _failed(tool: str, arguments: str, error: ToolError) -> Remembered:
-    return Remembered(tool, arguments, str(error), is_error=True)
 
 
 def _returned(known: Remembered) -> ToolReturn:

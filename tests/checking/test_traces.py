@@ -24,7 +24,7 @@ def machine(*allowed: str) -> Machine:
     [
         "/home/ada/data.csv",
         "see /Users/ada/x",
-        "open('/root/x')",
+        "open('/" + "root/x')",
         "file:///home/ada/x.py",
         r"C:\Users\ada\x",
         r'{"path": "C:\\Users\\ada\\x"}',
