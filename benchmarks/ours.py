@@ -74,7 +74,7 @@ class Kernel:
         self.kind = kind
         self.live = LiveKernel(folder, ENVIRONMENT)
         self._server = server
-        self._runs = 0
+        self._is_configured = False
 
     def __enter__(self) -> Kernel:
         self.live.__enter__()
@@ -100,14 +100,16 @@ class Kernel:
         Raises:
             RuntimeError: The cell failed.
         """
-        self._runs += 1
-        name = f"ours-{id(self)}-{self._runs}"
+        # One address for all turns: a person does not change theirs from turn to turn either.
+        name = f"ours-{id(self)}"
         base = self._server.plan(name, plan)
-        self.live.helper(
-            f"%agent config provider {self.kind}",
-            f"%agent config model {MODEL[self.kind]}",
-            f"%agent config api_base {base if self.kind == 'anthropic' else f'{base}/v1'}",
-        )
+        if not self._is_configured:
+            self._is_configured = True
+            self.live.helper(
+                f"%agent config provider {self.kind}",
+                f"%agent config model {MODEL[self.kind]}",
+                f"%agent config api_base {base if self.kind == 'anthropic' else f'{base}/v1'}",
+            )
         code = f"%%agent --fresh --max-steps 400 {options}\n{task or chain.TASK}"
         began = time.perf_counter()
         running = self.live.start(code, allow_stdin=True)

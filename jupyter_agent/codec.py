@@ -43,15 +43,21 @@ def event_to_brief_json(event: Event) -> dict[str, Any]:
 
 def _brief(value: Any, data: Any) -> Any:
     if is_dataclass(value) and isinstance(data, dict):
-        members = ((member.name, member, getattr(value, member.name)) for member in fields(value))
+        members = ((name, getattr(value, name), default) for name, default in _members(type(value)))
         return {
             name: _brief(held, data[name])
-            for name, member, held in members
-            if name == "type" or held != _default(member)
+            for name, held, default in members
+            if name == "type" or held != default
         }
     if isinstance(value, tuple) and isinstance(data, list):
         return [_brief(held, item) for held, item in zip(value, data, strict=True)]
     return data
+
+
+@cache
+def _members(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+    """The names of a dataclass's fields, each with what it holds where nothing is given."""
+    return tuple((member.name, _default(member)) for member in fields(kind))
 
 
 def _default(member: Member[Any]) -> Any:

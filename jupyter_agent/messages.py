@@ -14,6 +14,8 @@ JsonObject = Mapping[str, Any]
 
 def clean(text: str) -> str:
     """Replace lone surrogates, which no wire format can carry, by U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

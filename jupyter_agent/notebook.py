@@ -25,7 +25,13 @@ from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.redact import keep_secret
 from jupyter_agent.safekeeping import Safekeeping
 from jupyter_agent.skills.discovery import Place, places
-from jupyter_agent.workspace import Workspace, cassette_of, cassettes_in, notebook_path
+from jupyter_agent.workspace import (
+    Workspace,
+    cassette_of,
+    cassettes_in,
+    changed_at,
+    notebook_path,
+)
 
 SETTINGS_COMMAND = "%agent config"
 RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
@@ -49,7 +55,6 @@ class Notebook:
         configured: What IPython's configuration sets.
 
     Attributes:
-        busy: Whether a turn is running.
         safekeeping: What the turns can be undone from.
         servers: The MCP servers of the kernel.
         embedded: The server of the embedded model; all sessions share it.
@@ -72,7 +77,7 @@ class Notebook:
         self.executor = Executor(shell, self.interrupts, self.outputs)
         self.servers = Servers(lambda: self.workspace, lambda: self.settings().settings.mcp)
         self.embedded = Embedded()
-        self.busy = False
+        self._busy_in: Workspace | None = None
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
@@ -83,13 +88,26 @@ class Notebook:
         self._cassette: Path | None = None
         self._provider: tuple[object, Provider] | None = None
         self._conversations: tuple[Path, Conversations] | None = None
+        self._own_files: tuple[object, frozenset[Path]] = (None, frozenset())
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def workspace(self) -> Workspace:
         """The folder that the file tools see: the notebook's, unless `workspace_dir` is set."""
+        if self._busy_in is not None:
+            return self._busy_in
         # Without the file that lies inside of it, which cannot name it.
         return self._workspace(config.resolve([config.user_layer(), *self._nearer()]).settings)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is running. Until it is over, its workspace is the same one."""
+        return self._busy_in is not None
+
+    @busy.setter
+    def busy(self, busy: bool) -> None:
+        self._busy_in = None
+        self._busy_in = self.workspace if busy else None
 
     def settings(self, turn: config.Layer | None = None) -> config.Resolved:
         """All layers resolved. Files and the environment are read anew each time."""
@@ -159,16 +177,20 @@ class Notebook:
 
     def own_files(self) -> frozenset[Path]:
         """Files that come with recording, and IPython's: they are no part of the person's work."""
-        named = [self.cassette] if self.cassette is not None else []
-        return frozenset(path.resolve() for path in (*named, *self._nearby(), *self._history()))
+        # Asked three times for each call: the folder is read again only where it was changed.
+        depends_on = (self.cassette, self._history_file, changed_at(self._folder))
+        if self._own_files[0] != depends_on or depends_on[-1] is None:
+            named = [self.cassette] if self.cassette is not None else []
+            paths = (*named, *self._nearby(), *_history(self._history_file))
+            self._own_files = depends_on, frozenset(path.resolve() for path in paths)
+        return self._own_files[1]
 
-    def _history(self) -> list[Path]:
-        """IPython's history of inputs, which a thread writes at any time."""
+    @property
+    def _history_file(self) -> str:
+        """IPython's history of inputs; empty where it is in no file."""
         manager = getattr(self.shell, "history_manager", None)
         name = str(getattr(manager, "hist_file", "") or "")
-        if not name or name == ":memory:":
-            return []
-        return [Path(f"{name}{ending}") for ending in ("", "-journal", "-wal", "-shm")]
+        return "" if name == ":memory:" else name
 
     def _nearby(self) -> list[Path]:
         """The cassettes beside the notebook, its own and those of others."""
@@ -233,3 +255,8 @@ class Notebook:
                 "Make it, or name another."
             )
         return Workspace(folder)
+
+
+def _history(name: str) -> list[Path]:
+    """The files of IPython's history, which a thread writes at any time."""
+    return [Path(f"{name}{ending}") for ending in ("", "-journal", "-wal", "-shm") if name]

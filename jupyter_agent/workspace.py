@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
@@ -19,6 +20,8 @@ from jupyter_agent.messages import clean
 CASSETTE = ".cassette.jsonl"
 STATE_FOLDER = ".jupyter_agent"
 _PRIVATE_FILES = ("config.yaml", "mcp.json")
+_TICK = 50_000_000
+"""Nanoseconds in which two changes may have the same time."""
 _LONGEST_PATH = 4096
 _LONGEST_NAME = 255
 _GITIGNORE = """\
@@ -203,6 +206,19 @@ def cassette_of(notebook: Path) -> Path:
 def cassettes_in(folder: Path) -> list[Path]:
     """The cassettes of a folder, by name."""
     return sorted(folder.glob(f"*{CASSETTE}"))
+
+
+def changed_at(folder: Path) -> int | None:
+    """When something was last put into a folder or taken out of it, in nanoseconds.
+
+    None where that does not tell whether there will be more: the folder is not there, or it was
+    changed so shortly before that the next change may leave the same time behind.
+    """
+    try:
+        changed = folder.stat().st_mtime_ns
+    except OSError:
+        return None
+    return changed if time.time_ns() - changed > _TICK else None
 
 
 def atomic_write(path: Path, data: bytes) -> None:

@@ -19,11 +19,21 @@ _SMALL = 20_000
 _MOST_MAGICS = 300
 _MAGIC_LINE = re.compile(r"^[ \t]*(?:[%!?,;/]|[\w., \t]*=[ \t]*[%!])|\?[ \t]*$", re.MULTILINE)
 _PROMPT = re.compile(r"^[ \t]*(?:In \[|>>>|\.\.\.)", re.MULTILINE)
+_SPECIAL = re.compile(r"[%!?]|>>>|\.\.\.|In \[|^[^\S\n]*[,;/]|^[^\S\n]+$", re.MULTILINE)
 _FIRST_WORD = re.compile(r"[ \t]*([^\W\d]\w*)(?![\w.])[ \t]*(.?)(.?)")
 
 
 class CannotJudge(Exception):
     """The cell cannot be judged within bounds, though it may run."""
+
+
+def is_plain(text: str) -> bool:
+    """Whether IPython takes a cell for Python as it stands: nothing in it could be its own syntax.
+
+    Of a single line nobody can tell without the kernel: its first word may be a magic.
+    """
+    lines = text.count("\n") - text.endswith("\n")
+    return lines > 0 and not text[0].isspace() and _SPECIAL.search(text) is None
 
 
 def parse_cell(text: str, bound: Any = frozenset()) -> ast.Module | None:
@@ -72,12 +82,15 @@ def _parsed(source: str) -> ast.Module | None:
             tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None
-    if any(True for _ in islice(ast.walk(tree), _MOST_NODES, None)):
+    # A tree has two or three nodes for each character of its source, and mostly far fewer.
+    if len(source) > _MOST_NODES // 8 and any(islice(ast.walk(tree), _MOST_NODES, None)):
         raise CannotJudge("a cell that is too long to be judged")
     return tree
 
 
 def _transformed(text: str) -> str:
+    if is_plain(text):
+        return text
     # IPython begins anew after each magic that it found, so that many of them take minutes.
     found = sum(1 for _ in _MAGIC_LINE.finditer(text))
     if not text.lstrip().startswith("%%") and found * len(text) > _MOST_MAGICS * _SMALL:

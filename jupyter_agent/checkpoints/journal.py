@@ -162,9 +162,8 @@ class Journal:
     def _append(self, lines: Any, durable: bool = True) -> None:
         # In ASCII: a name that is no UTF-8 has lone surrogates.
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        with self._path.open("ab") as stream:
+        with self._path.open("ab", buffering=0) as stream:
             stream.write((b"\n" if self._torn else b"") + text.encode())
-            stream.flush()
             if durable:
                 os.fsync(stream.fileno())
         self._torn = False

@@ -49,12 +49,7 @@ class Kept:
 
     def is_like(self, other: Kept) -> bool:
         """Whether the other one would restore the same."""
-        mine, others = self.picture, other.picture
-        return (
-            self.digests == other.digests
-            and mine.files == others.files
-            and (mine.folders, mine.complete) == (others.folders, others.complete)
-        )
+        return self.digests == other.digests and self.picture.is_like(other.picture)
 
     def save(self, folder: Path) -> None:
         data = {"picture": to_json(self.picture), "digests": self.digests}

@@ -50,6 +50,11 @@ class Picture:
     complete: bool
     began: int
 
+    def is_like(self, other: Picture) -> bool:
+        """Whether both show the same files and folders, whenever they were taken."""
+        mine, others = (self.folders, self.complete), (other.folders, other.complete)
+        return mine == others and self.files == other.files
+
     def is_racy(self, path: str) -> bool:
         """Whether the file was changed so shortly before that its stamp may lie."""
         return self.began - self.files[path].latest < RACY
@@ -73,6 +78,7 @@ class Scanner:
     hidden: Callable[[], frozenset[Path]] = frozenset
     _rules: dict[str, tuple[Stamp, Rules]] = field(default_factory=dict, init=False)
     _verdicts: dict[str, bool] = field(default_factory=dict, init=False)
+    _hidden: tuple[object, frozenset[str]] = field(default=(None, frozenset()), init=False)
 
     def look(self) -> Picture:
         began = time.time_ns()
@@ -80,7 +86,7 @@ class Scanner:
         folders: set[str] = set()
         complete = True
         root = self.workspace.root
-        hidden = {p.relative_to(root).as_posix() for p in self.hidden() if p.is_relative_to(root)}
+        hidden = self._hidden_here()
         waiting: deque[tuple[str, Rules]] = deque([("", [])])
         while waiting and complete:
             folder, rules = waiting.popleft()
@@ -98,6 +104,15 @@ class Scanner:
                     files[path] = stamp
             complete = len(files) <= self.most
         return Picture(files, frozenset(folders), complete, began)
+
+    def _hidden_here(self) -> frozenset[str]:
+        """The paths of hidden files, from the root."""
+        paths, root = self.hidden(), self.workspace.root
+        if paths is not self._hidden[0]:
+            inside = (path for path in paths if path.is_relative_to(root))
+            names = frozenset(path.relative_to(root).as_posix() for path in inside)
+            self._hidden = paths, names
+        return self._hidden[1]
 
     def _with_own(self, folder: str, above: Rules, entries: list[os.DirEntry[str]]) -> Rules:
         """The rules that hold in a folder. They are read again where its `.gitignore` changed."""

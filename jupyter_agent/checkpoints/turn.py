@@ -52,8 +52,9 @@ class Checkpoint:
         self._known: dict[str, tuple[Stamp, str]] | None = None
         self._checked: set[str] = set()
         self._kept: Kept | None = None
+        self._entries_kept = 0
         self._last: Picture | None = None
-        self._heart: threading.Event | None = None
+        self._heart: _Heart | None = None
         self._written: set[str] = set()
 
     @property
@@ -126,23 +127,39 @@ class Checkpoint:
 
     def before_code(self) -> None:
         """Keep the small files, and take down what the others look like."""
-        with self._patiently("The files that code changes could not be kept"):
+        with self._noticing("The files that code changes could not be kept"):
             picture = self._scanner.look()
             self._note_what_others_changed(picture)
-            before, self._kept = self._kept, Kept(picture, self._keep_in_advance(picture))
-            if not picture.complete:
-                most = self._shelf.limits.scanned_files
-                self._say(f"Only {most:,} files were looked at, of which code may change others.")
-            if before is None or not self._kept.is_like(before):
-                self._kept.save(self._journal.folder)
-            (self._journal.folder / ALIVE).touch()
+            if self._kept is not None and self._has_all(picture, self._kept):
+                self._kept = Kept(picture, self._kept.digests)
+            else:
+                with self._shelf.locked():
+                    self._keep(picture)
+            self._beat()
             self._journal.write({"line": "code", "running": True})
-            self._start_heart()
+
+    def _has_all(self, picture: Picture, kept: Kept) -> bool:
+        """Whether all that is to be kept of a picture is kept already, as of most executions."""
+        return (
+            self._entries_kept == len(self._journal.record.entries)
+            and kept.picture.is_like(picture)
+            and not any(map(kept.picture.is_racy, picture.files))
+        )
+
+    def _keep(self, picture: Picture) -> None:
+        self._entries_kept = len(self._journal.record.entries)
+        before, self._kept = self._kept, Kept(picture, self._keep_in_advance(picture))
+        if not picture.complete:
+            most = self._shelf.limits.scanned_files
+            self._say(f"Only {most:,} files were looked at, of which code may change others.")
+        if before is None or not self._kept.is_like(before):
+            self._kept.save(self._journal.folder)
 
     def after_code(self) -> None:
         """Note what the code has changed."""
-        with self._patiently("The files that code changed could not be noted"):
-            self._stop_heart()
+        with self._noticing("The files that code changed could not be noted"):
+            if self._heart is not None:
+                self._heart.rest()
             if not self._code_runs or self._kept is None:
                 return
             after = self._scanner.look()
@@ -226,21 +243,16 @@ class Checkpoint:
                 clear_away(self._journal.folder)
                 self._shelf.sweep()
         finally:
-            self._stop_heart()
+            if self._heart is not None:
+                self._heart.stop()
             self._running.release()
 
     # Notices and locks ---------------------------------------------------------------------------
 
-    def _start_heart(self) -> None:
-        self._stop_heart()
-        self._heart = threading.Event()
-        beats = (self._heart, self._journal.folder / ALIVE)
-        threading.Thread(target=_beat, args=beats, daemon=True, name="checkpoint").start()
-
-    def _stop_heart(self) -> None:
-        if self._heart is not None:
-            self._heart.set()
-            self._heart = None
+    def _beat(self) -> None:
+        if self._heart is None:
+            self._heart = _Heart(self._journal.folder / ALIVE)
+        self._heart.beat()
 
     def _say(self, text: str) -> None:
         if text not in self._journal.record.notices:
@@ -248,11 +260,16 @@ class Checkpoint:
 
     @contextmanager
     def _patiently(self, problem: str) -> Iterator[None]:
-        """Hold the locks; what the system refuses becomes a notice that starts with `problem`."""
+        """Hold the locks, for what touches more than this turn's own record."""
+        with self._noticing(problem), self._shelf.locked():
+            yield
+
+    @contextmanager
+    def _noticing(self, problem: str) -> Iterator[None]:
+        """What the system refuses becomes a notice that starts with `problem`."""
         with self._one_by_one:
             try:
-                with self._shelf.locked():
-                    yield
+                yield
             except OSError as error:
                 self._problems.append(f"{problem}: {error.strerror or error}.")
 
@@ -264,13 +281,39 @@ def clear_away(folder: Path) -> None:
             (folder / name).unlink()
 
 
-def _beat(stopped: threading.Event, path: Path) -> None:
-    """Say every half second that the kernel is alive, so that a crash can be dated."""
-    while not stopped.wait(_BEAT):
-        try:
-            os.utime(path)
-        except OSError:
-            return
+class _Heart:
+    """Says every half second that the kernel is alive while code runs, so that a crash can be dated.
+
+    One thread for a turn: to start one takes longer than most of what is executed.
+
+    Args:
+        path: The file whose time is set.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._running = False
+        self._stopped = threading.Event()
+        threading.Thread(target=self._run, daemon=True, name="checkpoint").start()
+
+    def beat(self) -> None:
+        """Code runs from now on. Raises OSError where the file cannot be made."""
+        self._path.touch()
+        self._running = True
+
+    def rest(self) -> None:
+        """Code does not run any more."""
+        self._running = False
+
+    def stop(self) -> None:
+        """It will not run again."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_BEAT):
+            with contextlib.suppress(OSError):
+                if self._running:
+                    os.utime(self._path)
 
 
 def _is_as_before(path: Path, before: State) -> bool:

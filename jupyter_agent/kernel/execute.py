@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from IPython.core import interactiveshell
+from IPython.core import inputtransformer2, interactiveshell
 
+from jupyter_agent.approvals.cell import is_plain
 from jupyter_agent.kernel.bounded import Overflow
 from jupyter_agent.kernel.capture import Capture, rich_output
 from jupyter_agent.kernel.describe import one_line
@@ -137,11 +138,11 @@ class Executor:
         shell = self._shell
         self._began = False
         try:
-            transformed = shell.transform_cell(code)
+            transformed = _transformed(shell, code)
         except Exception as error:
             return error
         run = shell.run_cell_async(code, store_history=False, transformed_cell=transformed)
-        self._interrupts.blocking = not shell.should_run_async(code, transformed_cell=transformed)
+        self._interrupts.blocking = not _may_await(shell, code, transformed)
         if self._interrupts.requested:
             # It came before the code could be interrupted, which must not start any more.
             self._interrupts.blocking = False
@@ -253,6 +254,29 @@ class Executor:
             yield shown
 
 
+def _transformed(shell: Any, code: str) -> str:
+    """The code as Python. Most of it is that already, and IPython takes long to find out."""
+    if not is_plain(code) or not _knows_ipython_only(shell):
+        return str(shell.transform_cell(code))
+    lines = (code if code.endswith("\n") else f"{code}\n").splitlines(keepends=True)
+    for transform in shell.input_transformers_post:
+        lines = transform(lines)
+    return "".join(lines)
+
+
+def _knows_ipython_only(shell: Any) -> bool:
+    """Whether nobody has given the shell a syntax of their own."""
+    own = vars(inputtransformer2.TransformerManager())
+    return bool(vars(shell.input_transformer_manager) == own)
+
+
+def _may_await(shell: Any, code: str, transformed: str) -> bool:
+    """Whether code gives the event loop a turn while it runs. Without the words it cannot."""
+    if "await" not in transformed and "async" not in transformed:
+        return False
+    return bool(shell.should_run_async(code, transformed_cell=transformed))
+
+
 def _warn_unless_exit(message: object, *args: Any, **kwargs: Any) -> None:
     """IPython's advice on how to leave is no use to the agent."""
     if not str(message).startswith("To exit"):
@@ -293,6 +317,8 @@ class _DisplayHook:
 
 
 def _ends_with_semicolon(shell: Any, code: str) -> bool:
+    if ";" not in code:
+        return False  # which saves the tokenizer a second reading of nearly every cell
     try:
         return bool(shell.displayhook.semicolon_at_end_of_expression(code))
     except Exception:

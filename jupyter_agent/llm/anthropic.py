@@ -21,6 +21,7 @@ from jupyter_agent.events import (
     ThinkingDelta,
 )
 from jupyter_agent.llm.connection import Connection
+from jupyter_agent.llm.encoding import Encoder
 from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by, status_of
 from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.relay import NotAStream, relay, sent
@@ -30,7 +31,6 @@ from jupyter_agent.llm.wire import (
     arguments_object,
     conversation,
     count,
-    encoded,
     is_picture,
     mapping,
     picture_notice,
@@ -110,7 +110,8 @@ class Anthropic:
         self._connection = connection or Connection()
         self._thinking = thinking
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._blocks: dict[int, tuple[Block, dict[str, Any]]] = {}
+        self._encoder = Encoder(_NAME, _message)
+        self._tools: tuple[tuple[ToolSpec, ...], list[dict[str, Any]]] = ((), [])
         self._client = self._new_client()
         self._endpoint = Endpoint(
             "Anthropic",
@@ -130,17 +131,24 @@ class Anthropic:
 
     def body(self, request: Request) -> dict[str, Any]:
         """The JSON of the HTTP request: byte for byte the same for the same conversation."""
-        messages = conversation(request.messages, _NAME)
+        messages = [message for _, message in conversation(request.messages, _NAME)]
+        body = self._around(request, messages)
+        return {**body, "messages": [part for message in messages for part in _message(message)]}
+
+    def _around(self, request: Request, messages: Sequence[Message]) -> dict[str, Any]:
+        """The body without the conversation."""
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self._max_tokens,
-            "messages": self._messages(messages),
+            "messages": [],
             "stream": True,
         }
         if request.system.strip():
             system = {"type": "text", "text": clean(request.system), "cache_control": _CACHED}
             body["system"] = [system]
-        body |= _tools(request, messages)
+        if self._tools[0] is not request.tools:
+            self._tools = request.tools, [_tool(tool) for tool in request.tools]
+        body |= _offer(request, self._tools[1], messages)
         if self._thinking is not None:
             body["thinking"] = dict(self._thinking)
         if self._effort is not None:
@@ -148,21 +156,6 @@ class Anthropic:
         # Marks the last block for the cache without touching the messages' own bytes.
         body["cache_control"] = _CACHED
         return body
-
-    def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """The messages as JSON. A block is put into JSON once, however often it is sent."""
-        known, made = self._blocks, {}
-        for message in messages:
-            for block in message.blocks:
-                found = known.get(id(block))
-                if found is None or found[0] is not block:
-                    found = block, _block(block)
-                made[id(block)] = found
-        self._blocks = made
-        return [
-            {"role": message.role, "content": [made[id(block)][1] for block in message.blocks]}
-            for message in messages
-        ]
 
     async def close(self) -> None:
         """Release the connections."""
@@ -201,11 +194,12 @@ class Anthropic:
                 await self._client.close()
             self._client = self._new_client()
         self._loop = loop
+        messages = self._encoder.take(request.messages)
         # `object` gives the events as the JSON that was sent: nothing is guessed or dropped.
         return await self._client.post(
             "/v1/messages",
             cast_to=object,
-            content=encoded(self.body(request)),
+            content=self._encoder.encoded(self._around(request, messages)),
             stream=True,
             stream_cls=_Events,
         )
@@ -407,7 +401,9 @@ def _index(event: Mapping[str, Any]) -> int | None:
     return index if isinstance(index, int) else None
 
 
-def _tools(request: Request, messages: list[Message]) -> dict[str, Any]:
+def _offer(
+    request: Request, tools: list[dict[str, Any]], messages: Sequence[Message]
+) -> dict[str, Any]:
     """The tools on offer, and whether they may be used.
 
     The API refuses a history with tool calls where no tools are declared, so a request without
@@ -415,8 +411,7 @@ def _tools(request: Request, messages: list[Message]) -> dict[str, Any]:
     """
     forbidden = {"tool_choice": {"type": "none"}}
     if request.tools:
-        tools = {"tools": [_tool(tool) for tool in request.tools]}
-        return tools if request.tools_allowed else tools | forbidden
+        return {"tools": tools} if request.tools_allowed else {"tools": tools, **forbidden}
     named = dict.fromkeys(safe_name(call.name) for m in messages for call in m.tool_calls)
     if not named:
         return {}
@@ -429,6 +424,10 @@ def _tools(request: Request, messages: list[Message]) -> dict[str, Any]:
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     described = {"description": clean(tool.description)} if tool.description.strip() else {}
     return {"name": tool.name, **described, "input_schema": dict(tool.parameters)}
+
+
+def _message(message: Message) -> list[dict[str, Any]]:
+    return [{"role": message.role, "content": [_block(block) for block in message.blocks]}]
 
 
 def _block(block: Block) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from jupyter_agent.events import (
     ThinkingDelta,
 )
 from jupyter_agent.llm.connection import Connection
+from jupyter_agent.llm.encoding import Encoder
 from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by, status_of
 from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.relay import NotAStream, relay, sent
@@ -31,7 +32,6 @@ from jupyter_agent.llm.wire import (
     arguments_text,
     conversation,
     count,
-    encoded,
     host_of,
     is_json_object,
     is_picture,
@@ -113,6 +113,8 @@ class OpenAI:
         self._effort = effort
         self._connection = connection or Connection()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._encoder = Encoder(_NAME, lambda message: [*_messages(message)])
+        self._tools: tuple[tuple[ToolSpec, ...], list[dict[str, Any]]] = ((), [])
         self._client = self._new_client()
         self._host = self._client.base_url.host
         place = self._client.base_url.netloc.decode()
@@ -130,20 +132,26 @@ class OpenAI:
 
     def body(self, request: Request) -> dict[str, Any]:
         """The JSON of the HTTP request: byte for byte the same for the same conversation."""
+        messages = conversation(request.messages, _NAME)
+        body = self._around(request)
+        spoken = [part for _, message in messages for part in _messages(message)]
+        return {**body, "messages": [*body["messages"], *spoken]}
+
+    def _around(self, request: Request) -> dict[str, Any]:
+        """The body without the conversation."""
         system = (
             [{"role": "system", "content": clean(request.system)}] if request.system.strip() else []
         )
-        spoken = [
-            part for message in conversation(request.messages, _NAME) for part in _messages(message)
-        ]
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [*system, *spoken],
+            "messages": system,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
         if request.tools:
-            body["tools"] = [_tool(tool) for tool in request.tools]
+            if self._tools[0] is not request.tools:
+                self._tools = request.tools, [_tool(tool) for tool in request.tools]
+            body["tools"] = self._tools[1]
             if not request.tools_allowed:
                 body["tool_choice"] = "none"
         return body | self._options()
@@ -181,12 +189,13 @@ class OpenAI:
                 await self._client.close()
             self._client = self._new_client()
         self._loop = loop
+        self._encoder.take(request.messages)
         # `object` gives the chunks as the JSON that was sent: servers that speak this format
         # add fields, and leave out others that the SDK's own types rely on.
         return await self._client.post(
             "/chat/completions",
             cast_to=object,
-            content=encoded(self.body(request)),
+            content=self._encoder.encoded(self._around(request)),
             stream=True,
             stream_cls=_Events,
         )

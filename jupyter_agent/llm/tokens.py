@@ -95,7 +95,7 @@ class TokenCounter:
         self._young: dict[str, int] = {}
         self._old: dict[str, int] = {}
         self._size = 0
-        self._messages: dict[int, tuple[Message, int]] = {}
+        self._conversation: tuple[tuple[Message, ...], int] = ((), 0)
         self._tools: tuple[tuple[ToolSpec, ...], int] = ((), 0)
 
     def text(self, text: str) -> int:
@@ -118,17 +118,14 @@ class TokenCounter:
         return _MESSAGE + sum(map(self._block, message.blocks))
 
     def messages(self, messages: Iterable[Message]) -> int:
-        """The tokens of a conversation. Its messages are known the next time, without a look at
-        their texts: only those of the last conversation are remembered so."""
-        known, counted = self._messages, {}
-        total = 0
-        for message in messages:
-            found = known.get(id(message))
-            if found is None or found[0] is not message:
-                found = message, self.message(message)
-            counted[id(message)] = found
-            total += found[1]
-        self._messages = counted
+        """The tokens of a conversation. One that goes on from the last one is counted on."""
+        said = tuple(messages)
+        known, total = self._conversation
+        # Compares identities, in C, where the messages are the same ones.
+        if said[: len(known)] != known:
+            known, total = (), 0
+        total += sum(map(self.message, said[len(known) :]))
+        self._conversation = said, total
         return total
 
     def tools(self, specs: Sequence[ToolSpec]) -> int:

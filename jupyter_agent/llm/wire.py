@@ -11,7 +11,7 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
@@ -138,15 +138,6 @@ def is_json_object(text: str) -> bool:
     return _parsed(text) is not None
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
-    """A request's body as the SDKs would send it.
-
-    They would first copy all of it, which for a long conversation takes longer than anything else.
-    """
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode()
-
-
 def safe_name(name: str) -> str:
     """A tool's name as both APIs accept it. A model may have made up a name that they refuse."""
     return _NOT_IN_A_NAME.sub("_", name)[:64] or "unnamed"
@@ -186,22 +177,24 @@ def stop_for(stop: ReplyStop, blocks: Iterable[Block]) -> ReplyStop:
     return stop
 
 
-def conversation(messages: Iterable[Message], provider: str) -> list[Message]:
+def conversation(messages: Iterable[Message], provider: str) -> Iterator[tuple[int, Message]]:
     """The messages as an API takes them: user and assistant in turns, and none of them empty.
 
     Blank text goes, and so does the thinking of other providers. Tool results come first in a
     user message, tool calls last in an assistant message; otherwise the order stays.
+
+    Yields each with the index of the first message that it was made of.
     """
-    sendable = [_sendable(message, provider) for message in messages]
-    return [
-        Message(role, _in_order(block for message in group for block in message.blocks))
-        for role, group in groupby((m for m in sendable if m.blocks), key=_role)
-    ]
+    sendable = enumerate(_sendable(message, provider) for message in messages)
+    for role, group in groupby((each for each in sendable if each[1].blocks), key=_role):
+        (begin, first), *others = group
+        blocks = (block for message in (first, *(m for _, m in others)) for block in message.blocks)
+        yield begin, Message(role, _in_order(blocks))
 
 
-def _role(message: Message) -> Literal["user", "assistant"]:
+def _role(numbered: tuple[int, Message]) -> Literal["user", "assistant"]:
     """A system message amid the conversation is sent as the user's: not every API has one."""
-    return "assistant" if message.role == "assistant" else "user"
+    return "assistant" if numbered[1].role == "assistant" else "user"
 
 
 def _sendable(message: Message, provider: str) -> Message:

@@ -13,14 +13,13 @@ from IPython.display import display
 from jupyter_agent import config
 from jupyter_agent.answer import Answer
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.events import Event
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.magics.register import CONFIGURED
 from jupyter_agent.magics.window import open_window
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.session import Session
 from jupyter_agent.widgets.saved import saved_outputs
-from jupyter_agent.widgets.transcript import TurnView, reduce
+from jupyter_agent.widgets.transcript import TurnView, Watch
 
 
 class Sessions:
@@ -102,12 +101,7 @@ async def run_and_show(
     if fresh:
         session.reset()
     settings = sessions.notebook.settings(turn).settings
-    view = TurnView()
-
-    def watch(event: Event) -> None:
-        nonlocal view
-        view = reduce(view, event)
-
+    watch = Watch()
     window = open_window(sessions.notebook, settings)
     try:
         answer = await session.ask(task, turn, [watch, window.sink], window.person, skills)
@@ -115,6 +109,7 @@ async def run_and_show(
             sessions.notebook.shell.set_next_input(cell, replace=False)
         return answer
     finally:
+        view = watch.view
         if view.stop_reason is not None:
             sessions.last = view
         window.close()

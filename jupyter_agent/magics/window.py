@@ -19,7 +19,7 @@ from jupyter_agent.person import Nobody, Person
 from jupyter_agent.widgets.legible import cut
 from jupyter_agent.widgets.live import LiveView
 from jupyter_agent.widgets.terminal import TerminalView
-from jupyter_agent.widgets.transcript import TurnView, reduce
+from jupyter_agent.widgets.transcript import TurnView, Watch
 from jupyter_agent.widgets.wording import body, shown
 
 MOST_SHOWN = 20_000
@@ -108,16 +108,16 @@ class ByPrompt:
 
     def __init__(self, ask: Callable[[ApprovalAsked, str], ApprovalAnswered]) -> None:
         self._ask = ask
-        self._view = TurnView()
+        self._watch = Watch()
 
     def __call__(self, event: Event) -> None:
-        self._view = reduce(self._view, event)
+        self._watch(event)
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         return self._ask(asked, self._about(asked.call_id))
 
     def _about(self, call_id: str) -> str:
-        calls = [call for call in self._view.calls if call.call.id == call_id]
+        calls = [call for call in self._watch.view.calls if call.call.id == call_id]
         texts = [text for call in calls for text in (body(call), *shown(call)) if text]
         return cut("\n".join(texts), MOST_SHOWN)
 

@@ -65,11 +65,9 @@ def tool(effect: Effect, preview: Preview | None = None) -> Callable[[ToolFuncti
     """
 
     def make(function: ToolFunction) -> Tool:
-        name = getattr(function, "__name__", "")
-        arguments = _arguments_model(name, function)
-        schema = arguments.model_json_schema()
+        arguments, schema = _arguments(function)
         return Tool(
-            ToolSpec(name, inspect.cleandoc(function.__doc__ or ""), _without_titles(schema)),
+            ToolSpec(arguments.__name__, inspect.cleandoc(function.__doc__ or ""), schema),
             function,
             arguments,
             effect,
@@ -77,6 +75,28 @@ def tool(effect: Effect, preview: Preview | None = None) -> Callable[[ToolFuncti
         )
 
     return make
+
+
+_MADE: dict[object, tuple[type[BaseModel], JsonObject]] = {}
+"""What was made of functions, by what it was made of: each conversation defines its tools anew, and
+pydantic takes longer for their schemas than a turn for everything else."""
+
+
+def _arguments(function: ToolFunction) -> tuple[type[BaseModel], JsonObject]:
+    """The model of a function's arguments, and its JSON schema."""
+    try:
+        parts = (function.__defaults__, function.__kwdefaults__, function.__annotations__)  # type: ignore[attr-defined]
+        named = tuple(tuple((each or {}).items()) for each in parts[1:])
+        key: object = (function.__code__, parts[0], *named)  # type: ignore[attr-defined]
+        known = _MADE.get(key)
+    except (AttributeError, TypeError):  # no plain function, or one whose defaults have no hash
+        key = known = None
+    if known is None:
+        model = _arguments_model(getattr(function, "__name__", ""), function)
+        known = model, _without_titles(model.model_json_schema())
+        if key is not None:
+            _MADE[key] = known
+    return known
 
 
 def _arguments_model(name: str, function: ToolFunction) -> type[BaseModel]:

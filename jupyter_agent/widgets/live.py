@@ -30,7 +30,7 @@ from jupyter_agent.widgets.pace import (
 )
 from jupyter_agent.widgets.saved import running_html, running_line
 from jupyter_agent.widgets.state import Operation, Picture, Price, merged
-from jupyter_agent.widgets.transcript import TurnView, reduce
+from jupyter_agent.widgets.transcript import TurnView, Watch
 
 if TYPE_CHECKING:
     from jupyter_agent.widgets.front import Front
@@ -77,7 +77,7 @@ class LiveView:
     def __init__(self, surface: Surface, time_out: float, price: Price = lambda view: "") -> None:
         self._surface = surface
         self._time_out = time_out
-        self._view = TurnView()
+        self._watch = Watch()
         self._picture = Picture(price)
         self._host = secrets.token_hex(8)
         self._front: Front | None = None
@@ -104,7 +104,7 @@ class LiveView:
     # The sink
 
     def __call__(self, event: Event) -> None:
-        self._view = reduce(self._view, event)
+        self._watch(event)
         if self._thread is None:
             self._open()
         self._notice_first_words(event)
@@ -116,7 +116,8 @@ class LiveView:
             self._speaks = False
         elif not self._speaks:
             self._speaks = self._has_first_words = True
-            self._soon.set()
+            if may_hurry(self._sent, time.monotonic()):
+                self._soon.set()
 
     def close(self) -> None:
         """The turn is over: nothing is sent any more, and the widget is gone."""
@@ -235,8 +236,9 @@ class LiveView:
             self._send_whole()
 
     def _send_operations(self) -> None:
-        self._pending += self._picture.update(self._view, self._unread)
-        if self._view.stop_reason is not None and not self._end_sent:
+        view = self._watch.view
+        self._pending += self._picture.update(view, self._unread)
+        if view.stop_reason is not None and not self._end_sent:
             self._end_sent = True
             self._pending.append(["set", ["elapsed"], self._elapsed])
         if self._fresh_state:
@@ -267,15 +269,15 @@ class LiveView:
         The widget shows each state that it gets, whether its answer was read or not. Where there
         is no widget, the HTML stays in sight.
         """
-        since = time.monotonic() - self._sent_at
+        since, view = time.monotonic() - self._sent_at, self._watch.view
         if self._mode == "waiting":
             if since < OFFER:
                 return
-        elif self._view is self._shown_view or since < whole_interval(self._size):
+        elif view is self._shown_view or since < whole_interval(self._size):
             return
         else:
             self._publish(update=True)
-        self._picture.update(self._view, self._unread)
+        self._picture.update(view, self._unread)
         self._send_state()
         self._sent_at = time.monotonic()
 
@@ -291,7 +293,7 @@ class LiveView:
 
     def _publish(self, update: bool) -> None:
         """The output that the widget moves into, or that stands where there is none."""
-        view = self._shown_view = self._view
+        view = self._shown_view = self._watch.view
         inside = running_html(view) if update else html.escape(_SAVED_MID_RUN)
         self._size = len(inside)
         classes = f"jupyter-agent-live jupyter-agent-live-{self._host}"

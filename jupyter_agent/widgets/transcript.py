@@ -7,7 +7,11 @@ from the same `TurnView`, so that they cannot disagree.
 from __future__ import annotations
 
 import json
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Literal
 
 from jupyter_agent.events import (
@@ -35,6 +39,8 @@ from jupyter_agent.events import (
 from jupyter_agent.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
 from jupyter_agent.widgets.legible import line
 
+_MOST_COMING = 500
+"""Events that are put together at the most."""
 CallState = Literal[
     "waiting", "asking", "running", "done", "failed", "refused", "interrupted", "not_run"
 ]
@@ -137,6 +143,58 @@ class TurnView:
     @property
     def calls(self) -> tuple[CallView, ...]:
         return tuple(call for step in self.steps for call in step.calls)
+
+
+class Watch:
+    """A sink that gives the view of its turn so far, to any thread.
+
+    Most events are a few letters, of which there are many more than looks at the view: they are
+    put together before they are taken in.
+    """
+
+    def __init__(self) -> None:
+        self._view = TurnView()
+        self._coming: deque[Event] = deque()
+        self._one_by_one = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        self._coming.append(event)
+        if len(self._coming) >= _MOST_COMING:
+            self._take_in()
+
+    @property
+    def view(self) -> TurnView:
+        """The turn as it is now."""
+        self._take_in()
+        return self._view
+
+    def _take_in(self) -> None:
+        with self._one_by_one:
+            coming = [self._coming.popleft() for _ in range(len(self._coming))]
+            for event in joined(coming):
+                self._view = reduce(self._view, event)
+
+
+def joined(events: Iterable[Event]) -> Iterator[Event]:
+    """Events that make the same view: pieces of one text that follow each other are one piece."""
+    for _, group in groupby(events, _piece_of):
+        first, *others = group
+        match first:
+            case TextDelta() | ThinkingDelta() if others:
+                pieces = [each.text for each in (first, *others) if isinstance(each, type(first))]
+                yield replace(first, text="".join(pieces))
+            case ToolOutput() if others:
+                printed = [each for each in (first, *others) if isinstance(each, ToolOutput)]
+                yield replace(printed[-1], text="".join(each.text for each in printed))
+            case _:
+                yield first
+                yield from others
+
+
+def _piece_of(event: Event) -> tuple[str, str | int]:
+    if isinstance(event, ToolOutput):
+        return event.type, event.call_id
+    return event.type, 0
 
 
 def reduce(view: TurnView, event: Event) -> TurnView:

@@ -1,0 +1,73 @@
+"""The bodies of one provider's requests as bytes: each message is put into JSON once.
+
+A conversation is sent again with every step, and grows at its end. Put into JSON as a whole each
+time, a long one would take longer than everything else that a step does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_agent.llm.wire import conversation
+from jupyter_agent.messages import Message
+
+Json = dict[str, Any]
+
+
+class Encoder:
+    """Writes requests whose conversations mostly begin as the last one did.
+
+    Args:
+        provider: The adapter's name, as `wire.conversation` takes it.
+        rendered: One sendable message in the API's form, which may be several messages there.
+    """
+
+    def __init__(self, provider: str, rendered: Callable[[Message], list[Json]]) -> None:
+        self._provider = provider
+        self._rendered = rendered
+        self._given: tuple[Message, ...] = ()
+        self._begins: list[int] = []
+        self._sendable: list[Message] = []
+        self._texts: list[bytes] = []
+        self._last: dict[str, tuple[object, bytes]] = {}
+
+    def take(self, messages: tuple[Message, ...]) -> list[Message]:
+        """Take in a conversation; gives its messages as `wire.conversation` does."""
+        known = len(self._given)
+        goes_on = bool(self._begins) and messages[:known] == self._given
+        # The last sendable message may become longer by what follows.
+        kept = len(self._begins) - 1 if goes_on else 0
+        start = self._begins[kept] if goes_on else 0
+        begins, sendable, texts = self._begins[:kept], self._sendable[:kept], self._texts[:kept]
+        for begin, message in conversation(messages[start:], self._provider):
+            begins.append(start + begin)
+            sendable.append(message)
+            texts.append(b",".join(map(dumped, self._rendered(message))))
+        self._given, self._begins, self._sendable, self._texts = messages, begins, sendable, texts
+        return sendable
+
+    def encoded(self, body: Mapping[str, Any]) -> bytes:
+        """A body to send, with the conversation that was taken in at the end of its messages.
+
+        Args:
+            body: All of the request; its `messages` are those that come before the conversation.
+                A value that is the same object as the last time is not put into JSON again.
+        """
+        parts = []
+        for key, value in body.items():
+            if key == "messages":
+                text = b"[%s]" % b",".join([*map(dumped, value), *self._texts])
+            else:
+                last = self._last.get(key)
+                text = last[1] if last is not None and last[0] is value else dumped(value)
+                self._last[key] = value, text
+            parts.append(b"%s:%s" % (dumped(key), text))
+        return b"{%s}" % b",".join(parts)
+
+
+def dumped(value: Any) -> bytes:
+    """A value as the SDKs would send it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode()
