@@ -75,6 +75,8 @@ class Findings:
         index: The numbers that were seen in this turn, read as they came.
     """
 
+    lasting_only = True
+
     def __init__(self, earlier: Index | None = None) -> None:
         self.text = ""
         self.code: list[str] = []

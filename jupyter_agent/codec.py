@@ -43,7 +43,7 @@ def event_to_brief_json(event: Event) -> dict[str, Any]:
 
 def _brief(value: Any, data: Any) -> Any:
     if is_dataclass(value) and isinstance(data, dict):
-        members = ((name, getattr(value, name), default) for name, default in _members(type(value)))
+        members = ((name, getattr(value, name), default) for name, default in _members(type(value)))  # type: ignore[arg-type]
         return {
             name: _brief(held, data[name])
             for name, held, default in members

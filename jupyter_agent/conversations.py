@@ -337,7 +337,7 @@ class Conversations:
         return {"conversation": FORMAT, "package": __version__, "notebook": self._notebook}
 
 
-_ANOTHER = Message("user", (Text("another conversation"),))
+_ANOTHER = Message("user", (Text("\0another conversation"),))
 """Stands for messages in the file that are no part of the history any more."""
 
 
@@ -462,7 +462,11 @@ def _is_torn(stream: Any) -> bool:
 
 
 def _common(one: Sequence[Message], other: Sequence[Message]) -> int:
-    """How many messages at the start are the very same."""
+    """How many messages at the start are the same."""
+    both = min(len(one), len(other))
+    # In C, and by identity where they are the very same, as after nearly every event.
+    if list(one[:both]) == list(other[:both]):
+        return both
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a is not b), min(len(one), len(other)))
 

@@ -358,3 +358,6 @@ Event = (
 )
 
 Sink = Callable[[Event], None]
+"""Takes a turn's events. One with a true attribute `lasting_only` gets none of `PASSING`."""
+PASSING = (Preparing, TextDelta, ThinkingDelta, ToolOutput)
+"""Pieces of what a later event says as a whole: most of a turn's events, for those who watch it."""

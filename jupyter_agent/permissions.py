@@ -35,6 +35,8 @@ class Permissions:
     A sink as well: it sees which files the agent has read or written.
     """
 
+    lasting_only = True
+
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
         self._granted: set[str] = set()

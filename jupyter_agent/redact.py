@@ -91,6 +91,8 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         if secret in text:
             text = text.replace(secret, MARK)
+    if len(text) < _MIN_SECRET:
+        return text
     if any(sign in text for sign in _SIGNS):
         text = _SHAPES.sub(MARK, text)
     if "://" in text:

@@ -19,13 +19,10 @@ from jupyter_agent.conversations import TurnEnd, described, gone
 from jupyter_agent.equipment import Equipment
 from jupyter_agent.errors import ConfigError, TurnInterrupted
 from jupyter_agent.events import (
+    PASSING,
     Event,
     Noticed,
-    Preparing,
     Sink,
-    TextDelta,
-    ThinkingDelta,
-    ToolOutput,
     TurnFinished,
     TurnStarted,
     TurnStop,
@@ -298,10 +295,9 @@ class Session:
         """A sink: the conversation is written down as it happens."""
         # Looked up once: where it is kept depends on the settings, which are read from files.
         conversations = self.notebook.conversations
-        passing = (TurnStarted, Preparing, TextDelta, ThinkingDelta, ToolOutput)
 
         def save(event: Event) -> None:
-            if not isinstance(event, passing):
+            if not isinstance(event, (TurnStarted, *PASSING)):
                 conversations.keep(self.name, self.history)
 
         return save
@@ -455,15 +451,18 @@ def _paid(provider: Provider, usage: Usage, settings: config.Settings) -> Decima
 def _fan_out(sinks: Sequence[Sink]) -> Sink:
     """One sink of many. One that fails is a bug of its own and must not stop the turn."""
     working = list(sinks)
+    watching = [sink for sink in working if not getattr(sink, "lasting_only", False)]
     one_by_one = threading.RLock()  # what a thread of the agent's code prints comes on that thread
 
     def emit(event: Event) -> None:
         with one_by_one:
-            for sink in tuple(working):
+            for sink in tuple(watching if isinstance(event, PASSING) else working):
                 try:
                     sink(event)
                 except Exception:
                     working.remove(sink)
+                    if sink in watching:
+                        watching.remove(sink)
                     logging.getLogger(__name__).exception("A sink failed and gets no more events.")
 
     return emit

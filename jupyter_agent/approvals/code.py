@@ -124,14 +124,13 @@ class _Inspection:
     def __init__(self, trees: Sequence[ast.Module], around: Surroundings) -> None:
         self.findings = Findings()
         self.code: list[tuple[str, bool, int]] = []
-        self._trees = trees
         self._around = around
         self._names = Names(trees, around.names, around.folder)
         self._callees: set[int] = set()
         self._moved = False
 
     def run(self) -> None:
-        nodes = [node for tree in self._trees for node in ast.walk(tree)]
+        nodes = self._names.nodes
         self._callees = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
         self._moved = any(self._moves(node) for node in nodes if isinstance(node, ast.expr))
         for node in nodes:

@@ -73,11 +73,15 @@ class Names:
         trees: The code: a cell and what it runs by `exec`, `%time` and the like.
         known: What the kernel's names are.
         folder: The kernel's working folder.
+
+    Attributes:
+        nodes: Those of all trees, each tree as `ast.walk` gives it.
     """
 
     def __init__(
         self, trees: Sequence[ast.Module], known: Mapping[str, Known], folder: Path
     ) -> None:
+        self.nodes: list[ast.AST] = []
         self._known = known
         self._folder = folder
         self._bindings: dict[str, list[_Binding]] = {}
@@ -90,7 +94,9 @@ class Names:
         self._free: set[str] = set()
         for tree in trees:
             self._free |= free_names(tree)
-            self._bind_all(tree)
+            nodes = list(ast.walk(tree))
+            self.nodes += nodes
+            self._bind_all(nodes)
 
     def binds(self, name: str) -> bool:
         """Whether the code itself binds a name somewhere."""
@@ -98,12 +104,12 @@ class Names:
 
     # --- bindings --------------------------------------------------------------------------------
 
-    def _bind_all(self, tree: ast.Module) -> None:
+    def _bind_all(self, nodes: Iterable[ast.AST]) -> None:
         calls: dict[str, list[ast.Call]] = {}
         callees: set[int] = set()
         loads: list[ast.Name] = []
         functions: list[tuple[str, Function]] = []
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Name):
                 if isinstance(node.ctx, ast.Load):
                     loads.append(node)

@@ -90,7 +90,7 @@ class Scanner:
         waiting: deque[tuple[str, Rules]] = deque([("", [])])
         while waiting and complete:
             folder, rules = waiting.popleft()
-            entries = _entries(root / folder)
+            entries = _entries(f"{root}/{folder}")
             rules = self._with_own(folder, rules, entries)
             for entry in entries:
                 path = folder + entry.name
@@ -200,7 +200,7 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)

@@ -130,13 +130,16 @@ class Checkpoint:
         with self._noticing("The files that code changes could not be kept"):
             picture = self._scanner.look()
             self._note_what_others_changed(picture)
-            if self._kept is not None and self._has_all(picture, self._kept):
-                self._kept = Kept(picture, self._kept.digests)
-            else:
+            fresh = self._kept is None or not self._has_all(picture, self._kept)
+            if fresh:
                 with self._shelf.locked():
                     self._keep(picture)
+            elif self._kept is not None:
+                self._kept = Kept(picture, self._kept.digests)
             self._beat()
-            self._journal.write({"line": "code", "running": True})
+            # A kernel that is killed leaves what it wrote; only a power cut takes what is not
+            # synced, and then what the code wrote a moment ago as well.
+            self._journal.write({"line": "code", "running": True}, durable=fresh)
 
     def _has_all(self, picture: Picture, kept: Kept) -> bool:
         """Whether all that is to be kept of a picture is kept already, as of most executions."""

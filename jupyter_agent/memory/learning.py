@@ -23,6 +23,8 @@ class Learning:
         tools: The tools whose failures count.
     """
 
+    lasting_only = True
+
     def __init__(self, tools: Collection[str] = ("execute_code", "edit_file")) -> None:
         self._tools = frozenset(tools)
         self._failures = 0

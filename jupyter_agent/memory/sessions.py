@@ -53,6 +53,8 @@ class SessionRecord:
         now: Gives the time.
     """
 
+    lasting_only = True
+
     def __init__(
         self,
         root: MemoryRoot,

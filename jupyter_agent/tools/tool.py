@@ -85,9 +85,9 @@ pydantic takes longer for their schemas than a turn for everything else."""
 def _arguments(function: ToolFunction) -> tuple[type[BaseModel], JsonObject]:
     """The model of a function's arguments, and its JSON schema."""
     try:
-        parts = (function.__defaults__, function.__kwdefaults__, function.__annotations__)  # type: ignore[attr-defined]
+        parts = (function.__defaults__, function.__kwdefaults__, function.__annotations__)
         named = tuple(tuple((each or {}).items()) for each in parts[1:])
-        key: object = (function.__code__, parts[0], *named)  # type: ignore[attr-defined]
+        key: object = (function.__code__, parts[0], *named)
         known = _MADE.get(key)
     except (AttributeError, TypeError):  # no plain function, or one whose defaults have no hash
         key = known = None
