@@ -20,8 +20,8 @@ from jupyter_agent.messages import clean
 CASSETTE = ".cassette.jsonl"
 STATE_FOLDER = ".jupyter_agent"
 _PRIVATE_FILES = ("config.yaml", "mcp.json")
-_TICK = 50_000_000
-"""Nanoseconds in which two changes may have the same time."""
+_TICK = 2_000_000_000
+"""Nanoseconds in which two changes may have the same time: some file systems count in seconds."""
 _LONGEST_PATH = 4096
 _LONGEST_NAME = 255
 _GITIGNORE = """\

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_agent.redact import MARK, redact, redact_json, secret_values
+from jupyter_agent.redact import MARK, keep_secret, redact, redact_json, secret_values
 
 # Put together from pieces, so that no scanner takes a test for a leak.
 LETTERS = "Abc1Def2Ghi3Jkl4Mno5Pqr6Stu7Vwx8"
@@ -162,6 +162,25 @@ def test_values_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values.index("hunter2-hunter2-and-more") < values.index("hunter2-hunter2")
     text = "use hunter2-hunter2-and-more, or hunter2-hunter2."
     assert redact(text, values) == f"use {MARK}, or {MARK}."
+
+
+def test_values_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that is set, changed or taken away counts from then on."""
+    assert "hunter2-hunter2" not in secret_values()
+    monkeypatch.setenv("A_TOKEN", "hunter2-hunter2")
+    assert "hunter2-hunter2" in secret_values() and "hunter2-hunter2" in secret_values()
+    monkeypatch.setenv("A_TOKEN", "another-word-now")
+    assert "another-word-now" in secret_values() and "hunter2-hunter2" not in secret_values()
+    monkeypatch.delenv("A_TOKEN")
+    assert "another-word-now" not in secret_values()
+
+
+def test_a_configured_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that comes from the settings counts as soon as it is known."""
+    monkeypatch.setattr("jupyter_agent.redact._CONFIGURED", set())
+    assert "k-configured-1234" not in secret_values()
+    keep_secret("k-configured-1234")
+    assert "k-configured-1234" in secret_values()
 
 
 def test_json() -> None:

@@ -19,7 +19,9 @@ _SMALL = 20_000
 _MOST_MAGICS = 300
 _MAGIC_LINE = re.compile(r"^[ \t]*(?:[%!?,;/]|[\w., \t]*=[ \t]*[%!])|\?[ \t]*$", re.MULTILINE)
 _PROMPT = re.compile(r"^[ \t]*(?:In \[|>>>|\.\.\.)", re.MULTILINE)
-_SPECIAL = re.compile(r"[%!?]|>>>|\.\.\.|In \[|^[^\S\n]*[,;/]|^[^\S\n]+$", re.MULTILINE)
+_SPECIAL = re.compile(r"[%!?]|>>>|\.\.\.|In \[|^[ \t]*[,;/]|^[ \t]+$", re.MULTILINE)
+_OTHER_LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What `str.splitlines` takes for the end of a line besides a newline."""
 _FIRST_WORD = re.compile(r"[ \t]*([^\W\d]\w*)(?![\w.])[ \t]*(.?)(.?)")
 
 
@@ -33,7 +35,9 @@ def is_plain(text: str) -> bool:
     Of a single line nobody can tell without the kernel: its first word may be a magic.
     """
     lines = text.count("\n") - text.endswith("\n")
-    return lines > 0 and not text[0].isspace() and _SPECIAL.search(text) is None
+    if lines == 0 or text[0].isspace() or _OTHER_LINE_ENDS.search(text):
+        return False
+    return _SPECIAL.search(text) is None
 
 
 def parse_cell(text: str, bound: Any = frozenset()) -> ast.Module | None:
@@ -82,7 +86,7 @@ def _parsed(source: str) -> ast.Module | None:
             tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None
-    # A tree has two or three nodes for each character of its source, and mostly far fewer.
+    # A tree has at most two or three nodes for each character of its source.
     if len(source) > _MOST_NODES // 8 and any(islice(ast.walk(tree), _MOST_NODES, None)):
         raise CannotJudge("a cell that is too long to be judged")
     return tree

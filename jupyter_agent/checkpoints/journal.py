@@ -162,8 +162,11 @@ class Journal:
     def _append(self, lines: Any, durable: bool = True) -> None:
         # In ASCII: a name that is no UTF-8 has lone surrogates.
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        with self._path.open("ab", buffering=0) as stream:
-            stream.write((b"\n" if self._torn else b"") + text.encode())
+        data = (b"\n" if self._torn else b"") + text.encode()
+        self._torn = True  # as long as not all of it is in the file
+        with self._path.open("ab") as stream:
+            stream.write(data)
+            stream.flush()
             if durable:
                 os.fsync(stream.fileno())
         self._torn = False

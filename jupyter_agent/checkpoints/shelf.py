@@ -1,7 +1,7 @@
 """The folder of checkpoints: its lock, its contents, its records, and how large it may become.
 
 <state folder>/checkpoints/
-  .lock             held while anything here is changed
+  .lock             held while anything here is changed but a turn's own journal
   blobs/            contents of files, by digest
   known.json        digests of the workspace's small files, so that few are read again
   <record>/         one folder for each turn and each undo: journal.jsonl, and while code runs

@@ -53,6 +53,7 @@ class Checkpoint:
         self._checked: set[str] = set()
         self._kept: Kept | None = None
         self._entries_kept = 0
+        self._missed = False
         self._last: Picture | None = None
         self._heart: _Heart | None = None
         self._written: set[str] = set()
@@ -142,16 +143,21 @@ class Checkpoint:
             self._journal.write({"line": "code", "running": True}, durable=fresh)
 
     def _has_all(self, picture: Picture, kept: Kept) -> bool:
-        """Whether all that is to be kept of a picture is kept already, as of most executions."""
+        """Whether all that is to be kept of a picture is kept already, as before most executions.
+
+        What could not be kept is tried again each time.
+        """
         return (
             self._entries_kept == len(self._journal.record.entries)
+            and not self._missed
             and kept.picture.is_like(picture)
             and not any(map(kept.picture.is_racy, picture.files))
         )
 
     def _keep(self, picture: Picture) -> None:
-        self._entries_kept = len(self._journal.record.entries)
+        entries = len(self._journal.record.entries)
         before, self._kept = self._kept, Kept(picture, self._keep_in_advance(picture))
+        self._entries_kept = entries
         if not picture.complete:
             most = self._shelf.limits.scanned_files
             self._say(f"Only {most:,} files were looked at, of which code may change others.")
@@ -192,6 +198,7 @@ class Checkpoint:
             self._known = load_known(self._shelf.folder)
         latest = sorted(picture.files.items(), key=lambda item: -item[1].modified)
         kept: dict[str, str] = {}
+        self._missed = False
         room = limits.advance_bytes
         self._shelf.make_room(min(room, sum(stamp.size for stamp in picture.files.values())))
         for name, stamp in latest:
@@ -207,6 +214,8 @@ class Checkpoint:
             if digest := self._digest(name, stamp, picture):
                 kept[name] = digest
                 room -= stamp.size
+            else:
+                self._missed = True
         self._known = {name: found for name, found in self._known.items() if name in picture.files}
         return kept
 
@@ -285,7 +294,7 @@ def clear_away(folder: Path) -> None:
 
 
 class _Heart:
-    """Says every half second that the kernel is alive while code runs, so that a crash can be dated.
+    """Says twice a second that the kernel is alive while code runs, so that a crash can be dated.
 
     One thread for a turn: to start one takes longer than most of what is executed.
 

@@ -266,8 +266,13 @@ def _transformed(shell: Any, code: str) -> str:
 
 def _knows_ipython_only(shell: Any) -> bool:
     """Whether nobody has given the shell a syntax of their own."""
-    own = vars(inputtransformer2.TransformerManager())
-    return bool(vars(shell.input_transformer_manager) == own)
+    manager, own = shell.input_transformer_manager, inputtransformer2.TransformerManager()
+    transforms = getattr(shell.transform_cell, "__func__", None)
+    return (
+        transforms is interactiveshell.InteractiveShell.transform_cell
+        and type(manager) is type(own)
+        and bool(vars(manager) == vars(own))
+    )
 
 
 def _may_await(shell: Any, code: str, transformed: str) -> bool:

@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -194,12 +195,12 @@ class Anthropic:
                 await self._client.close()
             self._client = self._new_client()
         self._loop = loop
-        messages = self._encoder.take(request.messages)
+        around = partial(self._around, request)
         # `object` gives the events as the JSON that was sent: nothing is guessed or dropped.
         return await self._client.post(
             "/v1/messages",
             cast_to=object,
-            content=self._encoder.encoded(self._around(request, messages)),
+            content=self._encoder.encoded(request.messages, around),
             stream=True,
             stream_cls=_Events,
         )

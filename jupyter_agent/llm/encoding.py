@@ -1,4 +1,4 @@
-"""The bodies of one provider's requests as bytes: each message is put into JSON once.
+"""The bodies of one provider's requests as bytes, with what was sent before put into JSON once.
 
 A conversation is sent again with every step, and grows at its end. Put into JSON as a whole each
 time, a long one would take longer than everything else that a step does.
@@ -7,7 +7,7 @@ time, a long one would take longer than everything else that a step does.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.llm.wire import conversation
@@ -33,8 +33,32 @@ class Encoder:
         self._texts: list[bytes] = []
         self._last: dict[str, tuple[object, bytes]] = {}
 
-    def take(self, messages: tuple[Message, ...]) -> list[Message]:
-        """Take in a conversation; gives its messages as `wire.conversation` does."""
+    def encoded(
+        self,
+        messages: tuple[Message, ...],
+        around: Callable[[Sequence[Message]], Mapping[str, Any]],
+    ) -> bytes:
+        """A request to send.
+
+        Args:
+            messages: The conversation.
+            around: Takes the messages that will be sent, as `wire.conversation` gives them, and
+                gives all else of the request; its `messages` come before the conversation. A value
+                that is the same object as the last time is not put into JSON again.
+        """
+        self._take(messages)
+        parts = []
+        for key, value in around(self._sendable).items():
+            if key == "messages":
+                text = b"[%s]" % b",".join([*map(dumped, value), *self._texts])
+            else:
+                last = self._last.get(key)
+                text = last[1] if last is not None and last[0] is value else dumped(value)
+                self._last[key] = value, text
+            parts.append(b"%s:%s" % (dumped(key), text))
+        return b"{%s}" % b",".join(parts)
+
+    def _take(self, messages: tuple[Message, ...]) -> None:
         known = len(self._given)
         goes_on = bool(self._begins) and messages[:known] == self._given
         # The last sendable message may become longer by what follows.
@@ -46,25 +70,6 @@ class Encoder:
             sendable.append(message)
             texts.append(b",".join(map(dumped, self._rendered(message))))
         self._given, self._begins, self._sendable, self._texts = messages, begins, sendable, texts
-        return sendable
-
-    def encoded(self, body: Mapping[str, Any]) -> bytes:
-        """A body to send, with the conversation that was taken in at the end of its messages.
-
-        Args:
-            body: All of the request; its `messages` are those that come before the conversation.
-                A value that is the same object as the last time is not put into JSON again.
-        """
-        parts = []
-        for key, value in body.items():
-            if key == "messages":
-                text = b"[%s]" % b",".join([*map(dumped, value), *self._texts])
-            else:
-                last = self._last.get(key)
-                text = last[1] if last is not None and last[0] is value else dumped(value)
-                self._last[key] = value, text
-            parts.append(b"%s:%s" % (dumped(key), text))
-        return b"{%s}" % b",".join(parts)
 
 
 def dumped(value: Any) -> bytes:

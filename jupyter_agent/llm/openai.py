@@ -189,13 +189,12 @@ class OpenAI:
                 await self._client.close()
             self._client = self._new_client()
         self._loop = loop
-        self._encoder.take(request.messages)
         # `object` gives the chunks as the JSON that was sent: servers that speak this format
         # add fields, and leave out others that the SDK's own types rely on.
         return await self._client.post(
             "/chat/completions",
             cast_to=object,
-            content=self._encoder.encoded(self._around(request)),
+            content=self._encoder.encoded(request.messages, lambda _: self._around(request)),
             stream=True,
             stream_cls=_Events,
         )

@@ -109,10 +109,10 @@ async def run_and_show(
             sessions.notebook.shell.set_next_input(cell, replace=False)
         return answer
     finally:
+        window.close()
         view = watch.view
         if view.stop_reason is not None:
             sessions.last = view
-        window.close()
         if not window.is_lasting:
             publish(view)
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import yaml
 
+from jupyter_agent import quickyaml
+
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
 LONGEST_COMPATIBILITY = 500
 _LONGEST_FRONT = 64_000
 _KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 _MARK = "---"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # A key at the left edge with a plain value on its line: what an author may have left unquoted.
 _PLAIN = re.compile(r"(?P<key>[A-Za-z][\w-]*):[ \t]+(?P<value>[^\s\"'|>\[{&*!%@`#].*)")
 
@@ -109,7 +110,7 @@ def _values(raw: str, warnings: list[str]) -> Mapping[Any, Any]:
 
 def _load(raw: str) -> object:
     try:
-        return yaml.load(raw, _LOADER)
+        return quickyaml.load(raw)
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
         raise SkillError(f"YAML cannot read its front matter{line}: {error.problem}") from None

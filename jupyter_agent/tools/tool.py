@@ -67,7 +67,9 @@ def tool(effect: Effect, preview: Preview | None = None) -> Callable[[ToolFuncti
     def make(function: ToolFunction) -> Tool:
         arguments, schema = _arguments(function)
         return Tool(
-            ToolSpec(arguments.__name__, inspect.cleandoc(function.__doc__ or ""), schema),
+            ToolSpec(
+                getattr(function, "__name__", ""), inspect.cleandoc(function.__doc__ or ""), schema
+            ),
             function,
             arguments,
             effect,
@@ -84,19 +86,29 @@ pydantic takes longer for their schemas than a turn for everything else."""
 
 def _arguments(function: ToolFunction) -> tuple[type[BaseModel], JsonObject]:
     """The model of a function's arguments, and its JSON schema."""
-    try:
-        parts = (function.__defaults__, function.__kwdefaults__, function.__annotations__)
-        named = tuple(tuple((each or {}).items()) for each in parts[1:])
-        key: object = (function.__code__, parts[0], *named)
-        known = _MADE.get(key)
-    except (AttributeError, TypeError):  # no plain function, or one whose defaults have no hash
-        key = known = None
+    key = _made_of(function)
+    known = None if key is None else _MADE.get(key)
     if known is None:
         model = _arguments_model(getattr(function, "__name__", ""), function)
         known = model, _without_titles(model.model_json_schema())
         if key is not None:
             _MADE[key] = known
     return known
+
+
+def _made_of(function: ToolFunction) -> object:
+    """What the schema of a function's arguments follows from; None where that cannot be told."""
+    if not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
+        return None  # its signature may be that of another function
+    named = {**(function.__kwdefaults__ or {}), "": function.__defaults__ or ()}
+    defaults = tuple((name, repr(value), type(value)) for name, value in named.items())
+    hints = tuple(function.__annotations__.items())
+    key = function.__code__, function.__name__, function.__module__, defaults, hints
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def _arguments_model(name: str, function: ToolFunction) -> type[BaseModel]:

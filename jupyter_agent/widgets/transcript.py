@@ -6,12 +6,13 @@ from the same `TurnView`, so that they cannot disagree.
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any, Literal
 
 from jupyter_agent.events import (
@@ -153,31 +154,46 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self._view = TurnView()
-        self._coming: deque[Event] = deque()
+        self._numbers = itertools.count()
+        self._coming: deque[tuple[int, Event]] = deque()
+        self._taken: tuple[TurnView, int] = TurnView(), 0
         self._one_by_one = threading.Lock()
 
     def __call__(self, event: Event) -> None:
-        self._coming.append(event)
-        if len(self._coming) >= _MOST_COMING:
-            self._take_in()
+        self._coming.append((next(self._numbers), event))
+        # Never waited for: the garbage collector may print, and come here, in the midst of it.
+        if len(self._coming) >= _MOST_COMING and self._one_by_one.acquire(blocking=False):
+            try:
+                self._take_in()
+            finally:
+                self._one_by_one.release()
 
     @property
     def view(self) -> TurnView:
         """The turn as it is now."""
-        self._take_in()
-        return self._view
+        with self._one_by_one:
+            self._take_in()
+            return self._taken[0]
 
     def _take_in(self) -> None:
-        with self._one_by_one:
-            coming = [self._coming.popleft() for _ in range(len(self._coming))]
-            for event in joined(coming):
-                self._view = reduce(self._view, event)
+        view, taken = self._taken
+        coming = [each for each in tuple(self._coming) if each[0] >= taken]
+        for event in joined(event for _, event in coming):
+            try:
+                view = reduce(view, event)
+            except Exception:
+                # What somebody else wrote (a cassette) may lack what belongs into an event.
+                logging.getLogger(__name__).exception("An event cannot be shown.")
+        if coming:
+            # At once: where an interrupt strikes, no event is lost, and none is taken in twice.
+            self._taken = view, coming[-1][0] + 1
+        while self._coming and self._coming[0][0] < self._taken[1]:
+            self._coming.popleft()
 
 
 def joined(events: Iterable[Event]) -> Iterator[Event]:
     """Events that make the same view: pieces of one text that follow each other are one piece."""
-    for _, group in groupby(events, _piece_of):
+    for _, group in itertools.groupby(events, _piece_of):
         first, *others = group
         match first:
             case TextDelta() | ThinkingDelta() if others:

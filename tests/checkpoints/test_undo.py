@@ -8,6 +8,8 @@ import stat
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_agent.checkpoints import Checkpoints, Limits
+from jupyter_agent.checkpoints.journal import Journal, Record, before_line, read
 from jupyter_agent.checkpoints.scan import Picture, Stamp, differences
+from jupyter_agent.checkpoints.states import ABSENT
 from jupyter_agent.checkpoints.undo import (
     BY_A_LINK,
     CHANGED_AGAIN,
@@ -197,6 +201,46 @@ def test_a_stamp_that_may_lie(root: Path) -> None:
     stamps = {"old.txt": Stamp(1, now - 10**9, 0, 7, 0o100644), "new.txt": Stamp(1, now, 0, 8, 1)}
     picture = Picture(stamps, frozenset(), True, now)
     assert differences(picture, picture, root).changed == ("new.txt",)
+
+
+@contextmanager
+def full_at(size: int) -> Iterator[None]:
+    """No file can grow beyond a size, as on a disk that is full."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_what_could_not_be_kept_is_tried_again(root: Path, checkpoints: Checkpoints) -> None:
+    """The disk is full before the first execution and has room again before the next one."""
+    precious = "precious\n" * 1_000
+    (root / "a.txt").write_text(precious)
+    os.utime(root / "a.txt", (1, 1))
+    turn = checkpoints.begin()
+    with full_at(2_000):
+        run(turn, lambda: None)
+    run(turn, lambda: None)
+    run(turn, lambda: (root / "a.txt").write_text("overwritten"))
+    turn.end()
+    assert undo(checkpoints) == {"a.txt": "restored"}
+    assert (root / "a.txt").read_text("utf-8") == precious
+
+
+def test_a_line_that_was_half_written(tmp_path: Path) -> None:
+    """The disk is full in the middle of a line: that is an error, and costs no other line."""
+    journal = Journal(tmp_path / "r", Record("r"))
+    path = tmp_path / "r" / "journal.jsonl"
+    with full_at(path.stat().st_size + 10), pytest.raises(OSError, match="too large"):
+        journal.write(before_line("precious.csv", ABSENT, 0))
+    assert journal.record.entries == {}
+    journal.write(before_line("a.csv", ABSENT, 0))
+    stored = read(tmp_path / "r")
+    assert stored is not None
+    assert list(stored.entries) == ["a.csv"]
 
 
 async def test_the_clock_was_set_back(root: Path, checkpoints: Checkpoints) -> None:

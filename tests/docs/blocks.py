@@ -34,7 +34,12 @@ from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")],
+    (
+        path
+        for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+        # `make docs` puts a copy of the example notebooks' folder there.
+        if not path.is_relative_to(ROOT / "docs" / "examples")
+    ),
     key=lambda path: path.relative_to(ROOT).as_posix(),
 )
 CELLS = ("python", "ipython")

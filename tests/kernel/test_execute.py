@@ -65,6 +65,42 @@ def test_magics_and_commands(kernel: LiveKernel, code: str, text: str) -> None:
     assert (result.state, text in result.text) == ("done", True), result.text
 
 
+OWN_SYNTAX = {
+    "a transform of lines": """
+def with_arrows(lines): return [line.replace("<-", "=") for line in lines]
+get_ipython().input_transformers_cleanup.append(with_arrows)
+def restore(): get_ipython().input_transformers_cleanup.remove(with_arrows)
+""",
+    "one afterwards": """
+def with_arrows(lines): return [line.replace("<-", "=") for line in lines]
+get_ipython().input_transformers_post.append(with_arrows)
+def restore(): get_ipython().input_transformers_post.remove(with_arrows)
+""",
+    "another manager": """
+from IPython.core.inputtransformer2 import TransformerManager
+class WithArrows(TransformerManager):
+    def transform_cell(self, cell): return super().transform_cell(cell.replace("<-", "="))
+_former = get_ipython().input_transformer_manager
+get_ipython().input_transformer_manager = WithArrows()
+def restore(): get_ipython().input_transformer_manager = _former
+""",
+    "another method": """
+_transform = get_ipython().transform_cell
+get_ipython().transform_cell = lambda cell: _transform(cell.replace("<-", "="))
+def restore(): del get_ipython().transform_cell
+""",
+}
+
+
+@pytest.mark.parametrize("own", OWN_SYNTAX.values(), ids=OWN_SYNTAX)
+def test_the_persons_own_syntax(kernel: LiveKernel, own: str) -> None:
+    """What the person has taught IPython holds for the agent's code, too."""
+    kernel.run(own)
+    result = kernel.agent("number <- 41\nprint('is', number + 1)").result
+    kernel.run("restore()")
+    assert (result.state, "is 42" in result.text) == ("done", True), result.text
+
+
 def test_help_opens_no_pager(kernel: LiveKernel) -> None:
     """The agent asks for help on an object: no pager opens in the person's notebook."""
     assert kernel.agent("?len").cell.reply["payload"] == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections.abc import Callable
 from typing import Annotated
 
 import pytest
@@ -208,3 +210,86 @@ async def test_plain_functions_do_not_block_the_loop() -> None:
     box: list[Tool] = [meet]
     assert (await run(Toolbox(box), "meet", "")).text == "met"
     await asyncio.wait_for(met.wait(), 1)
+
+
+def test_functions_that_are_defined_again() -> None:
+    """Each has the schema of its own defaults and hints, also where their code is the same."""
+
+    def made(most: int, kind: type) -> Tool:
+        def count(number: int = most) -> str:
+            """Count."""
+            return str(number)
+
+        count.__annotations__["number"] = kind
+        return tool("reads")(count)
+
+    again, other, text = made(3, int), made(5, int), made(3, str)
+    assert made(3, int).spec == again.spec
+    properties = [each.spec.parameters["properties"]["number"] for each in (again, other, text)]
+    assert [each["default"] for each in properties] == [3, 5, 3]
+    assert [each["type"] for each in properties] == ["integer", "integer", "string"]
+
+
+def test_defaults_without_a_hash() -> None:
+    """They are no reason to refuse a function."""
+
+    @tool("reads")
+    def name(parts: list[str] = ["a"]) -> str:  # noqa: B006
+        """Name."""
+        return "".join(parts)
+
+    assert name.spec.parameters["properties"]["parts"]["default"] == ["a"]
+
+
+def test_functions_behind_one_decorator() -> None:
+    """Each keeps its name and its arguments."""
+
+    def logged(function: Callable[..., str]) -> Callable[..., str]:
+        @functools.wraps(function)
+        def run(*args: object, **kwargs: object) -> str:
+            return function(*args, **kwargs)
+
+        return run
+
+    @tool("reads")
+    @logged
+    def first(number: int) -> str:
+        """One."""
+        return str(number)
+
+    @tool("reads")
+    @logged
+    def second(text: str) -> str:
+        """Another."""
+        return text
+
+    names = [(each.name, *each.spec.parameters["properties"]) for each in (first, second)]
+    assert names == [("first", "number"), ("second", "text")]
+
+
+def test_defaults_that_are_equal_and_not_the_same() -> None:
+    """1, True and 1.0 are different things in JSON."""
+
+    def made(default: object) -> Tool:
+        def count(number: object = default) -> str:
+            """Count."""
+            return str(number)
+
+        return tool("reads")(count)
+
+    given = [made(each).spec.parameters["properties"]["number"]["default"] for each in (1, True)]
+    assert [type(each) for each in given] == [int, bool]
+
+
+def test_functions_that_are_named_later() -> None:
+    """The name counts that a function has when it becomes a tool."""
+
+    def made(name: str) -> Tool:
+        def nameless() -> str:
+            """Answer."""
+            return name
+
+        nameless.__name__ = name
+        return tool("reads")(nameless)
+
+    assert [made(name).name for name in ("alpha", "beta")] == ["alpha", "beta"]

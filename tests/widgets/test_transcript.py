@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jupyter_agent.events import (
     ApprovalAnswered,
@@ -35,7 +40,7 @@ from jupyter_agent.messages import (
     ToolResult,
     Usage,
 )
-from jupyter_agent.widgets.transcript import CallView, StepView, TurnView, reduce
+from jupyter_agent.widgets.transcript import CallView, StepView, TurnView, Watch, reduce
 
 START = TurnStarted("Count.", "anthropic", "claude")
 CALL = ToolCall("c1", "look", '{"path": "a.csv"}')
@@ -326,3 +331,117 @@ def test_the_failure_of_a_call() -> None:
         for state, result in (("failed", named), ("failed", words), ("done", GOOD))
     ]
     assert failures == ["KeyError", "No such file.", ""]
+
+
+_PIECES: list[Event] = [
+    START,
+    StepStarted(1, 5),
+    TextDelta("a"),
+    TextDelta("b"),
+    ThinkingDelta("t"),
+    Preparing("fetching"),
+    says(CALL, OTHER),
+    ToolStarted(CALL),
+    ToolOutput("c1", "1\n", "10 %"),
+    ToolOutput("c1", "2\n"),
+    ToolOutput("c2", "x", "now"),
+    Retrying("busy", 1, 0.0),
+    ToolFinished(GOOD, 0),
+    ended(),
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=40), st.integers(1, 7))
+def test_a_watch_sees_what_the_reducer_makes(events: list[Event], every: int) -> None:
+    """However the events are joined, and whenever somebody looks, the view is the same."""
+    watch = Watch()
+    for number, event in enumerate(events):
+        watch(event)
+        if number % every == 0:
+            assert watch.view == view_of(*events[: number + 1])
+    assert watch.view == view_of(*events)
+
+
+def test_a_watch_that_nobody_looks_at_stays_small() -> None:
+    """What comes is taken in after a while, looked at or not."""
+    watch = Watch()
+    for event in (START, StepStarted(1, 5), *[TextDelta("a")] * 10_000):
+        watch(event)
+    assert len(watch._coming) < 1_000
+    assert watch.view.steps[0].text == "a" * 10_000
+
+
+def test_a_watch_that_is_looked_at_from_another_thread() -> None:
+    """No event is lost, and none is taken in twice."""
+    watch = Watch()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            assert set(watch.view.answer) <= {"a"}
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    for event in (START, StepStarted(1, 5), *[TextDelta("a")] * 5_000):
+        watch(event)
+    over.set()
+    looking.join()
+    assert watch.view.answer == "a" * 5_000
+
+
+class _Acting(str):
+    """A text that does something when it is added to another."""
+
+    act: Callable[[], None]
+
+    def __radd__(self, other: str) -> str:
+        self.act()
+        return other + str(self)
+
+
+def _acting(act: Callable[[], None]) -> TextDelta:
+    text = _Acting("c")
+    text.act = act
+    return TextDelta(text)
+
+
+def test_an_interrupt_while_events_are_taken_in() -> None:
+    """What was not taken in yet is taken in at the next look."""
+    watch = Watch()
+    strikes = [KeyboardInterrupt]
+
+    def strike() -> None:
+        if strikes:
+            raise strikes.pop()
+
+    for event in (START, StepStarted(1, 5), TextDelta("ab"), StepStarted(2, 5)):
+        watch(event)
+    watch(_acting(strike))
+    with pytest.raises(KeyboardInterrupt):
+        _ = watch.view
+    assert watch.view.steps == (StepView(1, text="ab"), StepView(2, text="c"))
+
+
+def test_an_event_amid_the_taking_in() -> None:
+    """The garbage collector runs code that prints while events are taken in: nothing hangs."""
+    watch = Watch()
+    more = [TextDelta("d")] * 1_000
+
+    def printed() -> None:
+        while more:
+            watch(more.pop())
+
+    for event in (START, StepStarted(1, 5), _acting(printed)):
+        watch(event)
+    assert watch.view.steps[0].text == "c"
+    assert watch.view.steps[0].text == "c" + "d" * 1_000
+
+
+def test_an_event_that_cannot_be_shown() -> None:
+    """It is left out, once, and costs no other event."""
+    watch = Watch()
+    broken = ToolResult("c1", (), details={"plan": [{"text": "no state"}]})
+    for event in (START, StepStarted(1, 5), says(CALL), ToolFinished(broken, 0), ended()):
+        watch(event)
+    assert watch.view.stop_reason == "end"
+    assert watch.view == watch.view

@@ -1,0 +1,77 @@
+"""Whether a cell is Python as it stands, as IPython would say."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from IPython.core.inputtransformer2 import TransformerManager
+
+from jupyter_agent.approvals.cell import is_plain
+
+PIECES = [
+    *("a = 1", "x", "print(x)", "if x:", "def f():", "await y", "'''", '"""', "#c", "(", ")"),
+    *("\n", "\n", "\n", " ", "    ", "\t", "\f", "\v", "\r", "\r\n", "\x85", "\u2028", "\ufeff"),
+    *(
+        "%",
+        "!",
+        "?",
+        ">>> ",
+        "... ",
+        "...: ",
+        "In [1]: ",
+        ",",
+        ";",
+        "/",
+        "`",
+        "$",
+        "~",
+        "@",
+        "\\\n",
+    ),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # IPython's, of lines without an end
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join))
+def test_what_is_plain_is_left_alone(text: str) -> None:
+    """IPython gives such a cell back, with a line's end where it has none."""
+    if is_plain(text):
+        whole = text if text.endswith("\n") else f"{text}\n"
+        assert TransformerManager().transform_cell(text) == whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pandas as pd\ndf = pd.DataFrame()\n",
+        "x = 1\nprint('sum', x)",
+        "for i in range(3):\n    print(f'{i:>3}')\n\nx",
+    ],
+)
+def test_plain(text: str) -> None:
+    """Ordinary cells are."""
+    assert is_plain(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%timeit x\ny",
+        "x = 1\n!ls",
+        "a = !ls\nb",
+        "x\nlen?",
+        ">>> x = 1\n>>> y",
+        "In [1]: x = 1\n   ...: y",
+        "  x = 1\n  y = 2",
+        "\nx\ny",
+        "x\n,f a",
+        "x\n    \ny",
+        "ls",
+        "x = 1\n",
+        "",
+    ],
+)
+def test_not_plain(text: str) -> None:
+    """What may be IPython's own syntax is not, nor a single line, which may be a magic's name."""
+    assert not is_plain(text)
