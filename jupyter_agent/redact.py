@@ -93,8 +93,10 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
             text = text.replace(secret, MARK)
     if len(text) < _MIN_SECRET:
         return text
-    if any(sign in text for sign in _SIGNS):
-        text = _SHAPES.sub(MARK, text)
+    for sign in _SIGNS:
+        if sign in text:
+            text = _SHAPES.sub(MARK, text)
+            break
     if "://" in text:
         text = _IN_ADDRESS.sub(lambda match: match[1] + MARK, text)
     lowered = text.lower()
