@@ -20,6 +20,7 @@ from benchmarks.measures.kernel import digest, executing
 from benchmarks.measures.loading import loading
 from benchmarks.measures.money import money
 from benchmarks.measures.numbers import numbers
+from benchmarks.measures.parts import parts
 from benchmarks.measures.steps import prefix, steps
 from benchmarks.measures.streaming import first_token, long_stream
 from benchmarks.peers import EVERY
@@ -31,6 +32,7 @@ Measure = Callable[[Bench], Result | list[Result]]
 MEASURES: dict[str, Measure] = {
     "P1": loading,
     "P2": steps,  # and P3
+    "parts": parts,
     "question": asking,
     "P4": counting,
     "P5": prefix,

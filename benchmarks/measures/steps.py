@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -162,10 +161,9 @@ def _wall(bench: Bench, races: Sequence[Race]) -> Result:
         f"""The model answers at once, so that nothing but overhead is in the numbers; the lines \
 with a wait are for a model that takes {REALISTIC_WAIT:g} s to its first token. Wall time of the \
 whole turn, divided by its steps: from sending the cell to the idle kernel, with the receipt and \
-the saved form. Ours keeps each call undoable and each conversation resumable: what reaches the \
-disk for it is in its time, an fsync here takes {milliseconds(_fsync(bench))}. With the OpenAI SDK \
-the raw loop itself grows with the square of its length: it copies and checks all messages at each \
-request.""",
+the saved form. Ours keeps each call undoable and each conversation resumable meanwhile; where the \
+time goes is in "a step". With the OpenAI SDK the raw loop itself grows with the square of its \
+length: it copies and checks all messages at each request.""",
     )
 
 
@@ -190,19 +188,6 @@ def _with_a_wait(bench: Bench, race: Race) -> list[Row]:
         )
         for name in field
     ]
-
-
-def _fsync(bench: Bench) -> float:
-    """Seconds that this disk takes to keep a line."""
-    took = []
-    with (bench.folder / "fsync").open("w", encoding="utf-8") as file:
-        for _ in range(15):
-            file.write("a line\n")
-            file.flush()
-            began = time.perf_counter()
-            os.fsync(file.fileno())
-            took.append(time.perf_counter() - began)
-    return statistics.median(took)
 
 
 def _growth(races: Sequence[Race]) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -26,7 +26,6 @@ _SIMPLE = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,2}|\.[0-9]{4,20})?")
 _PART = re.compile(r"[0-9]+(?:\.[0-9]+)?|\.[0-9]+")
 _LETTERS = re.compile(r"[^\W\d]+")
 _EXACT = 1e-15
-_NEAREST = 8
 _MINUS = frozenset("-\u2212")
 _INFINITE = float("inf")
 Numbers: TypeAlias = "array[float]"
@@ -119,17 +118,13 @@ class Index:
         return None
 
     def _nearest(self, low: float, high: float, negative: bool) -> Source | None:
-        near: list[float] = []
-        for values in self._negatives if negative else self._sizes:
-            self.lookups += 1
-            at = bisect_left(values, low)
-            near += values[at : min(at + _NEAREST, bisect_right(values, high, at))]
-        if not near:
+        runs = self._negatives if negative else self._sizes
+        self.lookups += len(runs)
+        if not any(_has(values, low, high) for values in runs):
             return None
         # Of several that it may have been rounded from, those in the best source count.
         for source, sizes, negatives in self._sources:
-            values = negatives if negative else sizes
-            if any(_has(values, number) for number in near):
+            if _has(negatives if negative else sizes, low, high):
                 return source
         return None
 
@@ -184,9 +179,9 @@ def _values(text: str, token: str, end: int) -> Iterator[float]:
             yield value * float(suffix.magnitude)
 
 
-def _has(values: Numbers, number: float) -> bool:
-    at = bisect_left(values, number)
-    return at < len(values) and values[at] == number
+def _has(values: Numbers, low: float, high: float) -> bool:
+    at = bisect_left(values, low)
+    return at < len(values) and values[at] <= high
 
 
 def _insert(runs: list[Numbers], run: Numbers) -> None:
