@@ -113,6 +113,5 @@ def parts(bench: Bench) -> Result:
         head,
         table(head, rows),
         f"The target of P2 leaves {milliseconds(room)} beside the raw loop. The model of the "
-        "benchmark answers at once; everything in this table is over while a hosted model has not "
-        "begun to answer.",
+        "benchmark answers at once; a hosted one takes many times all of this to begin.",
     )

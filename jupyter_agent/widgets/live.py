@@ -116,8 +116,12 @@ class LiveView:
             self._speaks = False
         elif not self._speaks:
             self._speaks = self._has_first_words = True
-            if may_hurry(self._sent, time.monotonic()):
-                self._soon.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        """What is new may go out at once, unless much went out just before."""
+        if self._may_hurry:
+            self._soon.set()
 
     def close(self) -> None:
         """The turn is over: nothing is sent any more, and the widget is gone."""
@@ -194,6 +198,7 @@ class LiveView:
                 self._mode = "widget"
                 self._fresh_state = True
                 self._decided.set()
+                self._wake()
             case {"t": "steer", "text": str(text)} if text.strip():
                 self._unread = (*self._unread, clean(text.strip()[:MOST_TYPED]))
             case {"t": "answer", "call": str(call_id), "answer": "yes" | "no" | "always" as answer}:
@@ -236,6 +241,8 @@ class LiveView:
             self._send_whole()
 
     def _send_operations(self) -> None:
+        # Before the view is looked at: words that come after that are the next ones to be sent.
+        hurries, self._has_first_words = self._has_first_words, False
         view = self._watch.view
         self._pending += self._picture.update(view, self._unread)
         if view.stop_reason is not None and not self._end_sent:
@@ -244,13 +251,13 @@ class LiveView:
         if self._fresh_state:
             self._fresh_state = False
             self._send_state()
-        elif self._is_due or (self._pending and self._hurries):
+        elif self._is_due or (self._pending and hurries and self._may_hurry):
             assert self._front is not None
             self._front.send({"t": "patch", "ops": merged(self._pending)})
             self._pending.clear()
         else:
+            self._has_first_words = self._has_first_words or hurries
             return
-        self._has_first_words = False
         self._sent_at = time.monotonic()
         self._sent.append(self._sent_at)
 
@@ -259,9 +266,9 @@ class LiveView:
         return is_due(self._pending, time.monotonic() - self._sent_at)
 
     @property
-    def _hurries(self) -> bool:
-        """Whether there are first words, and few messages were sent in the last second."""
-        return self._has_first_words and may_hurry(self._sent, time.monotonic())
+    def _may_hurry(self) -> bool:
+        """Whether few messages were sent in the last second."""
+        return may_hurry(self._sent, time.monotonic())
 
     def _send_whole(self) -> None:
         """To who has not answered: perhaps nobody is there, perhaps code holds the event loop.
