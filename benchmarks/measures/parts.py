@@ -22,7 +22,7 @@ PARTS = {
     "view": "events kept for the view",
 }
 CLOCKS = """
-import functools, inspect, time
+import contextlib, functools, inspect, time
 from jupyter_agent.answer import Findings
 from jupyter_agent.checkpoints.turn import Checkpoint
 from jupyter_agent.compaction.compactor import Compactor
@@ -34,22 +34,21 @@ from jupyter_agent.permissions import Permissions
 from jupyter_agent.runlog import RunLog
 from jupyter_agent.widgets.transcript import Watch
 _parts = {}
+@contextlib.contextmanager
+def _counted(part):
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        _parts[part] = _parts.get(part, 0.0) + time.perf_counter() - began
 def _clock(part, owner, name):
     call = getattr(owner, name)
-    def add(began):
-        _parts[part] = _parts.get(part, 0.0) + time.perf_counter() - began
     def timed(*args, **kwargs):
-        began = time.perf_counter()
-        try:
+        with _counted(part):
             return call(*args, **kwargs)
-        finally:
-            add(began)
     async def awaited(*args, **kwargs):
-        began = time.perf_counter()
-        try:
+        with _counted(part):
             return await call(*args, **kwargs)
-        finally:
-            add(began)
     wrapper = awaited if inspect.iscoroutinefunction(call) else timed
     setattr(owner, name, functools.wraps(call)(wrapper))
 for _part, _owner, _name in [

@@ -6,7 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,8 +52,7 @@ class Picture:
 
     def is_like(self, other: Picture) -> bool:
         """Whether both show the same files and folders, whenever they were taken."""
-        mine, others = (self.folders, self.complete), (other.folders, other.complete)
-        return mine == others and self.files == other.files
+        return replace(self, began=other.began) == other
 
     def is_racy(self, path: str) -> bool:
         """Whether the file was changed so shortly before that its stamp may lie."""

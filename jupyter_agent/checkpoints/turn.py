@@ -131,28 +131,31 @@ class Checkpoint:
         with self._noticing("The files that code changes could not be kept"):
             picture = self._scanner.look()
             self._note_what_others_changed(picture)
-            fresh = self._kept is None or not self._has_all(picture, self._kept)
+            fresh = not self._goes_on(picture)
             if fresh:
                 with self._shelf.locked():
                     self._keep(picture)
-            elif self._kept is not None:
-                self._kept = Kept(picture, self._kept.digests)
             self._beat()
             # A kernel that is killed leaves what it wrote; only a power cut takes what is not
             # synced, and then what the code wrote a moment ago as well.
             self._journal.write({"line": "code", "running": True}, durable=fresh)
 
-    def _has_all(self, picture: Picture, kept: Kept) -> bool:
-        """Whether all that is to be kept of a picture is kept already, as before most executions.
+    def _goes_on(self, picture: Picture) -> bool:
+        """Go on with what is kept, if that is all of a picture, as before most executions.
 
         What could not be kept is tried again each time.
         """
-        return (
-            self._entries_kept == len(self._journal.record.entries)
-            and not self._missed
-            and kept.picture.is_like(picture)
-            and not any(map(kept.picture.is_racy, picture.files))
-        )
+        kept = self._kept
+        if (
+            kept is None
+            or self._missed
+            or self._entries_kept != len(self._journal.record.entries)
+            or not kept.picture.is_like(picture)
+            or any(map(kept.picture.is_racy, picture.files))
+        ):
+            return False
+        self._kept = Kept(picture, kept.digests)
+        return True
 
     def _keep(self, picture: Picture) -> None:
         entries = len(self._journal.record.entries)

@@ -111,8 +111,7 @@ class Anthropic:
         self._connection = connection or Connection()
         self._thinking = thinking
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._encoder = Encoder(_NAME, _message)
-        self._tools: tuple[tuple[ToolSpec, ...], list[dict[str, Any]]] = ((), [])
+        self._encoder = Encoder(_NAME, _message, _tool)
         self._client = self._new_client()
         self._endpoint = Endpoint(
             "Anthropic",
@@ -147,9 +146,7 @@ class Anthropic:
         if request.system.strip():
             system = {"type": "text", "text": clean(request.system), "cache_control": _CACHED}
             body["system"] = [system]
-        if self._tools[0] is not request.tools:
-            self._tools = request.tools, [_tool(tool) for tool in request.tools]
-        body |= _offer(request, self._tools[1], messages)
+        body |= _offer(request, self._encoder.tools(request.tools), messages)
         if self._thinking is not None:
             body["thinking"] = dict(self._thinking)
         if self._effort is not None:

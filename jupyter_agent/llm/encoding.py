@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.llm.wire import conversation
-from jupyter_agent.messages import Message
+from jupyter_agent.messages import Message, ToolSpec
 
 Json = dict[str, Any]
 
@@ -22,11 +22,19 @@ class Encoder:
     Args:
         provider: The adapter's name, as `wire.conversation` takes it.
         rendered: One sendable message in the API's form, which may be several messages there.
+        tool: A tool in the API's form.
     """
 
-    def __init__(self, provider: str, rendered: Callable[[Message], list[Json]]) -> None:
+    def __init__(
+        self,
+        provider: str,
+        rendered: Callable[[Message], list[Json]],
+        tool: Callable[[ToolSpec], Json],
+    ) -> None:
         self._provider = provider
         self._rendered = rendered
+        self._tool = tool
+        self._tools: tuple[tuple[ToolSpec, ...], list[Json]] = ((), [])
         self._given: tuple[Message, ...] = ()
         self._begins: list[int] = []
         self._sendable: list[Message] = []
@@ -57,6 +65,12 @@ class Encoder:
                 self._last[key] = value, text
             parts.append(b"%s:%s" % (dumped(key), text))
         return b"{%s}" % b",".join(parts)
+
+    def tools(self, specs: tuple[ToolSpec, ...]) -> list[Json]:
+        """The tools in the API's form: the same list as the last time for the same ones."""
+        if self._tools[0] is not specs:
+            self._tools = specs, [self._tool(spec) for spec in specs]
+        return self._tools[1]
 
     def _take(self, messages: tuple[Message, ...]) -> None:
         known = len(self._given)

@@ -113,8 +113,7 @@ class OpenAI:
         self._effort = effort
         self._connection = connection or Connection()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._encoder = Encoder(_NAME, lambda message: [*_messages(message)])
-        self._tools: tuple[tuple[ToolSpec, ...], list[dict[str, Any]]] = ((), [])
+        self._encoder = Encoder(_NAME, lambda message: [*_messages(message)], _tool)
         self._client = self._new_client()
         self._host = self._client.base_url.host
         place = self._client.base_url.netloc.decode()
@@ -149,9 +148,7 @@ class OpenAI:
             "stream_options": {"include_usage": True},
         }
         if request.tools:
-            if self._tools[0] is not request.tools:
-                self._tools = request.tools, [_tool(tool) for tool in request.tools]
-            body["tools"] = self._tools[1]
+            body["tools"] = self._encoder.tools(request.tools)
             if not request.tools_allowed:
                 body["tool_choice"] = "none"
         return body | self._options()

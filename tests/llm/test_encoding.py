@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from jupyter_agent.llm.encoding import Encoder, dumped
 from jupyter_agent.llm.wire import conversation
-from jupyter_agent.messages import Context, Message, Text, Thinking, ToolCall, ToolResult
+from jupyter_agent.messages import Context, Message, Text, Thinking, ToolCall, ToolResult, ToolSpec
 
 MESSAGES = [
     Message("user", (Text('Grüße 漢字 \n\t"x"'),)),
@@ -46,7 +47,7 @@ def around(expected: list[Message], sent: Sequence[Message]) -> dict[str, Any]:
 @given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.sampled_from(MESSAGES), max_size=4))))
 def test_the_bytes_are_those_of_the_whole(changes: list[tuple[int, list[Message]]]) -> None:
     """A conversation that grows, is cut, or begins anew gives the bytes that a fresh one gives."""
-    encoder, said = Encoder("own", rendered), ()
+    encoder, said = Encoder("own", rendered, asdict), ()
     for cut, more in changes:
         said = (*said[: len(said) if cut > 2 else cut], *more)
         sendable = [message for _, message in conversation(said, "own")]
@@ -61,7 +62,7 @@ def test_a_message_is_rendered_once() -> None:
         seen.append(message)
         return rendered(message)
 
-    encoder = Encoder("own", counted)
+    encoder = Encoder("own", counted, asdict)
     said: tuple[Message, ...] = ()
     for number in range(100):
         said = (*said, Message("user" if number % 2 else "assistant", (Text(f"{number}"),)))
@@ -71,7 +72,7 @@ def test_a_message_is_rendered_once() -> None:
 
 def test_a_value_that_stays_is_kept() -> None:
     """The tools of a session are one object: they are put into JSON once, and anew when changed."""
-    encoder = Encoder("own", rendered)
+    encoder = Encoder("own", rendered, asdict)
     tools = [{"name": "look"}]
     bodies = [encoder.encoded((), lambda sent: {"messages": [], "tools": tools}) for _ in range(2)]
     tools.append({"name": "not seen"})
@@ -81,3 +82,14 @@ def test_a_value_that_stays_is_kept() -> None:
     assert bodies[0] == bodies[1]
     other = encoder.encoded((), lambda sent: {"messages": [], "tools": [*tools]})
     assert json.loads(other)["tools"] == tools
+
+
+def test_the_tools_are_one_list() -> None:
+    """As long as they are the same ones."""
+    encoder = Encoder("own", rendered, asdict)
+    specs = (ToolSpec("look", "Look.", {}),)
+    tools = encoder.tools(specs)
+    assert encoder.tools(specs) is tools
+    assert encoder.tools((ToolSpec("see", "See.", {}),)) == [
+        {"name": "see", "description": "See.", "parameters": {}}
+    ]
