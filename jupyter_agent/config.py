@@ -14,6 +14,7 @@ the other layers first. Relative paths are kept as written: their reader knows t
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,11 +28,15 @@ from jupyter_core.paths import jupyter_config_dir
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
+from jupyter_agent import held
 from jupyter_agent.errors import ConfigError
 
 USER_FILE = "jupyter_agent.yaml"
 WORKSPACE_FILE = "config.yaml"
 ENVIRONMENT_PREFIX = "JUPYTER_AGENT_"
+TRUST_VARIABLE = f"{ENVIRONMENT_PREFIX}TRUST"
+TRUST_VALUE = "workspace"
+"""Set before a kernel starts, it trusts all that comes with a workspace: for unattended runs."""
 
 _STRICT = ConfigDict(
     frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True
@@ -418,34 +423,98 @@ def workspace_layer(state_folder: Path) -> Layer | None:
     return found
 
 
-_PROTECTING: Mapping[str, tuple[object, ...]] = MappingProxyType(
+_STRICT_TO_LOOSE: Mapping[str, tuple[object, ...]] = MappingProxyType(
     {
         "approvals.mode": ("read_only", "ask_all", "ask_risky", "auto"),
         "context.detail": ("none", "names", "schema", "sample"),
         "privacy.outputs": ("shapes", "full"),
         "local.download": (False, True),
+        "tool_protocol": ("native", "auto", "code"),
+        "session.resume": ("ask", "auto"),
+        "images.enabled": (False, True),
+        "undo.enabled": (True, False),
+        "log.enabled": (True, False),
+        **{key: (False, True) for key in _KEYS if key.startswith("tools.enable_")},
     }
 )
 """Settings that protect a person, with their values from strict to loose."""
-
-
-def not_looser(folder: Layer | None, user: Layer | None) -> Layer | None:
-    """The workspace's layer without what would loosen a protection that the user's own file sets.
-
-    A folder may come from anybody. What the user's file says nothing about is the folder's.
-    """
-    if folder is None or user is None:
-        return folder
-    kept = {
-        key: value
-        for key, value in folder.values.items()
-        if not (
-            key in _PROTECTING
-            and key in user.values
-            and _PROTECTING[key].index(value) > _PROTECTING[key].index(user.values[key])
-        )
+_OWN_FILE_DECIDES = frozenset(
+    {"approvals.mode", "context.detail", "privacy.outputs", "local.download"}
+)
+"""Settings that no folder loosens where the person's own file sets them, trusted or not."""
+_LESS_IS_STRICTER = frozenset(
+    {"approvals.timeout"} | {key for key in _KEYS if key.startswith(("budget.", "mcp."))}
+)
+_MORE_IS_STRICTER = frozenset({"undo.max_file_mb", "undo.max_total_mb"})
+_HARMLESS = frozenset(
+    {
+        *("model", "instructions", "max_steps", "max_tokens", "timeout", "token_limit"),
+        *("display", "tracing", "images.max_side", "images.per_step", "compaction.enabled"),
+        *("tools.skills_dir", "session.save"),
+        *(key for key in _KEYS if key.startswith(("retry.", "thinking."))),
     }
-    return Layer(folder.source, MappingProxyType(kept))
+)
+"""Settings that a folder may set for whoever opens it: they send nothing elsewhere, run nothing
+and loosen no protection. All others need trust unless they tighten, new settings included."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSettings:
+    """The settings of a workspace's file, apart by whether they need the person's trust.
+
+    Attributes:
+        harmless: Those that count in any case: they tighten, or do no harm.
+        acting: Those that count once the person trusts them.
+    """
+
+    harmless: Layer
+    acting: Layer
+
+
+def folder_settings(folder: Layer, user: Layer | None) -> FolderSettings:
+    """Sort the settings of a folder, which may come from anybody.
+
+    Args:
+        folder: The workspace's own file.
+        user: The person's own file. What it protects, no folder loosens: such values are left out.
+    """
+    base = resolve([user]).settings
+    harmless: dict[str, object] = {}
+    acting: dict[str, object] = {}
+    for key, value in folder.values.items():
+        if key in _HARMLESS or not _is_looser(key, value, _value(base, key)):
+            harmless[key] = value
+        elif user is None or key not in user.values or key not in _OWN_FILE_DECIDES:
+            acting[key] = value
+    return FolderSettings(
+        Layer(folder.source, MappingProxyType(harmless)),
+        Layer(folder.source, MappingProxyType(acting)),
+    )
+
+
+def _is_looser(key: str, value: object, base: object) -> bool:
+    """Whether a value does anything that the one in force without it does not do."""
+    if value == base:
+        return False
+    if key in _STRICT_TO_LOOSE:
+        order = _STRICT_TO_LOOSE[key]
+        return order.index(value) > order.index(base)
+    if key in _LESS_IS_STRICTER:
+        return _number(value) > _number(base)
+    if key in _MORE_IS_STRICTER:
+        return _number(value) < _number(base)
+    return True
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else math.inf
+
+
+def _value(settings: Settings, key: str) -> object:
+    value: object = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
@@ -454,6 +523,9 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     for variable in sorted(environ):
         if not variable.startswith(ENVIRONMENT_PREFIX):
             continue
+        if variable == TRUST_VARIABLE:
+            _check_trust(environ[variable])
+            continue
         if variable not in _VARIABLES:
             name = _spelled(variable)
             hint = _nearest(variable.upper(), {known: known for known in _VARIABLES})
@@ -461,6 +533,11 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
         key = _VARIABLES[variable]
         values[key] = _checked(key, environ[variable], variable, text=True)
     return Layer("environment", MappingProxyType(values))
+
+
+def _check_trust(value: str) -> None:
+    if value not in ("", TRUST_VALUE):
+        raise _error("environment", f"{TRUST_VARIABLE} must be {TRUST_VALUE}, not {_given(value)}.")
 
 
 def layer(source: str, values: Mapping[str, object], *, text: bool = False) -> Layer:
@@ -531,9 +608,7 @@ def choices(key: str) -> tuple[str, ...]:
 def shown(settings: Settings, key: str) -> str:
     """The value of `key` on one line; of the key for the model server only whether it is set."""
     _known(key, "%agent config")
-    value: object = settings
-    for name in key.split("."):
-        value = getattr(value, name)
+    value = _value(settings, key)
     if isinstance(value, SecretStr):
         return "set, not shown"
     return _one_line(_literal(value))
@@ -591,13 +666,24 @@ def _file_layer(path: Path) -> Layer | None:
 
 
 def _read(path: Path) -> str | None:
-    problem = ""
+    data = held.before(path) if held.is_held(path) else _content(path)
+    if data is None:
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+    raise _error(f"{path}, line {line}", "this is not UTF-8 text. Save the file as UTF-8.")
+
+
+def _content(path: Path) -> bytes | None:
+    """What a regular file holds; None where there is none."""
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):  # a pipe would be waited for
             kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
             raise _error(str(path), f"this is {kind}, not a file. Move it away.")
-        data = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         # A link that leads nowhere was meant to set something.
         if not path.is_symlink():
@@ -605,13 +691,7 @@ def _read(path: Path) -> str | None:
         problem = "the file that this link names is missing"
     except OSError as error:
         problem = f"the file cannot be read ({error.strerror or type(error).__name__})"
-    if problem:
-        raise _error(str(path), f"{problem}. Correct that, or move the file away.")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-    raise _error(f"{path}, line {line}", "this is not UTF-8 text. Save the file as UTF-8.")
+    raise _error(str(path), f"{problem}. Correct that, or move the file away.")
 
 
 def _parsed(path: Path, text: str) -> object:

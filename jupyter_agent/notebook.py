@@ -11,6 +11,8 @@ from typing import Any
 
 from jupyter_agent import config
 from jupyter_agent.conversations import Conversations
+from jupyter_agent.deciding import Deciding, deciding_variables
+from jupyter_agent.effective import EffectiveSettings, effective_settings, workspace_of
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.kernel.changes import Snapshot, snapshot
@@ -35,14 +37,6 @@ from jupyter_agent.workspace import (
 
 SETTINGS_COMMAND = "%agent config"
 RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
-_DECIDING = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-)
-"""Variables of the environment by which a provider is chosen and made."""
 
 
 class Notebook:
@@ -55,6 +49,7 @@ class Notebook:
         configured: What IPython's configuration sets.
 
     Attributes:
+        deciding: What the next turn depends on, kept from the agent's code.
         safekeeping: What the turns can be undone from.
         servers: The MCP servers of the kernel.
         embedded: The server of the embedded model; all sessions share it.
@@ -77,10 +72,12 @@ class Notebook:
         self.executor = Executor(shell, self.interrupts, self.outputs)
         self.servers = Servers(lambda: self.workspace, lambda: self.settings().settings.mcp)
         self.embedded = Embedded()
-        self._busy_in: Workspace | None = None
+        self._settled: EffectiveSettings | None = None
+        self._notices: tuple[str, ...] = ()
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
+        self.deciding = Deciding(lambda: self.workspace)
         self.safekeeping = Safekeeping(lambda: self.workspace, name, self.own_files, shell.user_ns)
         self._configured = configured
         self._folder = self.path.parent if self.path else folder
@@ -94,30 +91,49 @@ class Notebook:
     @property
     def workspace(self) -> Workspace:
         """The folder that the file tools see: the notebook's, unless `workspace_dir` is set."""
-        if self._busy_in is not None:
-            return self._busy_in
+        if self._settled is not None:
+            return self._settled.workspace
         # Without the file that lies inside of it, which cannot name it.
-        return self._workspace(config.resolve([config.user_layer(), *self._nearer()]).settings)
+        layers = [config.user_layer(), config.environment_layer(os.environ), *self._nearer()]
+        return workspace_of(self._folder, config.resolve(layers).settings)
 
     @property
     def busy(self) -> bool:
-        """Whether a turn is running. Until it is over, its workspace is the same one."""
-        return self._busy_in is not None
+        """Whether a turn is running. Until it is over, workspace and settings stay the same, and
+        what its code changes of what decides the next one is put back as it ends."""
+        return self._settled is not None
 
     @busy.setter
     def busy(self, busy: bool) -> None:
-        self._busy_in = None
-        self._busy_in = self.workspace if busy else None
+        self._settled = None
+        if busy:
+            self._settled = self.effective()
+            self.deciding.begin()
+        else:
+            self._notices += self.deciding.end()
+
+    def effective(self, turn: config.Layer | None = None) -> EffectiveSettings:
+        """The workspace, and all layers of settings. Files and the environment are read anew."""
+        found = effective_settings(self._folder, os.environ, self._nearer(turn))
+        if key := found.settings.settings.api_key:
+            keep_secret(key.get_secret_value())
+        return found
 
     def settings(self, turn: config.Layer | None = None) -> config.Resolved:
-        """All layers resolved. Files and the environment are read anew each time."""
-        user, nearer = config.user_layer(), self._nearer(turn)
-        workspace = self._workspace(config.resolve([user, *nearer]).settings)
-        folder = config.workspace_layer(workspace.state_folder)
-        resolved = config.resolve([user, config.not_looser(folder, user), *nearer])
-        if key := resolved.settings.api_key:
-            keep_secret(key.get_secret_value())
-        return resolved
+        """All layers resolved; while a turn runs, those with which it began."""
+        if self._settled is not None and turn is None:
+            return self._settled.settings
+        return self.effective(turn).settings
+
+    @property
+    def ignored(self) -> str:
+        """Which settings of the folder wait for trust, on one line; empty where none do."""
+        return (self._settled or self.effective()).notice
+
+    def take_notices(self) -> tuple[str, ...]:
+        """What a turn has to tell of the settings, a line each; given once."""
+        notices, self._notices = (self.ignored, *self._notices), ()
+        return notices
 
     def set(self, key: str, value: str) -> None:
         """`%agent config KEY VALUE`. Raises `ConfigError` and changes nothing on a bad value."""
@@ -211,10 +227,17 @@ class Notebook:
         stamp = cassette.stat().st_mtime_ns if cassette and cassette.exists() else None
         if settings.mode in ("record", "cached"):
             stamp = None  # the recorder writes the file itself
-        environment = tuple(os.environ.get(name) for name in _DECIDING)
+        environment = deciding_variables()
         depends_on = (settings, cassette, stamp, environment)
         if self._provider is None or self._provider[0] != depends_on:
-            chosen = choose(
+            chosen = self._choose(settings, cassette)
+            self._release()
+            self._provider = depends_on, chosen
+        return self._provider[1]
+
+    def _choose(self, settings: config.Settings, cassette: Path | None) -> Provider:
+        try:
+            return choose(
                 settings,
                 cassette,
                 os.environ,
@@ -223,9 +246,10 @@ class Notebook:
                 self._nearby(),
                 self.embedded,
             )
-            self._release()
-            self._provider = depends_on, chosen
-        return self._provider[1]
+        except ConfigError as error:
+            if not self.ignored:
+                raise
+            raise ConfigError(f"{error} {self.ignored}") from None
 
     def _release(self) -> None:
         """Close the connections of the provider that was used until now, in the background."""
@@ -241,20 +265,8 @@ class Notebook:
         return self.workspace.ensure_state_folder() / OUTPUTS
 
     def _nearer(self, turn: config.Layer | None = None) -> list[config.Layer | None]:
-        """The layers that come after the files, each read once."""
-        environment = config.environment_layer(os.environ)
-        return [environment, self._configured(), self._by_command, turn]
-
-    def _workspace(self, settings: config.Settings) -> Workspace:
-        if settings.workspace_dir is None:
-            return Workspace(self._folder)
-        folder = self._folder / Path(settings.workspace_dir).expanduser()
-        if not folder.is_dir():
-            raise ConfigError(
-                f"workspace_dir: there is no folder {settings.workspace_dir}. "
-                "Make it, or name another."
-            )
-        return Workspace(folder)
+        """The layers that win over the environment."""
+        return [self._configured(), self._by_command, turn]
 
 
 def _history(name: str) -> list[Path]:

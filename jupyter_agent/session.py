@@ -200,7 +200,13 @@ class Session:
         keeping.begin(task, before, settings.undo)
         emit(TurnStarted(task, provider.name, provider.model, provider.source))
         tell = self._teller(provider, emit)
-        tell([*equipment.knowledge.untold(), *keeping.notices, *self._untold(no_tracing, unsaved)])
+        tell(
+            [
+                *equipment.knowledge.untold(),
+                *keeping.notices,
+                *self._untold(no_tracing, unsaved, *self.notebook.take_notices()),
+            ]
+        )
         context = [block.text for block in message.blocks if isinstance(block, Context)]
         if log:
             log.prompt(agent.system, agent.toolbox.specs, context)
@@ -209,7 +215,7 @@ class Session:
             after = self.notebook.snapshot()
             equipment.saw(after)
             files = keeping.end(after)
-            tell(keeping.notices)
+            tell([*keeping.notices, *self.notebook.deciding.end()])
             is_live = provider.source == "live"
             receipt = findings.receipt(
                 changes(before, after, one_line),

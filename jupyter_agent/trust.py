@@ -7,6 +7,10 @@ The answers are kept in the person's Jupyter configuration folder, never in the 
 
 A digest is over all that was agreed to, so that a changed definition is asked about again. A
 store that cannot be read trusts nothing, and is never overwritten.
+
+`JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts, trusts all that comes with a
+workspace: for unattended runs. What a turn's code adds to the store for its workspace is taken back
+when the turn ends (`revoke_since`).
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from pathlib import Path
 
 from jupyter_core.paths import jupyter_config_dir
 
+from jupyter_agent.config import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.workspace import atomic_write
 
@@ -26,22 +31,71 @@ STORE = "jupyter_agent_trust.json"
 _VERSION = 1
 _LOCK_SECONDS = 10.0
 
+SETTINGS = "settings"
+"""The kind of the settings of a workspace's own file; one digest is over all that need trust."""
+
 Trusted = dict[str, dict[str, list[str]]]
 """Digests by kind and by place."""
+Answer = tuple[str, str, str]
+"""Kind, place and digest."""
+
+# Read once, before any code of the agent's runs: it must not trust its own work.
+_FROM_OUTSIDE = os.environ.get(TRUST_VARIABLE) == TRUST_VALUE
+_KINDS_OF_A_WORKSPACE = frozenset({SETTINGS, "mcp", "skill"})
 
 
 def is_trusted(kind: str, place: str | Path, digest: str) -> bool:
     """Whether the person trusted exactly this.
 
     Args:
-        kind: What it is: `mcp` or `skill`.
+        kind: What it is: `settings`, `mcp` or `skill`.
         place: The workspace's folder; symlinks are resolved.
         digest: Over all that the person agreed to.
     """
+    if _FROM_OUTSIDE and kind in _KINDS_OF_A_WORKSPACE:
+        return True
     try:
         return digest in _read().get(kind, {}).get(_place(place), [])
     except ConfigError:
         return False
+
+
+def answers() -> frozenset[Answer]:
+    """All that is trusted now; nothing where the store cannot be read."""
+    try:
+        found = _read()
+    except ConfigError:
+        return frozenset()
+    return frozenset(
+        (kind, place, digest)
+        for kind, places in found.items()
+        for place, digests in places.items()
+        for digest in digests
+    )
+
+
+def revoke_since(before: frozenset[Answer], root: Path) -> bool:
+    """Take back what was trusted of a workspace since `before`, while a turn ran.
+
+    Returns:
+        Whether there was anything.
+
+    Raises:
+        ConfigError: As `trust`.
+    """
+    new = [
+        (kind, place, digest)
+        for kind, place, digest in answers() - before
+        if kind in _KINDS_OF_A_WORKSPACE and Path(place).is_relative_to(_place(root))
+    ]
+    for kind, place, digest in new:
+        revoke(kind, place, digest)
+    return bool(new)
+
+
+def trusts_workspace() -> bool:
+    """Whether `JUPYTER_AGENT_TRUST=workspace` was set when the kernel started."""
+    return _FROM_OUTSIDE
 
 
 def trust(kind: str, place: str | Path, digest: str) -> None:

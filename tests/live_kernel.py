@@ -253,14 +253,15 @@ class LiveKernel:
 
     Args:
         folder: Its working folder.
-        environ: Variables besides those of `clean_environment`.
+        environ: Variables besides those of `clean_environment`; None takes one away.
     """
 
-    def __init__(self, folder: Path, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str | None] | None = None) -> None:
         self.folder = folder
         # Nobody is there to be asked; what tests of the approvals set by command comes later.
         allowed = {"JUPYTER_AGENT_APPROVALS__MODE": "auto"}
-        self._environ = {**clean_environment(folder), **allowed, **(environ or {})}
+        given = {**clean_environment(folder), **allowed, **(environ or {})}
+        self._environ = {name: value for name, value in given.items() if value is not None}
         self._manager = KernelManager(kernel_name="python3")
         self._stderr: IO[str]
         self._client: BlockingKernelClient

@@ -20,9 +20,9 @@ from jupyter_agent.config import (
     Settings,
     describe,
     environment_layer,
+    folder_settings,
     keys,
     layer,
-    not_looser,
     resolve,
     shown,
     user_layer,
@@ -768,12 +768,78 @@ def test_the_import_is_light() -> None:
 
 
 def test_a_folder_does_not_loosen_what_the_person_set() -> None:
-    """The workspace's file may tighten a protection of the user's file, not loosen it."""
+    """What a folder loosens of a protection in the user's own file is left out, trusted or not."""
     user = layer("user", {"privacy.outputs": "shapes", "context.detail": "schema"})
     folder = layer(
         "folder", {"privacy.outputs": "full", "context.detail": "none", "approvals.mode": "auto"}
     )
-    kept = not_looser(folder, user)
-    assert kept is not None
-    assert dict(kept.values) == {"context.detail": "none", "approvals.mode": "auto"}
-    assert not_looser(folder, None) is folder
+    parts = folder_settings(folder, user)
+    assert dict(parts.harmless.values) == {"context.detail": "none"}
+    assert dict(parts.acting.values) == {"approvals.mode": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("provider", "scripted"),
+        ("api_base", "http://x"),
+        ("api_key", "x"),
+        ("script", "a.yaml"),
+        ("mode", "replay"),
+        ("tool_protocol", "code"),
+        ("system_prompt_path", "/proc/self/environ"),
+        ("http.proxy", "http://x"),
+        ("http.headers", "A: b"),
+        ("http.ca_bundle", "/x"),
+        ("approvals.mode", "auto"),
+        ("approvals.timeout", 601),
+        ("context.detail", "sample"),
+        ("local.model", "hf:a/b:c.gguf"),
+        ("local.model_path", "x.gguf"),
+        ("local.threads", 4),
+        ("memory.roots", ["/x"]),
+        ("mcp.execute_timeout", 61),
+        ("session.resume", "auto"),
+        ("undo.enabled", False),
+        ("undo.max_file_mb", 0.001),
+        ("log.enabled", False),
+    ],
+)
+def test_what_acts_in_a_folder_needs_trust(key: str, value: object) -> None:
+    """Settings that send data elsewhere, run something or loosen a protection need trust."""
+    assert key in folder_settings(layer("folder", {key: value}), None).acting.values
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("approvals.mode", "read_only"),
+        ("approvals.mode", "ask_risky"),
+        ("approvals.timeout", 10),
+        ("context.detail", "none"),
+        ("privacy.outputs", "shapes"),
+        ("local.download", False),
+        ("tool_protocol", "native"),
+        ("budget.usd", 0.5),
+        ("tools.enable_code", False),
+        ("mcp.connect_timeout", 1),
+        ("undo.max_total_mb", 1000),
+        ("mode", "auto"),
+        ("max_steps", 80),
+        ("model", "m"),
+        ("retry.max_retries", 1),
+        ("tools.skills_dir", "x"),
+    ],
+)
+def test_what_tightens_or_does_no_harm_counts_at_once(key: str, value: object) -> None:
+    """A folder may tighten, say what is so already, and set what harms nobody."""
+    assert dict(folder_settings(layer("folder", {key: value}), None).harmless.values) == {
+        key: value
+    }
+
+
+def test_a_budget_of_the_persons_own_is_not_raised_by_a_folder() -> None:
+    """What tightens is measured at what the person's own file says."""
+    user = layer("user", {"budget.usd": 1.0, "tools.enable_code": False})
+    folder = layer("folder", {"budget.usd": 100.0, "tools.enable_code": True})
+    assert not folder_settings(folder, user).harmless.values

@@ -21,10 +21,10 @@ from pathlib import Path
 from jupyter_agent.checking.book import Book, LoadedByHand, Trouble, read_book
 from jupyter_agent.checking.find import find_files, find_notebooks
 from jupyter_agent.checking.findings import Checked, Finding, Report
-from jupyter_agent.checking.place import place_of
 from jupyter_agent.checking.replay import replayed
 from jupyter_agent.checking.tapes import Tapes, given_away
 from jupyter_agent.checking.traces import Machine, Trace, strings, this_machine
+from jupyter_agent.effective import effective_settings
 from jupyter_agent.errors import AgentError
 from jupyter_agent.workspace import CASSETTE, cassette_of, cassettes_in
 
@@ -102,7 +102,7 @@ def _loader(folder: Path, environ: Mapping[str, str]) -> LoadedByHand:
         if not names and not task.lstrip().startswith("/"):
             return task
         if not found:
-            place = place_of(folder, environ)
+            place = effective_settings(folder, environ)
             tools = place.settings.settings.tools
             where = places(place.workspace, tools.skills_dir) if tools.enable_skills else ()
             found.append(Skills(where))

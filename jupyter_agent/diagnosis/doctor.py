@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from jupyter_agent.checking.place import place_of
 from jupyter_agent.diagnosis.examined import Examined
 from jupyter_agent.diagnosis.folder import (
     examine_cassettes,
@@ -18,6 +17,7 @@ from jupyter_agent.diagnosis.front import examine_front, examine_kernel
 from jupyter_agent.diagnosis.model import examine_model
 from jupyter_agent.diagnosis.packages import examine_packages
 from jupyter_agent.diagnosis.servers import examine_servers
+from jupyter_agent.effective import effective_settings
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.plaintext import plain
 from jupyter_agent.redact import keep_secret, redact, secret_values
@@ -44,7 +44,7 @@ def _examined(
 ) -> Iterator[Examined]:
     yield from examine_packages()
     try:
-        place = place_of(folder, environ)
+        place = effective_settings(folder, environ)
     except ConfigError as error:
         remedy = "Correct it; what depends on the settings was left out here."
         yield Examined("settings", "settings", "problem", str(error), remedy)

@@ -13,8 +13,8 @@ from pathlib import Path
 from jupyter_agent import config, trust
 from jupyter_agent.checking.book import Book, read_book
 from jupyter_agent.checking.find import find_files
-from jupyter_agent.checking.place import Place
 from jupyter_agent.diagnosis.examined import Examined
+from jupyter_agent.effective import EffectiveSettings
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.llm.cassette import load
 from jupyter_agent.skills.discovery import discover, places
@@ -32,7 +32,7 @@ _PRIVATE = ("logs", "sessions", "checkpoints", "outputs")
 _MOST_NOTEBOOKS = 200
 
 
-def examine_settings(place: Place) -> Iterator[Examined]:
+def examine_settings(place: EffectiveSettings) -> Iterator[Examined]:
     """Which layers are in force."""
     layers = {"your own file": place.user, "the folder's file": place.folder}
     for name, layer in layers.items():
@@ -46,7 +46,7 @@ def examine_settings(place: Place) -> Iterator[Examined]:
     yield Examined(_SETTINGS, "environment", "ok" if names else "note", text)
 
 
-def examine_rights(place: Place) -> Iterator[Examined]:
+def examine_rights(place: EffectiveSettings) -> Iterator[Examined]:
     """What the agent may do unasked, who decided that, and where its state is kept."""
     settings = place.settings.settings
     mode, source = settings.approvals.mode, place.settings.source_of("approvals.mode")
@@ -66,7 +66,7 @@ def examine_rights(place: Place) -> Iterator[Examined]:
         yield Examined(_RIGHTS, "skills", "warning", text, remedy)
 
 
-def _loosened(place: Place) -> Iterator[Examined]:
+def _loosened(place: EffectiveSettings) -> Iterator[Examined]:
     """What the folder's own file decides that a person would want to know of."""
     values = place.folder.values if place.folder else {}
     for key, value in values.items():
@@ -91,7 +91,7 @@ def _loosened(place: Place) -> Iterator[Examined]:
             yield Examined(_RIGHTS, key, "warning", text, remedy)
 
 
-def _state_folder(place: Place) -> Examined:
+def _state_folder(place: EffectiveSettings) -> Examined:
     """Tried for real: what permissions say is not the whole truth on every file system."""
     folder = place.workspace.state_folder
     if not Path(os.path.realpath(folder)).is_relative_to(place.workspace.root):

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jupyter_agent import trust
-from jupyter_agent.checking.place import Place
 from jupyter_agent.diagnosis.examined import Examined
+from jupyter_agent.effective import EffectiveSettings
 from jupyter_agent.mcp.definitions import Definition, read_definitions
 from jupyter_agent.mcp.servers import TRUST_KIND, Offer, Servers
 from jupyter_agent.plaintext import one_line
@@ -16,7 +16,7 @@ from jupyter_agent.plaintext import one_line
 _TOPIC = "MCP servers"
 
 
-def examine_servers(place: Place, *, offline: bool) -> Iterator[Examined]:
+def examine_servers(place: EffectiveSettings, *, offline: bool) -> Iterator[Examined]:
     """Nothing that is not trusted is started, and nothing is left running."""
     definitions = read_definitions(place.workspace.state_folder)
     for problem in definitions.problems:
@@ -53,7 +53,7 @@ def examine_servers(place: Place, *, offline: bool) -> Iterator[Examined]:
             yield Examined(_TOPIC, _name(definition), "ok" if number else "warning", text)
 
 
-async def _offered(place: Place) -> Offer:
+async def _offered(place: EffectiveSettings) -> Offer:
     servers = Servers(lambda: place.workspace, lambda: place.settings.settings.mcp)
     try:
         return await servers.offer()
@@ -61,7 +61,7 @@ async def _offered(place: Place) -> Offer:
         await servers.close()
 
 
-def _unused(definition: Definition, place: Place) -> Examined | None:
+def _unused(definition: Definition, place: EffectiveSettings) -> Examined | None:
     """Why a server is not started; None where it may be."""
     name = _name(definition)
     if definition.disabled:

@@ -20,6 +20,8 @@ from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import Sessions, publish, sessions_of
 from jupyter_agent.magics.log import log_command
 from jupyter_agent.magics.report import Report, report, table
+from jupyter_agent.magics.trust import USAGE as TRUST_USAGE
+from jupyter_agent.magics.trust import trust_command
 from jupyter_agent.mcp.command import mcp_command
 from jupyter_agent.memory.commands import (
     MEMORY_USAGE,
@@ -106,7 +108,7 @@ def _status(sessions: Sessions, words: list[str]) -> Report:
         {kind for name in sessions.names for kind in sessions[name].equipment.permissions.granted}
     )
     allowed = f"; allowed in this session: {', '.join(granted)}" if granted else ""
-    notices = sessions["default"].equipment.knowledge.notices
+    notices = [*sessions["default"].equipment.knowledge.notices, notebook.ignored]
     return report(
         table(
             [
@@ -118,7 +120,7 @@ def _status(sessions: Sessions, words: list[str]) -> Report:
                 ("cassette", cassette.name if cassette else "(none)"),
                 ("sessions", ", ".join(names) or "(none yet)"),
                 ("approvals", settings.approvals.mode + allowed),
-                *(("notice", notice) for notice in notices),
+                *(("notice", notice) for notice in notices if notice),
             ]
         )
     )
@@ -324,6 +326,12 @@ def _mcp(sessions: Sessions, words: list[str]) -> str:
     return mcp_command(sessions.notebook.servers, words)
 
 
+def _trust(sessions: Sessions, words: list[str]) -> str:
+    """what this folder's settings, servers and skills would do, and let them"""
+    sessions.notebook.refuse_while_busy()
+    return trust_command(sessions.notebook, words)
+
+
 def _undo(sessions: Sessions, words: list[str]) -> str:
     """take back what turns did to files and variables; see what that would do"""
     notebook = sessions.notebook
@@ -375,6 +383,7 @@ COMMANDS: dict[str, Command] = {
     "notes": Command(_notes, NOTES_USAGE.removeprefix("notes ")),
     "memory": Command(_memory, MEMORY_USAGE.removeprefix("memory ")),
     "mcp": Command(_mcp, "[tools NAME | restart NAME | trust NAME | revoke NAME]"),
+    "trust": Command(_trust, TRUST_USAGE.removeprefix("trust ")),
     "usage": Command(_usage),
     "reset": Command(_reset, "[SESSION]"),
     "resume": Command(_resume, "[OPTIONS]"),

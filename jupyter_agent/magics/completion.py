@@ -140,6 +140,7 @@ _WORDS: dict[str, Words] = {
     "notes": _first("list", "show", "edit", "delete"),
     "memory": _first("show", "search", "review", "confirm", "rebuild", "sessions"),
     "mcp": _mcp_words,
+    "trust": _first("show", "revoke"),
     "undo": _first("show", "list", "redo"),
     "log": _first("list", "show", "grep", "path"),
     "history": _session,

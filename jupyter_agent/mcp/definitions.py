@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from jupyter_core.paths import jupyter_config_dir
 
+from jupyter_agent import held
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.plaintext import one_line, plain
 
@@ -78,15 +79,10 @@ class Definition:
     def needs_trust(self) -> bool:
         """Whether the person has to agree before it is used.
 
-        What came with a workspace must not run a program, read the environment, vouch for
-        itself or stand in for a server of the person's own, until they have said yes.
+        What came with a workspace must not run a program, learn what the agent sends, or put
+        words into the conversation, until they have said yes.
         """
-        return self.from_workspace and (
-            self.transport == "stdio"
-            or bool(self._takes)
-            or self.trust_annotations
-            or self.hides_another
-        )
+        return self.from_workspace
 
     @property
     def does(self) -> str:
@@ -167,11 +163,10 @@ def _read(path: Path, place: str, from_workspace: bool) -> tuple[dict[str, Defin
 
 def _entries(path: Path, place: str) -> dict[str, Any]:
     try:
-        if not path.exists():
+        data = _content(path, place)
+        if data is None:
             return {}
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            raise ConfigError(f"{place}: it is no file, or too large.")
-        text = path.read_text(encoding="utf-8-sig")
+        text = data.decode("utf-8-sig")
         value = json.loads(text, object_pairs_hook=_without_repeats)
     except OSError as error:
         raise ConfigError(f"{place}: it cannot be read ({error.strerror}).") from None
@@ -187,6 +182,17 @@ def _entries(path: Path, place: str) -> dict[str, Any]:
         raise ConfigError(f"{place}: unknown key {_shown(extra[0])}. It takes mcpServers alone.")
     servers: dict[str, Any] = value["mcpServers"]
     return servers
+
+
+def _content(path: Path, place: str) -> bytes | None:
+    """What the file holds; None where there is none. A change by the agent's code is left out."""
+    if held.is_held(path):
+        return held.before(path)
+    if not path.exists():
+        return None
+    if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        raise ConfigError(f"{place}: it is no file, or too large.")
+    return path.read_bytes()
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

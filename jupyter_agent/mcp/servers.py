@@ -197,12 +197,16 @@ class Servers:
             return True
         return trust.is_trusted(TRUST_KIND, self._workspace().root, definition.digest)
 
+    def untrusted(self) -> list[Definition]:
+        """The servers of the workspace that wait for trust. Starts nothing."""
+        definitions = read_definitions(self._workspace().state_folder).servers.values()
+        return [one for one in definitions if not one.disabled and not self._is_trusted(one)]
+
     def _waiting_for_trust(self) -> list[str]:
         return [
             f"MCP server {definition.name} comes with the workspace and is not used until you "
             f"trust it: %agent mcp trust {definition.name} ({definition.does})"
-            for definition in self._definitions.servers.values()
-            if not definition.disabled and not self._is_trusted(definition)
+            for definition in self.untrusted()
         ]
 
     def _add(self, server: Server, tools: dict[str, ServedTool]) -> list[str]:

@@ -19,7 +19,6 @@ import pytest
 from cli.command import environment, run
 
 from jupyter_agent import config, trust
-from jupyter_agent.checking.place import place_of
 from jupyter_agent.diagnosis.examined import Examined
 from jupyter_agent.diagnosis.folder import (
     examine_cassettes,
@@ -31,6 +30,7 @@ from jupyter_agent.diagnosis.front import examine_front
 from jupyter_agent.diagnosis.model import examine_model
 from jupyter_agent.diagnosis.packages import examine_packages
 from jupyter_agent.diagnosis.servers import examine_servers
+from jupyter_agent.effective import effective_settings
 from jupyter_agent.mcp.definitions import read_definitions
 from jupyter_agent.mcp.servers import TRUST_KIND
 
@@ -262,7 +262,7 @@ def test_a_script(tmp_path: Path) -> None:
 def test_a_folder_that_loosens(tmp_path: Path) -> None:
     """What the folder's file decides over the person's head is named."""
     configured(tmp_path, f"approvals.mode: auto\napi_base: http://evil.example\napi_key: {KEY}\n")
-    found = by_name(examine_rights(place_of(tmp_path, {})))
+    found = by_name(examine_rights(effective_settings(tmp_path, {})))
     assert [found[name].state for name in ("approvals.mode", "api_base", "api_key")] == [
         "warning"
     ] * 3
@@ -276,7 +276,7 @@ def test_what_a_folder_cannot_loosen(tmp_path: Path, home: Path) -> None:
     (home / "jupyter").mkdir()
     (home / "jupyter" / "jupyter_agent.yaml").write_text("approvals.mode: ask_all\n")
     configured(tmp_path, "approvals.mode: auto\n")
-    place = place_of(tmp_path, {})
+    place = effective_settings(tmp_path, {})
     found = by_name(examine_rights(place))
     assert found["approvals"].text.startswith("ask_all")
     assert found["approvals.mode"].state == "note"
@@ -285,7 +285,7 @@ def test_what_a_folder_cannot_loosen(tmp_path: Path, home: Path) -> None:
 
 def test_rights_that_are_fine(tmp_path: Path) -> None:
     """A plain folder is fine, and nothing is made in it."""
-    found = by_name(examine_rights(place_of(tmp_path, {})))
+    found = by_name(examine_rights(effective_settings(tmp_path, {})))
     assert {one.state for one in found.values()} == {"ok"}
     assert list(tmp_path.iterdir()) == []
 
@@ -295,7 +295,7 @@ def test_a_state_folder_that_leads_outside(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / ".jupyter_agent").symlink_to(tmp_path)
-    found = by_name(examine_rights(place_of(inside, {})))
+    found = by_name(examine_rights(effective_settings(inside, {})))
     assert found["state folder"].state == "problem"
     assert "out of the workspace" in found["state folder"].text
 
@@ -304,7 +304,7 @@ def test_a_trust_store_that_cannot_be_read(tmp_path: Path) -> None:
     """Nothing is trusted then, which is a problem with a remedy."""
     trust.store_path().parent.mkdir(parents=True)
     trust.store_path().write_text("{", encoding="utf-8")
-    found = by_name(examine_rights(place_of(tmp_path, {})))
+    found = by_name(examine_rights(effective_settings(tmp_path, {})))
     assert found["trust"].state == "problem"
 
 
@@ -353,7 +353,7 @@ def test_mcp_servers(tmp_path: Path) -> None:
     servers = read_definitions(state).servers
     for name in ("good", "broken"):
         trust.trust(TRUST_KIND, tmp_path, servers[name].digest)
-    place = place_of(tmp_path, {"JUPYTER_AGENT_MCP__CONNECT_TIMEOUT": "60"})
+    place = effective_settings(tmp_path, {"JUPYTER_AGENT_MCP__CONNECT_TIMEOUT": "60"})
     found = by_name(examine_servers(place, offline=False))
     assert found["good"].state == "ok"
     assert "tools, and was ended" in found["good"].text
@@ -371,7 +371,7 @@ def test_a_damaged_list_of_servers(tmp_path: Path) -> None:
     state = tmp_path / ".jupyter_agent"
     state.mkdir()
     (state / "mcp.json").write_text("{", encoding="utf-8")
-    found = next(iter(examine_servers(place_of(tmp_path, {}), offline=False)))
+    found = next(iter(examine_servers(effective_settings(tmp_path, {}), offline=False)))
     assert found.state == "problem"
     assert "mcp.json" in found.text
 

@@ -1,0 +1,214 @@
+"""What decides where the next turn goes and what it may do, kept from the agent's code.
+
+Variables of the environment (keys, addresses, proxies, certificates, `JUPYTER_AGENT_*`), files of
+settings and the trust store are remembered before a turn's code runs. What that code changed of
+them does not count for the next turn: variables are put back, changed files are read as they were.
+One line says so, and `%agent trust` accepts it. Other variables count at once, and so do the
+person's own cells. A guard rail: the agent's code shares the process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_config_dir
+
+from jupyter_agent import config, held, trust
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.mcp.definitions import USER_FILE as USER_SERVERS
+from jupyter_agent.mcp.definitions import WORKSPACE_FILE as WORKSPACE_SERVERS
+from jupyter_agent.redact import keep_secret, secret_values
+from jupyter_agent.workspace import Workspace, atomic_write
+
+_NAMES = re.compile(
+    r"JUPYTER_AGENT_\w+|ANTHROPIC_\w+|OPENAI_\w+|(?:https?|all|no|ftp|wss?)_proxy|"
+    r"SSL_CERT_(?:FILE|DIR)|SSLKEYLOGFILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NETRC|"
+    r"HF_(?:ENDPOINT|HOME|TOKEN|HUB_\w+)|"
+    r"HOME|USERPROFILE|APPDATA|XDG_CONFIG_HOME|JPY_SESSION_NAME|"
+    r"JUPYTER_(?:CONFIG_DIR|CONFIG_PATH|NO_CONFIG|PREFER_ENV_PATH|PLATFORM_DIRS)|"
+    r"OTEL_INSTRUMENTATION_GENAI_\w+",
+    re.IGNORECASE,
+)
+"""Variables by which a server, a key, a way to it, or a file of settings is found."""
+_HELD = "held"
+"""The kind under which the trust store names changed files of the person's, for later kernels."""
+
+
+@dataclass
+class Pending:
+    """What waits for the person's word.
+
+    Attributes:
+        variables: For each name the value that was put back, and the one that the agent's code
+            set; None stands for no value.
+        files: Files that it changed.
+    """
+
+    variables: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)
+
+
+class Deciding:
+    """What one kernel's turns depend on.
+
+    Args:
+        workspace: Gives the workspace, whose files of settings belong to it.
+
+    Attributes:
+        pending: What the agent's code changed and the person has not accepted.
+    """
+
+    def __init__(self, workspace: Callable[[], Workspace]) -> None:
+        self._workspace = workspace
+        self._before: _State | None = None
+        self.pending = Pending()
+        for path in _own_files():
+            digest = held.digest_of(held.content_of(path))
+            if trust.is_trusted(_HELD, path, digest):  # an earlier kernel's code changed it
+                held.hold(path, held.content_of(_kept(path)), digest)
+                self.pending.files.append(path)
+
+    def begin(self) -> None:
+        """Remember how things are: a turn begins."""
+        self._before = _State(self._files())
+        self._forget_settled()
+
+    def end(self) -> tuple[str, ...]:
+        """Put back what the turn's code changed.
+
+        Returns:
+            What was changed, in one line; nothing where nothing was, or no turn had begun.
+        """
+        before, self._before = self._before, None
+        if before is None:
+            return ()
+        names = self._put_back(before)
+        files = self._hold(before)
+        trusts = self._revoke(before)
+        changed = [*names, *(path.name for path in files), *(["what you trust"] if trusts else [])]
+        if not changed:
+            return ()
+        return (
+            f"The agent's code changed what decides the next turn: {', '.join(changed)}. "
+            "It does not count until you say so: %agent trust",
+        )
+
+    def accept(self) -> None:
+        """The person's word: what is pending counts from now on, but for trust itself.
+
+        Raises:
+            ConfigError: The trust store cannot be written.
+        """
+        for name, (_, value) in self.pending.variables.items():
+            _set(os.environ, name, value)
+        for path in self.pending.files:
+            held.release(path)
+            if path in _own_files():
+                trust.revoke(_HELD, path)
+                _kept(path).unlink(missing_ok=True)
+        self.pending = Pending()
+
+    def _forget_settled(self) -> None:
+        """Drop what the person has decided since by a cell or an edit of their own."""
+        waiting = self.pending
+        self.pending = Pending(
+            {
+                name: values
+                for name, values in waiting.variables.items()
+                if os.environ.get(name) == values[0]
+            },
+            [path for path in waiting.files if held.is_held(path)],
+        )
+
+    def _put_back(self, before: _State) -> list[str]:
+        now = deciding_variables()
+        changed = sorted(
+            name
+            for name in now.keys() | before.variables.keys()
+            if now.get(name) != before.variables.get(name)
+        )
+        for name in changed:
+            old, new = before.variables.get(name), now.get(name)
+            self.pending.variables[name] = old, new
+            for value in secret_values({name: new or ""}):
+                keep_secret(value)
+            _set(os.environ, name, old)
+        return changed
+
+    def _hold(self, before: _State) -> list[Path]:
+        changed = [
+            path for path, (content, _) in before.files.items() if held.content_of(path) != content
+        ]
+        for path in changed:
+            digest, counting = held.digest_of(held.content_of(path)), before.files[path][1]
+            held.hold(path, counting, digest)
+            if path in _own_files():
+                _hold_for_later(path, counting, digest)
+        self.pending.files += [path for path in changed if path not in self.pending.files]
+        return changed
+
+    def _revoke(self, before: _State) -> bool:
+        with suppress(ConfigError):  # a store that cannot be written trusts nothing new either
+            return trust.revoke_since(before.trusted, self._workspace().root)
+        return False
+
+    def _files(self) -> Sequence[Path]:
+        folder = self._workspace().state_folder
+        return (
+            *_own_files(),
+            folder / config.WORKSPACE_FILE,
+            folder / WORKSPACE_SERVERS,
+        )
+
+
+class _State:
+    """How things are at one moment."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self.variables = deciding_variables()
+        self.files = {path: _contents(path) for path in files}
+        self.trusted = trust.answers()
+
+
+def _contents(path: Path) -> tuple[bytes | None, bytes | None]:
+    """What a file holds, and what counts of it."""
+    now = held.content_of(path)
+    return now, held.before(path) if held.is_held(path) else now
+
+
+def _hold_for_later(path: Path, counting: bytes | None, digest: str) -> None:
+    """Let kernels to come read the file as it was, too."""
+    with suppress(ConfigError, OSError):  # in this kernel it is held in any case
+        if counting is None:
+            _kept(path).unlink(missing_ok=True)
+        else:
+            atomic_write(_kept(path), counting)
+        trust.trust(_HELD, path, digest)
+
+
+def _kept(path: Path) -> Path:
+    """Where the content that counts is kept while a changed file of the person's is held."""
+    return path.with_name(f"{path.name}.before")
+
+
+def _own_files() -> tuple[Path, ...]:
+    """The person's own files of settings, for all of their notebooks."""
+    folder = Path(jupyter_config_dir())
+    return (folder / config.USER_FILE, folder / USER_SERVERS)
+
+
+def deciding_variables() -> dict[str, str]:
+    """The variables of the environment on which a turn's server and settings depend."""
+    return {name: value for name, value in os.environ.items() if _NAMES.fullmatch(name)}
+
+
+def _set(environ: MutableMapping[str, str], name: str, value: str | None) -> None:
+    if value is None:
+        environ.pop(name, None)
+    else:
+        environ[name] = value

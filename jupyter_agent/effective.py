@@ -1,0 +1,116 @@
+"""The settings in force in a folder: which layers there are, and what of them needs trust."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from jupyter_agent import config, held, trust
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.workspace import STATE_FOLDER, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveSettings:
+    """A workspace and the settings in force there.
+
+    Attributes:
+        workspace: The folder itself, or the one that `workspace_dir` names.
+        settings: All layers put together.
+        user: The person's own file; None where there is none.
+        folder: The workspace's file as it is written; None where there is none.
+        ignored: Keys of the workspace's file that do not count before the person trusts them.
+    """
+
+    workspace: Workspace
+    settings: config.Resolved
+    user: config.Layer | None
+    folder: config.Layer | None
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def notice(self) -> str:
+        """What is ignored and how to change that, on one line; empty where nothing is."""
+        if not self.ignored:
+            return ""
+        return (
+            f"Settings of this folder are ignored until you trust them: {', '.join(self.ignored)} "
+            f"({STATE_FOLDER}/{config.WORKSPACE_FILE}). Look and decide: %agent trust"
+        )
+
+
+def effective_settings(
+    folder: Path, environ: Mapping[str, str], nearer: Sequence[config.Layer | None] = ()
+) -> EffectiveSettings:
+    """The settings in force for a notebook in `folder`.
+
+    Args:
+        folder: The notebook's.
+        environ: The environment.
+        nearer: Layers that win over the environment.
+
+    Raises:
+        ConfigError: A file or a variable of the environment is wrong.
+    """
+    user = config.user_layer()
+    layers = (config.environment_layer(environ), *nearer)
+    workspace = workspace_of(folder, config.resolve([user, *layers]).settings)
+    written = config.workspace_layer(workspace.state_folder)
+    if written is None:
+        return EffectiveSettings(workspace, config.resolve([user, *layers]), user, None)
+    parts = config.folder_settings(written, user)
+    is_trusted = not parts.acting.values or trust.is_trusted(
+        trust.SETTINGS, workspace.root, digest_of(parts.acting)
+    )
+    counting = [parts.harmless, parts.acting] if is_trusted else [parts.harmless]
+    ignored = () if is_trusted else tuple(parts.acting.values)
+    return EffectiveSettings(
+        workspace, config.resolve([user, *counting, *layers]), user, written, ignored
+    )
+
+
+def workspace_of(folder: Path, settings: config.Settings) -> Workspace:
+    """The workspace of a notebook in `folder`: that folder, unless `workspace_dir` is set.
+
+    Raises:
+        ConfigError: There is no such folder.
+    """
+    if settings.workspace_dir is None:
+        return Workspace(folder)
+    root = folder / Path(settings.workspace_dir).expanduser()
+    if not root.is_dir():
+        raise ConfigError(
+            f"workspace_dir: there is no folder {settings.workspace_dir}. Make it, or name another."
+        )
+    return Workspace(root)
+
+
+def untrusted_settings(effective: EffectiveSettings) -> config.Layer | None:
+    """The settings of the folder that wait for trust; None where none do."""
+    if effective.folder is None or not effective.ignored:
+        return None
+    return config.folder_settings(effective.folder, effective.user).acting
+
+
+def trust_settings(effective: EffectiveSettings, acting: config.Layer) -> None:
+    """Let these settings of a workspace count from now on.
+
+    Raises:
+        ConfigError: The answer cannot be kept.
+    """
+    held.release(effective.workspace.state_folder / config.WORKSPACE_FILE)
+    trust.trust(trust.SETTINGS, effective.workspace.root, digest_of(acting))
+
+
+def digest_of(acting: config.Layer) -> str:
+    """Over all values that need trust, so that a change of one of them asks again."""
+    values = {
+        key: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for key, value in acting.values.items()
+    }
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode("ascii")).hexdigest()

@@ -1,0 +1,181 @@
+"""`%agent trust`: what came with a folder, in plain words, and the person's word on it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from IPython.core.error import StdinNotImplementedError
+
+from jupyter_agent import config, held, trust
+from jupyter_agent.deciding import Pending
+from jupyter_agent.effective import trust_settings, untrusted_settings
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.magics.surface import is_attended
+from jupyter_agent.mcp.servers import TRUST_KIND as SERVERS
+from jupyter_agent.notebook import Notebook
+from jupyter_agent.plaintext import one_line, plain
+from jupyter_agent.skills.discovery import KIND as SKILLS
+from jupyter_agent.skills.discovery import discover
+from jupyter_agent.skills.report import trust_skill
+
+USAGE = "trust [show | revoke]"
+_YES = frozenset({"y", "yes"})
+_QUESTION = "Trust all of this, as it is now? [y]es, [n]o: "
+_MOST_LINES = 60
+_DOES = {
+    "provider": "asks {} instead of the model server of your choice",
+    "api_base": "sends the conversation and your key to {}",
+    "api_key": "uses a key of the folder's, whose owner may learn what is sent",
+    "http.proxy": "sends everything through a proxy that the folder names",
+    "http.ca_bundle": "believes whoever shows a certificate from {}",
+    "http.headers": "sends headers of the folder's to the model server",
+    "script": "takes the model's replies, and so the code to run, from {}",
+    "mode": "sets where replies come from to {}",
+    "tool_protocol": "runs code that a model writes into its text ({})",
+    "system_prompt_path": "sends {} to the model, as its instructions",
+    "approvals.mode": "asks you less, or not at all, before something runs ({})",
+    "approvals.timeout": "waits {} seconds for your answers",
+    "context.detail": "tells the model more of your variables and cells ({})",
+    "privacy.outputs": "lets the model see what your code shows ({})",
+    "local.model": "downloads and loads the model {}",
+    "local.model_path": "loads the model {}",
+    "memory.roots": "reads memory from {}",
+    "session.resume": "brings a stored conversation back by itself ({})",
+    "undo.enabled": "keeps nothing to undo turns from",
+    "log.enabled": "keeps no log of turns",
+}
+"""What a setting of a folder does, with a place for its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Something that waits for trust: what it would do, a line each, and how to trust it."""
+
+    lines: tuple[str, ...]
+    accept: Callable[[], object]
+    only_from_outside: bool = False
+
+
+def trust_command(notebook: Notebook, words: Sequence[str]) -> str:
+    """What the command prints; it asks the person where there is something to trust.
+
+    Raises:
+        ConfigError: The words are no command, or the answer cannot be kept.
+    """
+    if list(words) == ["revoke"]:
+        return _revoked(notebook)
+    if list(words) not in ([], ["show"]):
+        raise ConfigError(f"%agent trust: that is no command of it. Usage: %agent {USAGE}")
+    waiting = list(_waiting(notebook))
+    if not waiting:
+        return "Nothing here waits for trust."
+    told = "\n".join(line for one in waiting for line in one.lines)
+    if words:
+        return told
+    print(told)  # noqa: T201 (the question below is about it)
+    return _decided(notebook.shell, waiting)
+
+
+def _decided(shell: Any, waiting: Sequence[_Waiting]) -> str:
+    if hasattr(shell, "kernel") and not is_attended(shell):
+        return _unattended(waiting)
+    try:
+        answer = input(_QUESTION)
+    except (StdinNotImplementedError, EOFError, OSError):
+        return _unattended(waiting)
+    if answer.strip().casefold() not in _YES:
+        return "Nothing was trusted."
+    for one in waiting:
+        one.accept()
+    return "Trusted, as it is now. A change is asked about again."
+
+
+def _unattended(waiting: Sequence[_Waiting]) -> str:
+    """Nobody can be asked: whoever runs the notebook decides by the notebook and from outside."""
+    for one in waiting:
+        if not one.only_from_outside:
+            one.accept()
+    if not any(one.only_from_outside for one in waiting):
+        return "Trusted, as it is now."
+    return (
+        "Nobody can be asked here, so the settings stay ignored. To let them count, set "
+        f"{config.TRUST_VARIABLE}={config.TRUST_VALUE} before the kernel starts."
+    )
+
+
+def _waiting(notebook: Notebook) -> Iterator[_Waiting]:
+    """All that waits, as it is on the disk: a change that is held back is among it."""
+    pending = notebook.deciding.pending
+    if changes := tuple(_changes(pending)):
+        yield _Waiting(changes, notebook.deciding.accept)
+    with held.released(pending.files):
+        effective = notebook.effective()
+        acting = untrusted_settings(effective)
+        servers = notebook.servers.untrusted()
+        catalogue = discover(notebook.skill_places())
+    if acting is not None:
+        lines = tuple(f"  {_does(key, acting)}" for key in acting.values)
+        head = "Settings of this folder (.jupyter_agent/config.yaml):"
+        yield _Waiting((head, *lines), partial(trust_settings, effective, acting), True)
+    for server in servers:
+        line = f"MCP server {one_line(server.name, 40)}: {server.does}"
+        yield _Waiting((line,), partial(notebook.servers.trust, server.name))
+    for skill in catalogue.untrusted:
+        line = f"Skill {skill.name} ({skill.shown}): {one_line(skill.front.description, 100)}"
+        yield _Waiting((line,), partial(trust_skill, catalogue, skill.name))
+
+
+def _changes(pending: Pending) -> Iterator[str]:
+    """What the agent's code changed, without the value of anything."""
+    if pending.variables:
+        yield f"Variables that the agent's code set: {', '.join(sorted(pending.variables))}"
+    for path in pending.files:
+        yield f"The agent's code changed {path.name}:"
+        yield from _difference(held.before(path), held.content_of(path))
+
+
+def _difference(before: bytes | None, after: bytes | None) -> Iterator[str]:
+    old, new = (_lines(content) for content in (before, after))
+    found = [
+        line
+        for line in difflib.unified_diff(old, new, lineterm="", n=0)
+        if not line.startswith(("---", "+++", "@@"))
+    ]
+    yield from (f"  {_unsecret(plain(line))}" for line in found[:_MOST_LINES])
+    if len(found) > _MOST_LINES:
+        yield f"  ({len(found) - _MOST_LINES} more lines)"
+
+
+def _lines(content: bytes | None) -> list[str]:
+    return (content or b"").decode("utf-8", "replace").splitlines()
+
+
+def _unsecret(line: str) -> str:
+    """A line of a settings file without the value of a key, headers or a proxy."""
+    name, colon, _ = line.partition(":")
+    secret = any(word in name.casefold() for word in ("key", "header", "proxy", "token", "auth"))
+    return f"{name}: (not shown)" if colon and secret else one_line(line, 200)
+
+
+def _does(key: str, acting: config.Layer) -> str:
+    value = "a value that is not shown" if config.is_secret(key) else str(acting.values[key])
+    shown = one_line(plain(value), 160)
+    return f"{key}: {_DOES[key].format(shown)}" if key in _DOES else f"{key}: is set to {shown}"
+
+
+def _revoked(notebook: Notebook) -> str:
+    root = notebook.workspace.root
+    skills = [
+        skill.folder
+        for skill in discover(notebook.skill_places()).skills
+        if skill.origin == "workspace"
+    ]
+    places: list[tuple[str, Path]] = [(trust.SETTINGS, root), (SERVERS, root)]
+    places += [(SKILLS, folder) for folder in skills]
+    done = [trust.revoke(kind, place) for kind, place in places]
+    return "Nothing of this folder is trusted any more." if any(done) else "Nothing was trusted."
