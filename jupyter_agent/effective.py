@@ -14,6 +14,9 @@ from jupyter_agent import config, held, trust
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.workspace import STATE_FOLDER, Workspace
 
+_READ_FROM_FILES = frozenset({"script", "system_prompt_path", "http.ca_bundle"})
+"""Settings that name a file of text, whose content counts as much as its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
@@ -65,7 +68,7 @@ def effective_settings(
         return EffectiveSettings(workspace, config.resolve([user, *layers]), user, None)
     parts = config.folder_settings(written, user)
     is_trusted = not parts.acting.values or trust.is_trusted(
-        trust.SETTINGS, workspace.root, digest_of(parts.acting)
+        trust.SETTINGS, workspace.root, digest_of(parts.acting, workspace.root)
     )
     counting = [parts.harmless, parts.acting] if is_trusted else [parts.harmless]
     ignored = () if is_trusted else tuple(parts.acting.values)
@@ -104,13 +107,22 @@ def trust_settings(effective: EffectiveSettings, acting: config.Layer) -> None:
         ConfigError: The answer cannot be kept.
     """
     held.release(effective.workspace.state_folder / config.WORKSPACE_FILE)
-    trust.trust(trust.SETTINGS, effective.workspace.root, digest_of(acting))
+    trust.trust(
+        trust.SETTINGS, effective.workspace.root, digest_of(acting, effective.workspace.root)
+    )
 
 
-def digest_of(acting: config.Layer) -> str:
-    """Over all values that need trust, so that a change of one of them asks again."""
-    values = {
-        key: value.get_secret_value() if isinstance(value, SecretStr) else value
-        for key, value in acting.values.items()
-    }
+def digest_of(acting: config.Layer, root: Path) -> str:
+    """Over all values that need trust, so that a change of one of them asks again.
+
+    Args:
+        acting: The settings.
+        root: Where relative paths start. What the named files hold is part of the digest.
+    """
+    values: dict[str, object] = {}
+    for key, value in acting.values.items():
+        values[key] = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if key in _READ_FROM_FILES:
+            content = held.content_of(root / Path(str(value)).expanduser())
+            values[f"{key}: content"] = held.digest_of(content)
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode("ascii")).hexdigest()

@@ -93,11 +93,6 @@ def revoke_since(before: frozenset[Answer], root: Path) -> bool:
     return bool(new)
 
 
-def trusts_workspace() -> bool:
-    """Whether `JUPYTER_AGENT_TRUST=workspace` was set when the kernel started."""
-    return _FROM_OUTSIDE
-
-
 def trust(kind: str, place: str | Path, digest: str) -> None:
     """Remember that the person trusts this.
 

@@ -66,11 +66,20 @@ def examine_rights(place: EffectiveSettings) -> Iterator[Examined]:
         yield Examined(_RIGHTS, "skills", "warning", text, remedy)
 
 
+_OUT_OF_THE_FILE = "Take it out of the file and set it in the environment, and change the key."
+_LOOK_AND_TRUST = "Look at it, and decide in a notebook: %agent trust"
+
+
 def _loosened(place: EffectiveSettings) -> Iterator[Examined]:
     """What the folder's own file decides that a person would want to know of."""
     values = place.folder.values if place.folder else {}
     for key, value in values.items():
-        if place.settings.source_of(key) != (place.folder.source if place.folder else ""):
+        shown = "a value that is not shown" if config.is_secret(key) else str(value)
+        if key in place.ignored:
+            text = f"the folder's file sets it to {shown}; it is ignored before you trust it."
+            remedy = _OUT_OF_THE_FILE if config.is_secret(key) else _LOOK_AND_TRUST
+            yield Examined(_RIGHTS, key, "warning", text, remedy)
+        elif place.settings.source_of(key) != (place.folder.source if place.folder else ""):
             yield Examined(
                 _RIGHTS,
                 key,
@@ -82,13 +91,11 @@ def _loosened(place: EffectiveSettings) -> Iterator[Examined]:
             text = f"the folder's file sets it to {value}."
             yield Examined(_RIGHTS, key, "warning", text, remedy)
         elif key in _LEADING:
-            shown = "a value that is not shown" if config.is_secret(key) else str(value)
             text = f"the folder's file sets it to {shown}: your key and your data follow it."
             yield Examined(_RIGHTS, key, "warning", text, "Look whether you trust that.")
         elif config.is_secret(key):
             text = "the folder's file holds it (not shown), and may be shared with others."
-            remedy = "Take it out of the file and set it in the environment, and change the key."
-            yield Examined(_RIGHTS, key, "warning", text, remedy)
+            yield Examined(_RIGHTS, key, "warning", text, _OUT_OF_THE_FILE)
 
 
 def _state_folder(place: EffectiveSettings) -> Examined:

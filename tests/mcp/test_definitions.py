@@ -151,7 +151,7 @@ async def test_a_workspace_server_is_trusted_once(desk: Desk) -> None:
 
 
 def test_who_needs_trust(state: Path, desk: Desk) -> None:
-    """A plain address does not; a command, a variable or a hidden server of one's own does."""
+    """Every server of a workspace, by address or by command; the person's own do not."""
     plain, variable = {"url": "http://a/b"}, {"url": "http://a/b", "headers": {"A": "${HOME}"}}
     desk.user(mine={"url": "http://c/d"}, own={"command": "x"})
     desk.workspace(
@@ -163,7 +163,7 @@ def test_who_needs_trust(state: Path, desk: Desk) -> None:
     )
     found = read_definitions(desk.root / ".jupyter_agent").servers
     needs = {name for name, definition in found.items() if definition.needs_trust}
-    assert needs == {"variable", "mine", "command", "vouches"}
+    assert needs == {"plain", "variable", "mine", "command", "vouches"}
 
 
 def test_what_is_agreed_to_is_told_whole(desk: Desk) -> None:

@@ -1,0 +1,55 @@
+"""The settings in force in a folder, and what of its own file waits for trust."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_agent.effective import effective_settings, trust_settings, untrusted_settings
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration folder of one's own."""
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "jupyter"))
+
+
+def folder_with(tmp_path: Path, text: str) -> Path:
+    folder = tmp_path / "folder"
+    (folder / ".jupyter_agent").mkdir(parents=True, exist_ok=True)
+    (folder / ".jupyter_agent" / "config.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def trusted(folder: Path) -> None:
+    effective = effective_settings(folder, {})
+    acting = untrusted_settings(effective)
+    assert acting is not None
+    trust_settings(effective, acting)
+    assert effective_settings(folder, {}).ignored == ()
+
+
+def test_a_change_of_a_named_file_asks_again(tmp_path: Path) -> None:
+    """Trusted with a script, the folder gets another script: its settings wait again."""
+    folder = folder_with(tmp_path, "script: replies.yaml\n")
+    (folder / "replies.yaml").write_text("- task: a\n  replies: [{text: b}]\n", encoding="utf-8")
+    trusted(folder)
+    (folder / "replies.yaml").write_text("- task: a\n  replies: [{text: c}]\n", encoding="utf-8")
+    assert effective_settings(folder, {}).ignored == ("script",)
+
+
+def test_what_does_not_act_may_change_without_a_question(tmp_path: Path) -> None:
+    """Comments and settings that harm nobody are no change of what was agreed to."""
+    folder = folder_with(tmp_path, "api_base: http://a\n")
+    trusted(folder)
+    folder_with(tmp_path, "# a word\nmax_steps: 5\napi_base: http://a\n")
+    assert effective_settings(folder, {}).ignored == ()
+    folder_with(tmp_path, "api_base: http://a\napi_key: x\n")
+    assert set(effective_settings(folder, {}).ignored) == {"api_base", "api_key"}
+
+
+def test_trust_is_for_one_folder(tmp_path: Path) -> None:
+    """The same file in another folder waits by itself."""
+    trusted(folder_with(tmp_path, "mode: replay\n"))
+    assert effective_settings(folder_with(tmp_path / "other", "mode: replay\n"), {}).ignored
