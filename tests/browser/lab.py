@@ -65,6 +65,7 @@ _WATCH = """(() => {
   }).observe(document.documentElement, {childList: true, subtree: true, characterData: true});
   document.documentElement ? watch() : addEventListener("DOMContentLoaded", watch);
 })()"""
+_PRINTED = ".jp-OutputArea-output:not([data-mime-type='application/vnd.jupyter.stderr'])"
 _NUMBER = re.compile(r"\[\d+\]")
 SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 
@@ -298,9 +299,9 @@ class NotebookPage:
         return number
 
     def said(self, source: str) -> str:
-        """What a cell prints or gives when it is run."""
+        """What a cell prints or gives when it is run, whatever is warned of beside it."""
         cell = self.cell(self.do(source))
-        return cell.locator(".jp-OutputArea-output").first.inner_text().strip()
+        return cell.locator(_PRINTED).first.inner_text().strip()
 
     def restart(self) -> None:
         """Restart a kernel that hangs, and load the extension again."""
