@@ -252,7 +252,9 @@ SILENCE = [
     _broke("Silence before the headers.", lambda w: [60.0], LATE, timeout=SILENT),
     _broke("Silence amid the headers.", lambda w: [b"HTTP/1.1 200 O", 60.0], LATE, timeout=SILENT),
     _broke("Silence before the first event.", lambda w: [_head(w), 60.0], LATE, timeout=SILENT),
-    _broke("Silence amid the words.", lambda w: w.stream(*w.text(HALF), 60.0), LATE, timeout=SILENT),
+    _broke(
+        "Silence amid the words.", lambda w: w.stream(*w.text(HALF), 60.0), LATE, timeout=SILENT
+    ),
     _broke(
         "Silence amid a tool call's arguments.",
         lambda w: w.stream(*w.call(Call("note", '{"wor')), 60.0),
