@@ -83,7 +83,7 @@ bench: $(VENV)/.dev ## measure beside the peers, and write docs/benchmarks.md
 bench-quick: $(VENV)/.dev ## print the cheap ratios, without peers
 	$(BIN)/python -m benchmarks --quick
 
-matrix: $(VENV)/.dev ## run the magics and the clicks on ipykernel 6.31, 7.3 and 7.4
+matrix: $(VENV)/.dev ## run demo and test on Python 3.11 to 3.13, then ipykernel 6.31, 7.3, 7.4
 	$(BIN)/python scripts/matrix.py
 
 clean: ## remove what was built, .venv included
