@@ -32,7 +32,8 @@ def interpreter(path: Path, does: str) -> None:
 def test_the_oldest_that_answers(
     matrix: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name on PATH that only says how to switch it on does not count; 3.11.2 is before 3.11.10."""
+    """A name on PATH that only says how to switch it on does not count; 3.11.2 is older than
+    3.11.10."""
     interpreter(tmp_path / "shims" / "python3.11", "echo 3.11.10")
     interpreter(tmp_path / "shims" / "python3.12", "echo 'not switched on' >&2; exit 127")
     interpreter(tmp_path / "bin" / "python3.11", "echo 3.11.2")
