@@ -12,7 +12,7 @@ LAB_FLAGS ?= $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
 # Nothing of what is run here may ask a model, whatever keys are set.
 REPLAY := JUPYTER_AGENT_MODE=replay
 
-.PHONY: help demo demo-local lab test notebooks check format examples docs bench bench-quick matrix clean
+.PHONY: help demo demo-local lab test test-deep notebooks check format examples docs bench bench-quick matrix clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,8 +48,12 @@ demo-local: $(VENV)/.local ## run the quickstart live on a small model of this m
 lab: $(VENV)/.dev ## open JupyterLab with the examples
 	$(BIN)/jupyter lab $(LAB_FLAGS) --notebook-dir=example_notebooks
 
-test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval: about eight minutes
+	$(BIN)/python -m pytest -n 2
+	@$(MAKE) --no-print-directory notebooks
+
+test-deep: $(VENV)/.dev ## run every test with many more generated examples: half an hour and more
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m ""
 	@$(MAKE) --no-print-directory notebooks
 
 notebooks: $(VENV)/.dev ## validate the example notebooks from their cassettes
@@ -79,7 +83,7 @@ bench: $(VENV)/.dev ## measure beside the peers, and write docs/benchmarks.md
 bench-quick: $(VENV)/.dev ## print the cheap ratios, without peers
 	$(BIN)/python -m benchmarks --quick
 
-matrix: $(VENV)/.dev ## run the magics and the clicks on ipykernel 6.31, 7.3 and 7.4
+matrix: $(VENV)/.dev ## run demo and test on Python 3.11 to 3.13, then ipykernel 6.31, 7.3, 7.4
 	$(BIN)/python scripts/matrix.py
 
 clean: ## remove what was built, .venv included

@@ -1,19 +1,65 @@
-"""One real kernel for each test module, and a check after each test that it still answers."""
+"""Which tests a run has and in which order, and one real kernel for each test module.
+
+A module is one unit of work for `-n 2` (`--dist loadscope`), so what it builds is built once.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 
+import generated
 import pytest
 from hypothesis import settings
 from live_kernel import LiveKernel
 
-# The same examples each time, so that a change is judged by the change. To look for more:
-# HYPOTHESIS_PROFILE=explore.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("explore", derandomize=False, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+# The same examples each time, so that a change is judged by the change. `deep` has many more, and
+# HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("commit", max_examples=20, derandomize=True, deadline=None)
+settings.register_profile("deep", max_examples=100, derandomize=True, deadline=None)
+settings.register_profile("explore", settings.get_profile("deep"), derandomize=False)
+settings.load_profile(generated.PROFILE)
+
+LONGEST = (
+    "browser/test_lab.py",
+    "browser/test_live_js.py",
+    "test_examples.py",
+    "magics/test_mcp.py",
+    "mcp/test_kernel.py",
+    "magics/test_memory.py",
+    "magics/test_recorded_person.py",
+    "cli/test_ci_recipe.py",
+    "magics/test_undo.py",
+    "cli/test_record.py",
+    "llm/test_local.py",
+    "magics/test_local.py",
+    "docs/test_site.py",
+    "execution/test_cluster.py",
+    "test_demo.py",
+    "test_notebooks.py",
+)
+"""The modules that begin first, so that both workers end at about the same time."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One seed for all workers, which inherit the environment."""
+    os.environ.setdefault(generated.SEED, str(random.SystemRandom().randrange(10**6)))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    seed = f"{generated.SEED}={os.environ[generated.SEED]}"
+    return f"examples: {generated.PROFILE}; samples: {seed} repeats them"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest modules first; in a module the order stays."""
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    path = item.nodeid.partition("::")[0].removeprefix("tests/")
+    return LONGEST.index(path) if path in LONGEST else len(LONGEST)
 
 
 @pytest.fixture(scope="module")

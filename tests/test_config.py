@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from generated import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
@@ -709,7 +710,7 @@ def test_no_message_holds_the_key(text: str, tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -735,7 +736,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(key=st.sampled_from([*keys(), "retry", "log", "x"]), value=VALUES, text=st.booleans())
 def test_any_value_is_taken_or_refused(key: str, value: object, text: bool) -> None:
     """Any value of a key is resolved, or refused in one line that names the source."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -535,7 +536,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS, st.integers(0, 10_000))
 def test_any_conversation_comes_back(steps: list[tuple[str, Any]], cut: int) -> None:
     """Whatever happens to a conversation, it is what comes back, repaired; cut, it still reads."""

@@ -19,6 +19,8 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "example_notebooks"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("[0-9]*.ipynb"))
+SOME = ("01_quickstart", "03_plotting", "08_mcp")
+"""Those that each tool executes for each commit; `make notebooks` executes all of them."""
 PROVIDERS = ("ANTHROPIC_", "OPENAI_", "JUPYTER_AGENT_", "GEMINI_", "MINIMAX_")
 MADE = ("output", "scratch", ".jupyter_agent", ".ipynb_checkpoints", "__pycache__")
 PICTURES = ("image/png", "image/jpeg")
@@ -33,7 +35,11 @@ for path in sys.argv[2:]:
     )
 """
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
+EACH = pytest.mark.parametrize(
+    "names",
+    [pytest.param(SOME, id="some"), pytest.param(NAMES, id="all", marks=pytest.mark.deep)],
+)
 
 
 @pytest.fixture
@@ -123,32 +129,32 @@ def replayed(folder: Path, name: str) -> Any:
     return notebook
 
 
-def assert_committed(folder: Path, made: Path) -> None:
+def assert_committed(folder: Path, made: Path, names: Sequence[str]) -> None:
     """What was executed into `made` shows what the notebooks in git show, and git is clean."""
-    for name in NAMES:
+    for name in names:
         expected = shown(read(EXAMPLES / f"{name}.ipynb"), pictures=False)
         assert shown(read(made / f"{name}.ipynb"), pictures=False) == expected, name
     assert git(folder, "status", "--porcelain") == ""
 
 
-@pytest.mark.xdist_group("examples-nbconvert")
-def test_by_nbconvert(clone: Path, tmp_path: Path) -> None:
-    """`jupyter nbconvert --execute` over all of them."""
-    files = [f"{name}.ipynb" for name in NAMES]
+@EACH
+def test_by_nbconvert(clone: Path, tmp_path: Path, names: Sequence[str]) -> None:
+    """`jupyter nbconvert --execute` over some of them, or all."""
+    files = [f"{name}.ipynb" for name in names]
     made = ["--to", "notebook", "--output-dir", str(tmp_path / "made")]
     run(clone, "-m", "jupyter", "nbconvert", "--execute", *made, *files)
-    assert_committed(clone, tmp_path / "made")
+    assert_committed(clone, tmp_path / "made", names)
 
 
-@pytest.mark.xdist_group("examples-papermill")
-def test_by_papermill(clone: Path, tmp_path: Path) -> None:
-    """papermill over all of them."""
+@EACH
+def test_by_papermill(clone: Path, tmp_path: Path, names: Sequence[str]) -> None:
+    """papermill over some of them, or all."""
     (tmp_path / "made").mkdir()
-    run(clone, "-c", PAPERMILL, str(tmp_path / "made"), *[f"{name}.ipynb" for name in NAMES])
-    assert_committed(clone, tmp_path / "made")
+    run(clone, "-c", PAPERMILL, str(tmp_path / "made"), *[f"{name}.ipynb" for name in names])
+    assert_committed(clone, tmp_path / "made", names)
 
 
-@pytest.mark.xdist_group("examples-nbval")
+@pytest.mark.deep
 def test_by_nbval_side_by_side(clone: Path) -> None:
     """`pytest --nbval -n 2 --dist loadscope`: notebooks side by side do not disturb each other."""
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
@@ -157,6 +163,7 @@ def test_by_nbval_side_by_side(clone: Path) -> None:
     assert git(clone, "status", "--porcelain") == ""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", NAMES)
 def test_twice_by_nbclient(name: str, clone: Path) -> None:
     """Replay a notebook twice in one folder: the same bytes, those of the notebook in git, which

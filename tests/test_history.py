@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_server import check_anthropic, check_openai
@@ -140,7 +141,7 @@ HISTORIES = st.lists(MESSAGES, max_size=10)
 
 
 @given(HISTORIES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_any_conversation(history: list[Message]) -> None:
     """Idempotent; nothing said is lost; each call has one result, right behind, in order."""
     repaired = repair(history)
@@ -164,7 +165,7 @@ def _says(block: Block) -> bool:
 
 
 @given(HISTORIES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_both_providers_take_it(history: list[Message]) -> None:
     """The requests made of a repaired conversation pass both formats' rules."""
     messages = tuple(repair([TASK, *history, user(Text("Go on."))]))

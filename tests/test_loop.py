@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -639,7 +640,7 @@ some_parts = st.tuples(
     st.none() | st.lists(st.integers(1, 40), min_size=1, max_size=3),
     st.integers(1, 4),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_turn_leaves_a_valid_history(
     replies: list[Any], interrupts: list[int] | None, limit: int
 ) -> None:

@@ -17,7 +17,7 @@ NOTEBOOK = ROOT / "example_notebooks" / "01_quickstart.ipynb"
 DUMMY = "dummy-" + "for-tests"
 PROVIDERS = ("ANTHROPIC_", "OPENAI_", "JUPYTER_AGENT_", "GEMINI_", "MINIMAX_")
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("quickstart")]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(autouse=True)
@@ -61,13 +61,20 @@ def passes(environment: dict[str, str]) -> None:
     assert NOTEBOOK.read_bytes() == bytes_before
 
 
+def test_without_any_key(tmp_path: Path) -> None:
+    """With nothing configured the cassette answers."""
+    passes(clean_environment(tmp_path))
+
+
+@pytest.mark.deep
 def test_twice_without_any_key(tmp_path: Path) -> None:
-    """With nothing configured the cassette answers, the second time as well."""
+    """The cassette answers the second time as well."""
     environment = clean_environment(tmp_path)
     passes(environment)
     passes(environment)
 
 
+@pytest.mark.deep
 def test_replay_beside_a_key(tmp_path: Path) -> None:
     """With a key in the environment and `mode: replay`, no model is asked."""
     closed = "http://127.0.0.1:9"

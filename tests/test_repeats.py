@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,7 +57,7 @@ def restored(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(logs, st.booleans())
 def test_everything_comes_back(lines: list[dict[str, Any]], near: bool) -> None:
     """Any lines, those included that look like our own names, are the same after a way back."""

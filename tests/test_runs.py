@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -216,7 +217,7 @@ def test_foreign_lines(tmp_path: Path, foreign: bytes) -> None:
     assert not run.is_torn
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(cut=st.floats(0, 1))
 def test_a_kernel_that_was_killed(tmp_path_factory: pytest.TempPathFactory, cut: float) -> None:
     """A log that ends at any byte gives the events before it, and a transcript of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from generated import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pace import processor_seconds
@@ -117,7 +118,9 @@ def test_fast(judged: JudgeCode) -> None:
 
 
 FIXTURES = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 PIECES = st.sampled_from([code for _, code in CASES] + ORDINARY)
 

@@ -7,7 +7,10 @@ from importlib.util import find_spec
 
 import pytest
 from browser.lab import Lab, Model, NotebookPage, a_browser, chromium
-from playwright.sync_api import Browser, Error
+from playwright.sync_api import Browser, Error, expect
+
+# A bound for what never comes. Beside other work a page may take long for what is right.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")

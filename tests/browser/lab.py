@@ -65,6 +65,7 @@ _WATCH = """(() => {
   }).observe(document.documentElement, {childList: true, subtree: true, characterData: true});
   document.documentElement ? watch() : addEventListener("DOMContentLoaded", watch);
 })()"""
+_PRINTED = ".jp-OutputArea-output:not([data-mime-type='application/vnd.jupyter.stderr'])"
 _NUMBER = re.compile(r"\[\d+\]")
 SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 
@@ -264,7 +265,7 @@ class NotebookPage:
         """The live view in a cell."""
         return self.cell(number).locator(".ja")
 
-    def await_text(self, number: int, text: str | re.Pattern[str], timeout: float = 20) -> None:
+    def await_text(self, number: int, text: str | re.Pattern[str], timeout: float = 60) -> None:
         """Wait until a cell's output says `text`."""
         self.output(number).filter(has_text=text).wait_for(timeout=timeout * 1000)
 
@@ -298,9 +299,9 @@ class NotebookPage:
         return number
 
     def said(self, source: str) -> str:
-        """What a cell prints or gives when it is run."""
+        """What a cell prints or gives when it is run, whatever is warned of beside it."""
         cell = self.cell(self.do(source))
-        return cell.locator(".jp-OutputArea-output").first.inner_text().strip()
+        return cell.locator(_PRINTED).first.inner_text().strip()
 
     def restart(self) -> None:
         """Restart a kernel that hangs, and load the extension again."""
@@ -321,7 +322,7 @@ class NotebookPage:
             "[data-command='notebook:interrupt-kernel'], [data-jp-item-name='interrupt']"
         ).first.click()
 
-    def await_done(self, number: int, timeout: float = 20) -> None:
+    def await_done(self, number: int, timeout: float = 60) -> None:
         """Wait until the cell has its number: `[3]`, not `[*]`."""
         self.cell(number).locator(".jp-InputPrompt", has_text=_NUMBER).wait_for(
             timeout=timeout * 1000
@@ -351,7 +352,7 @@ class NotebookPage:
         light = str(name == "Light").lower()
         self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
 
-    def await_that(self, fact: Callable[[], object], what: str, timeout: float = 20) -> None:
+    def await_that(self, fact: Callable[[], object], what: str, timeout: float = 60) -> None:
         """Wait until something outside the page is so."""
         end = time.monotonic() + timeout
         while not fact():

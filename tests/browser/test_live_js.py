@@ -154,7 +154,7 @@ def test_header_tells_step_tokens_cost_and_time(book: Notebook) -> None:
     book.show(state(step(), step(), activity="waiting for the model"))
     assert re.search(r"step 2 of 50 · 6,120 tokens · \$0\.021 · 1[89] s", book.text())
     assert "waiting for the model" in book.text()
-    expect(book.page.locator(".ja-facts")).to_contain_text("20 s", timeout=4000)
+    expect(book.page.locator(".ja-facts")).to_contain_text("20 s")
 
 
 def test_streamed_text_appears_in_the_same_node(book: Notebook) -> None:
@@ -222,7 +222,7 @@ def test_a_running_card_opens_itself_and_folds_when_the_agent_goes_on(book: Note
     """Code that takes long shows its output; the view is short again when the next step begins."""
     book.show(state(step(calls=[call(state="running", seconds=None)])))
     card = book.page.locator(".ja-card details")
-    expect(card).to_have_attribute("open", "", timeout=4000)
+    expect(card).to_have_attribute("open", "")
     assert "running" in card.locator("summary").inner_text()
     book.patch(["set", ["steps", 0, "calls", 0, "state"], "done"])
     assert card.get_attribute("open") == ""
@@ -869,7 +869,7 @@ def test_a_new_theme_is_followed(book: Notebook) -> None:
     """Who switches the theme while the agent works can read on."""
     book.show(state(step(text="hello")))
     book.page.evaluate("Object.assign(document.body.style, {background: '#111', color: '#fff'})")
-    expect(book.view).to_have_css("color-scheme", "dark", timeout=4000)
+    expect(book.view).to_have_css("color-scheme", "dark")
 
 
 def test_no_motion_for_who_wants_none(book: Notebook) -> None:

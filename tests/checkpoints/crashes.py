@@ -1,18 +1,21 @@
 """Killed at every point: run as a script, it prints a line of JSON with what it found.
 
-A child is forked for each point. It ends itself with SIGKILL at the n-th thing that it asks of the
-file system (Python's audit events), so that every point is met once. Then the parent goes on as a
-new kernel would.
+    python crashes.py FOLDER [SAMPLE SEED]
+
+With a sample, only so many points of each act are met, chosen by the seed. A child is forked for
+each point. It ends itself with SIGKILL at the n-th thing that it asks of the
+file system (Python's audit events). Then the parent goes on as a new kernel would.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jupyter_agent.checkpoints import Checkpoints
@@ -95,21 +98,49 @@ def again(act: Callable[[Path], None], root: Path) -> str:
     return ""
 
 
-def every_point(
-    folder: Path, before: Path, act: Callable[[Path], None], then: Callable[[Path], str]
+def points_of(folder: Path, before: Path, act: Callable[[Path], None]) -> int:
+    """How many things `act` asks of the file system, done in a child and to its end."""
+    root, counted = folder / "counted", folder / "points"
+    shutil.copytree(before, root, symlinks=True)
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def count(event: str, _: object) -> None:
+            nonlocal seen
+            seen += event.startswith(EVENTS)
+
+        sys.addaudithook(count)
+        act(root)
+        total = seen
+        counted.write_text(str(total))
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        raise RuntimeError("the child failed")
+    shutil.rmtree(root)
+    return int(counted.read_text())
+
+
+def each_point(
+    folder: Path,
+    before: Path,
+    act: Callable[[Path], None],
+    then: Callable[[Path], str],
+    choose: Callable[[int], Iterable[int]],
 ) -> dict[str, object]:
-    """Kill `act` at each point, each time in a copy of `before`; `then` says what is wrong."""
-    wrong, number = [], 0
-    while True:
-        number += 1
+    """Kill `act` at chosen points, each time in a copy of `before`; `then` says what is wrong."""
+    total = points_of(folder, before, act)
+    wrong, met = [], []
+    for number in choose(total):
         root = folder / str(number)
         shutil.copytree(before, root, symlinks=True)
-        was_killed = killed_at(number, lambda root=root: act(root))
+        if killed_at(number, lambda root=root: act(root)):
+            met.append(number)
         if problem := then(root):
             wrong.append(f"point {number}: {problem}")
         shutil.rmtree(root)
-        if not was_killed:
-            return {"points": number - 1, "wrong": wrong}
+    return {"points": total, "met": met, "wrong": wrong}
 
 
 def compared(root: Path, expected: dict[str, str]) -> str:
@@ -117,7 +148,7 @@ def compared(root: Path, expected: dict[str, str]) -> str:
     return "" if found == expected else f"{found} instead of {expected}"
 
 
-def main(folder: Path) -> dict[str, object]:
+def main(folder: Path, choose: Callable[[int], Iterable[int]]) -> dict[str, object]:
     start, done, undone = folder / "start", folder / "done", folder / "undone"
     fill(start)
     first = tree(start)
@@ -144,11 +175,23 @@ def main(folder: Path) -> dict[str, object]:
         return problem or compared(root, first)
 
     return {
-        "turn": every_point(folder, start, turn, after_turn),
-        "undo": every_point(folder, done, undo, after_undo),
-        "redo": every_point(folder, undone, redo, after_redo),
+        "turn": each_point(folder, start, turn, after_turn, choose),
+        "undo": each_point(folder, done, undo, after_undo, choose),
+        "redo": each_point(folder, undone, redo, after_redo, choose),
     }
 
 
+def all_of(total: int) -> Iterable[int]:
+    """Each point, and one beyond the last: there nobody is killed."""
+    return range(1, total + 2)
+
+
+def sample(size: int, seed: int) -> Callable[[int], Iterable[int]]:
+    """So many points, and the one beyond the last."""
+    chance = random.Random(seed)
+    return lambda total: [*sorted(chance.sample(range(1, total + 1), size)), total + 1]
+
+
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]).resolve())))
+    chosen = sample(*map(int, sys.argv[2:])) if sys.argv[2:] else all_of
+    print(json.dumps(main(Path(sys.argv[1]).resolve(), chosen)))

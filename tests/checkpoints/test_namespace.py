@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_kernel import LiveKernel
@@ -330,7 +331,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(PLAIN, st.data())
 def test_a_copy_is_equal_and_apart(value: Any, data: st.DataObject) -> None:
     """A copy does not differ; after a change anywhere inside it does, and has not changed."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from checkpoints.conftest import redo, run, tree, undo, write
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -683,7 +684,7 @@ def play(checkpoints: Checkpoints, root: Path, changes: list[Change]) -> None:
     turn.end()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     turns=st.lists(st.lists(CHANGE, max_size=5), min_size=1, max_size=4),
     back=st.lists(st.integers(1, 4), max_size=4),
@@ -714,7 +715,7 @@ def test_undo_and_redo_are_exact(turns: list[list[Change]], back: list[int]) -> 
             assert tree(root) == trees[now]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     turns=st.lists(
         st.tuples(st.lists(CHANGE, max_size=4), st.dictionaries(st.sampled_from(PATHS), TEXTS)),

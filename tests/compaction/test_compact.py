@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from compaction.transcripts import PNG, histories, planted, user
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -441,7 +442,7 @@ REPLIES = st.sampled_from(["", "raise", "A summary with 1.5 in it.", "word " * 2
     st.lists(st.sampled_from(["Plan: x", "df: int " * 90]), max_size=2),
     st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_conversation(
     history: list[Message],
     limit: int,
@@ -507,7 +508,7 @@ def check_last_steps(history: Sequence[Message], made: Compaction, steps_kept: i
 
 
 @given(histories, st.lists(st.integers(300, 3_000), min_size=2, max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_again_and_again(history: list[Message], limits: list[int]) -> None:
     """Compacting what was compacted is valid, too, and never leaves two summaries in a row."""
     kept = Kept()

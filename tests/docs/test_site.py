@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from docs.blocks import ROOT
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("site")]
+pytestmark = pytest.mark.timeout(400)
 _LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"((?:https?:)?//[^\"]+)")
 
 

@@ -29,7 +29,7 @@ from execution.notebooks import (
 from jupyter_agent.execution.cluster import _task
 from jupyter_agent.execution.jobs import Job
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.timeout(400)
 
 
 @dataclass
@@ -118,6 +118,7 @@ def test_a_worker_is_killed_midway(cluster: Cluster, tmp_path: Path) -> None:
     assert all(copy["cells"][1]["execution_count"] == 2 for copy in copies)
 
 
+@pytest.mark.deep
 def test_a_worker_that_dies_with_its_outcome(cluster: Cluster, tmp_path: Path) -> None:
     """Dask computes the task anew, but the notebook does not run a second time."""
     from distributed import Client, Variable
@@ -142,7 +143,9 @@ def test_a_worker_that_dies_with_its_outcome(cluster: Cluster, tmp_path: Path) -
     assert len(begun(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.deep), signal.SIGKILL]
+)
 def test_who_asked_goes_away(cluster: Cluster, tmp_path: Path, number: int) -> None:
     """After SIGTERM, and where the command is killed, the kernels on the cluster end."""
     write_holding(tmp_path, "a", "b", "c")

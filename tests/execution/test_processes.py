@@ -51,7 +51,10 @@ def test_a_process_is_killed(tmp_path: Path) -> None:
     assert completed(tmp_path) == ["a", "b"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGKILL, -9, marks=pytest.mark.deep)],
+)
 def test_all_end(tmp_path: Path, number: int, code: int) -> None:
     """After Ctrl-C in a terminal, which reaches all of them, and where the command is killed, no
     process and no kernel goes on, whatever a cell does."""

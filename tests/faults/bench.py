@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from faults.hostile import Hostile
 from model_server import check_anthropic, check_openai
@@ -15,6 +16,7 @@ from jupyter_agent.events import Event, Retrying, TurnFinished
 from jupyter_agent.history import repair
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.openai import OpenAI
+from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.loop import Agent, Outcome, run_turn
 from jupyter_agent.messages import Message, Text
@@ -36,11 +38,32 @@ async def adapter(kind: str, url: str, timeout: float = 20.0) -> AsyncIterator[A
         await provider.close()
 
 
+class Hasty:
+    """A real adapter for each request, a hasty one for the second."""
+
+    def __init__(self, patient: Adapter, hasty: Adapter) -> None:
+        self._adapters = iter((patient, hasty))
+        self._patient = patient
+
+    def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
+        return next(self._adapters, self._patient).stream(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._patient, name)
+
+
+@asynccontextmanager
+async def hasty(kind: str, url: str, timeout: float) -> AsyncIterator[Hasty]:
+    """An adapter whose time-out is `timeout` for its second request only."""
+    async with adapter(kind, url) as patient, adapter(kind, url, timeout) as quick:
+        yield Hasty(patient, quick)
+
+
 @dataclass
 class Bench:
     """A conversation with one model. `noted` has the words of each run of the tool `note`."""
 
-    provider: Adapter
+    provider: Adapter | Hasty
     retry: RetryPolicy
     on_event: Callable[[Event], None] = lambda event: None
     noted: list[str] = field(default_factory=list)

@@ -21,6 +21,8 @@ from jupyter_agent.events import Event, Retrying, ToolStarted
 from jupyter_agent.llm.retry import RetryPolicy
 
 QUICK = RetryPolicy(initial_delay=0.01, max_delay=0.02)
+SILENT = 0.2
+"""After how many seconds a server that says nothing is given up."""
 SAID = "All done."
 HALF = "All d"
 B = Call("note", '{"word": "b"}')
@@ -44,6 +46,8 @@ class Case:
         unknown: Names of tools that the model made up, as they are sent back.
         waits: Between how many seconds the first wait before another try is.
         retries: How often another try is begun.
+        timeout: Of the request that meets the fault. The others are patient: beside other work
+            a good answer may come late, too.
     """
 
     fault: str
@@ -245,27 +249,29 @@ CONNECTION = [
 ]
 
 SILENCE = [
-    _broke("Silence before the headers.", lambda w: [60.0], LATE, timeout=1.0),
-    _broke("Silence amid the headers.", lambda w: [b"HTTP/1.1 200 O", 60.0], LATE, timeout=1.0),
-    _broke("Silence before the first event.", lambda w: [_head(w), 60.0], LATE, timeout=1.0),
-    _broke("Silence amid the words.", lambda w: w.stream(*w.text(HALF), 60.0), LATE, timeout=1.0),
+    _broke("Silence before the headers.", lambda w: [60.0], LATE, timeout=SILENT),
+    _broke("Silence amid the headers.", lambda w: [b"HTTP/1.1 200 O", 60.0], LATE, timeout=SILENT),
+    _broke("Silence before the first event.", lambda w: [_head(w), 60.0], LATE, timeout=SILENT),
+    _broke(
+        "Silence amid the words.", lambda w: w.stream(*w.text(HALF), 60.0), LATE, timeout=SILENT
+    ),
     _broke(
         "Silence amid a tool call's arguments.",
         lambda w: w.stream(*w.call(Call("note", '{"wor')), 60.0),
         LATE,
-        timeout=1.0,
+        timeout=SILENT,
     ),
     _broke(
         "Silence before the stop reason.",
         lambda w: w.stream(*w.parts_of(SAID)[0], 60.0),
         LATE,
-        timeout=1.0,
+        timeout=SILENT,
     ),
     _broke(
         "Silence between the stop reason and `message_stop`.",
         lambda w: w.stream(*w.whole(SAID)[:-1], 60.0),
         LATE,
-        timeout=1.0,
+        timeout=SILENT,
         only="anthropic",
     ),
     _harmless(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from faults.bench import Bench, adapter, check_history, check_requests
+from faults.bench import Bench, check_history, check_requests, hasty
 from faults.cases import SAID, Case, cases
 from faults.hostile import CLOSE, Answer, Hostile, Wire
 from model_server import Call
@@ -31,7 +31,7 @@ async def test_fault(kind: str, case: Case) -> None:
     wire = Wire(kind)
     answers = script(wire, case)
     with Hostile(answers) as server:
-        async with adapter(kind, server.url(kind), case.timeout) as provider:
+        async with hasty(kind, server.url(kind), case.timeout) as provider:
             bench = Bench(provider, case.policy, lambda event: case.on(event, server))
             outcome = await bench.turn("Do it.")
             assert len(server.requests) == len(answers) - 1, bench.lines

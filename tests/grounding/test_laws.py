@@ -5,13 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_agent.grounding import Index, Source, grounded
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=60), st.text("0123456789.,-−%eE+ kM\n*$[]()|`#x^_", max_size=60))
 def test_any_text(answer: str, seen: str) -> None:
     """Whatever is said and was seen: no failure, spans that fit, and what was seen is found."""

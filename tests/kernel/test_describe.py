@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pace import processor_seconds
@@ -482,7 +483,7 @@ nested_values = st.recursive(
 
 
 @given(nested_values, st.sampled_from(LEVELS), st.integers(0, 3_000))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_container_is_bounded(value: object, level: Level, limit: int) -> None:
     """Containers in containers: never an error, within the limit, inert, the same again."""
     text = describe(value, level, limit)

@@ -9,6 +9,7 @@ import re
 import tokenize
 
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -207,7 +208,7 @@ STATEMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_no_planted_literal_survives(data: st.DataObject) -> None:
     """Statements of every kind filled with marked literals: no mark is left of any."""
@@ -221,7 +222,7 @@ def _filled(statement: str, data: st.DataObject) -> str:
     return "".join(p + data.draw(literals()) for p in pieces[:-1]) + pieces[-1]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text("ab=%!'\"\\#\n {}()[]:;,.0519?$…\t\r\x0c", max_size=40))
 def test_any_text_is_survived(source: str) -> None:
     """Any text as a cell: there is an answer, and what is Python keeps none of its literals."""

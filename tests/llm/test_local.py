@@ -40,7 +40,6 @@ from jupyter_agent.llm.weights import hub_file
 from jupyter_agent.messages import Image, Message, Text, ToolCall, ToolResult
 
 CONTEXT = 1024
-pytestmark = pytest.mark.xdist_group("embedded model")  # one server at a time
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +76,21 @@ async def makes(weights: Path, embedded: Embedded) -> AsyncIterator[Makes]:
 @pytest.fixture
 def local(makes: Makes) -> Local:
     return makes()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Embedded]:
+    made = Embedded()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+async def warm(weights: Path, shared: Embedded) -> AsyncIterator[Local]:
+    """A provider whose server stays from test to test."""
+    made = Local(served(weights), shared, 24)
+    yield made
+    await made.close()
 
 
 def served(weights: Path, **changes: Any) -> Serving:
@@ -141,10 +155,10 @@ async def test_it_starts_at_first_need_streams_and_counts(local: Local) -> None:
     assert second[-1].message == finished.message, "the same question has the same answer"
 
 
-async def test_nobody_else_is_served(local: Local) -> None:
+async def test_nobody_else_is_served(warm: Local) -> None:
     """It listens on loopback alone, and answers nobody without its key."""
-    await parts_of(local)
-    embedded = local._embedded
+    await parts_of(warm)
+    embedded = warm._embedded
     process = psutil.Process(embedded.process_id)
     listening = [c.laddr.ip for c in process.net_connections() if c.status == psutil.CONN_LISTEN]
     assert listening == ["127.0.0.1"]
@@ -168,13 +182,13 @@ async def test_no_proxy_stands_between(local: Local, monkeypatch: pytest.MonkeyP
     assert isinstance((await parts_of(local))[-1], MessageFinished)
 
 
-async def test_a_conversation_that_is_too_long(local: Local) -> None:
+async def test_a_conversation_that_is_too_long(warm: Local) -> None:
     """What does not fit into `local.context` is told as such, so that it can be shortened."""
     with pytest.raises(ContextOverflow, match="too long"):
-        await parts_of(local, asking("word " * 2 * CONTEXT))
+        await parts_of(warm, asking("word " * 2 * CONTEXT))
 
 
-async def test_pictures_are_words(local: Local) -> None:
+async def test_pictures_are_words(warm: Local) -> None:
     """The model has no eyes: a picture is a line that says so, and the call goes well."""
     picture = Image("image/png", "iVBORw0KGgo=")
     call = ToolCall("c1", "execute_code", "{}")
@@ -184,10 +198,10 @@ async def test_pictures_are_words(local: Local) -> None:
         Message("user", (ToolResult("c1", (Text("shown"), picture)),)),
     )
     request = Request("", messages)
-    sent = json.dumps(local.body(request))
+    sent = json.dumps(warm.body(request))
     assert "iVBOR" not in sent
     assert sent.count("cannot read") == 2
-    assert isinstance((await parts_of(local, request))[-1], MessageFinished)
+    assert isinstance((await parts_of(warm, request))[-1], MessageFinished)
 
 
 async def test_another_model_takes_its_place(makes: Makes, embedded: Embedded) -> None:
@@ -248,6 +262,7 @@ async def test_an_interrupt_amid_the_load_leaves_nothing(local: Local) -> None:
     assert isinstance((await parts_of(local))[-1], MessageFinished)
 
 
+@pytest.mark.deep
 async def test_a_server_that_died_is_started_again(local: Local) -> None:
     """Killed between two calls, it is there for the second one, elsewhere."""
     embedded = local._embedded
@@ -303,9 +318,9 @@ embedded = asyncio.run(main())
 @pytest.mark.parametrize(
     "ending",
     [
-        "sys.exit()",
-        "os._exit(0)",
-        "os.kill(os.getpid(), 9)",
+        pytest.param("sys.exit()", marks=pytest.mark.deep),
+        pytest.param("os._exit(0)", marks=pytest.mark.deep),
+        pytest.param("os.kill(os.getpid(), 9)", marks=pytest.mark.deep),
         # A process that it forked holds its files open and lives on.
         "os.fork() or time.sleep(20); os.kill(os.getpid(), 9)",
     ],
@@ -561,6 +576,7 @@ async def test_fetched_once_and_not_without_a_word(
     assert isinstance(again[-1], MessageFinished)
 
 
+@pytest.mark.deep
 async def test_an_interrupt_amid_the_fetching(
     hub: Hub, makes: Makes, embedded: Embedded, tmp_path: Path
 ) -> None:
@@ -594,6 +610,7 @@ async def test_a_file_that_is_not_to_be_had(
     assert hub.sent == 0
 
 
+@pytest.mark.deep
 async def test_a_hub_out_of_reach(hub: Hub, makes: Makes) -> None:
     """One line that names the host."""
     hub.close()

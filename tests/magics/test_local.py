@@ -13,8 +13,6 @@ import pytest
 from live_kernel import LiveKernel
 from small_model import small_model
 
-pytestmark = pytest.mark.xdist_group("embedded model")
-
 
 @pytest.fixture
 def talking(tmp_path: Path) -> Iterator[LiveKernel]:
@@ -77,6 +75,7 @@ def test_a_turn_and_the_end_of_the_kernel(talking: LiveKernel) -> None:
     assert "llama" not in (talking.folder / "kernel_stderr.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.deep
 def test_an_interrupt_and_a_death(talking: LiveKernel) -> None:
     """Stop amid a reply: the turn ends, the server stays. Killed, it is started again."""
     process = kernel_process(talking)
@@ -101,6 +100,7 @@ def test_an_interrupt_and_a_death(talking: LiveKernel) -> None:
     await_that(lambda: is_gone(again))
 
 
+@pytest.mark.deep
 def test_an_interrupt_amid_the_load(talking: LiveKernel) -> None:
     """Stop before the model is there: one line, no process, and the next turn goes well."""
     process = kernel_process(talking)
@@ -114,6 +114,7 @@ def test_an_interrupt_amid_the_load(talking: LiveKernel) -> None:
     assert talking.run("%%agent\nSay hello.", timeout=300).status == "ok"
 
 
+@pytest.mark.deep
 def test_a_file_that_is_no_model(talking: LiveKernel) -> None:
     """One line says what is wrong with it, and no process is left."""
     process = kernel_process(talking)

@@ -67,7 +67,15 @@ def _started(kernel: LiveKernel) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("end", ["shutdown", "restart", "kill", "exit"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "shutdown",
+        pytest.param("restart", marks=pytest.mark.deep),
+        "kill",
+        pytest.param("exit", marks=pytest.mark.deep),
+    ],
+)
 def test_no_orphans(kernel: LiveKernel, end: str) -> None:
     """Servers, what they started, and one that ignores everything are gone with the kernel."""
     processes = _started(kernel)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from generated import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -207,7 +208,7 @@ def shown_all(namespace: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
     return {name: shown(namespace[name]) for name in sorted(wanted)}
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(PROGRAMS, st.sampled_from([None, {"helper"}]))
 @example(["a = [1]", "b = a", "b.append(2)", "a = 3"], None)
 @example(["a = zip([1], [2])", "print(list(a))", "b = dict(a)"], None)
@@ -224,14 +225,14 @@ def test_the_same_variables(codes: list[str], opaque: set[str] | None) -> None:
     check(codes, opaque)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(PROGRAMS)
 def test_the_same_variables_where_the_line_of_the_failure_is_not_known(codes: list[str]) -> None:
     """All of the code that failed may fail again, at the same place."""
     check(codes, {"helper"}, forget_lines=True)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(PROGRAMS)
 def test_promotion_of_what_was_promoted(codes: list[str]) -> None:
     """Promoted once more, the cell gives the same variables, and does not grow."""

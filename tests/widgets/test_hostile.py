@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from widgets.hostile import FIELDS, HOSTILE, check_every_form, saved, turn
@@ -28,7 +29,7 @@ hostile_text = st.lists(st.sampled_from(SHORT) | st.text(max_size=9), max_size=4
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, hostile_text)))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_any_mixture_of_hostile_words(fields: dict[str, str]) -> None:
     """Whatever stands where: no active content, no control characters."""
     check_every_form(turn(**fields))

@@ -7,6 +7,7 @@ from typing import Any
 
 import mistune
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -190,7 +191,7 @@ fragments = st.sampled_from([*TEXTUAL, *TAGS])
 
 
 @given(st.lists(fragments, max_size=14).map("".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_any_mixture(text: str) -> None:
     """However fences, spans, lists and tags are put together."""
     found = {name: found_in(render(inert(text))) for name, render in _FAST.items()}

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from widgets.hostile import check_plain, strings
@@ -138,7 +139,7 @@ def size(operations: list[Operation]) -> int:
 
 
 @given(st.lists(st.tuples(EVENTS, st.booleans()), max_size=25), st.lists(WORDS, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_front_end_has_what_the_kernel_has(
     events: list[tuple[Event, bool]], unread: list[str]
 ) -> None:
@@ -157,7 +158,7 @@ def test_the_front_end_has_what_the_kernel_has(
 
 
 @given(st.lists(EVENTS, max_size=25))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_state_can_be_sent_and_read(events: list[Event]) -> None:
     """It is JSON, it is UTF-8, it holds no control characters, and no picture over the limit."""
     picture = Picture()

@@ -1,0 +1,21 @@
+"""How many generated examples a run has: few for each commit, all of them in `make test-deep`.
+
+@settings(max_examples=examples(300))
+"""
+
+from __future__ import annotations
+
+import os
+
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "commit")
+SEED = "TEST_SEED"
+"""The variable that repeats the samples of a run; each run says in its header which it took."""
+
+
+def examples(deep: int) -> int:
+    """So many in `make test-deep`, a tenth of them for each commit."""
+    return max(10, deep // 10) if PROFILE == "commit" else deep
+
+
+def seed() -> int:
+    return int(os.environ[SEED])
