@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jupyter_agent.checkpoints.states import ABSENT, State, from_json, to_json
+from jupyter_agent.workspace import Workspace, refused_on_windows
 
 FORMAT = 1
 FILE = "journal.jsonl"
@@ -70,6 +71,7 @@ class Record:
     code_runs: bool = False
     planned: bool = False
     ended: bool = False
+    failed: tuple[str, ...] = ()
 
     def take(self, line: dict[str, Any]) -> None:
         """Add what one line says. Raises KeyError, TypeError or ValueError for a strange line."""
@@ -94,7 +96,7 @@ class Record:
             case "planned":
                 self.planned = True
             case "end":
-                self.ended = True
+                self.ended, self.failed = True, tuple(map(str, line.get("failed", ())))
 
     def digests(self) -> Iterator[str]:
         """The contents that the record needs to be undone."""
@@ -121,6 +123,16 @@ def notice_line(text: str) -> dict[str, Any]:
 
 
 BETWEEN = "it was changed by something else in the middle of the turn"
+
+
+def is_restorable(workspace: Workspace, path: str) -> bool:
+    """Whether a path of a journal is one that undo may write: inside, and no place of ours."""
+    parts = path.split("/")
+    if not path or "\0" in path or Path(path).is_absolute() or {"", ".", ".."} & {*parts}:
+        return False
+    if os.name == "nt" and refused_on_windows(path, workspace.root):
+        return False
+    return not workspace.protects(workspace.root / path)
 
 
 class Journal:

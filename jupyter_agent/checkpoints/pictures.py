@@ -18,12 +18,13 @@ from jupyter_agent.checkpoints.scan import (
     from_json,
     to_json,
 )
-from jupyter_agent.checkpoints.states import ABSENT, MOVED, State, look, stat_mark
+from jupyter_agent.checkpoints.states import ABSENT, MOVED, State, folder_state, look, stat_mark
 
 PICTURE = "picture.json"
 KNOWN = "known.json"
 Known = Mapping[str, tuple[Stamp, str]]
 AFTER_THE_END = "the kernel stopped while code ran, and it was changed after that"
+NOT_SEEN = "it changed while the turn's code ran, but not in a way that was seen to be the turn's"
 NOT_IN_ADVANCE = "it was not kept before code ran"
 _PATIENCE = 1_000_000_000
 
@@ -38,14 +39,17 @@ class Kept:
     def state(self, path: str) -> State:
         """What was at the path when the picture was taken."""
         stamp = self.picture.files.get(path)
+        if path in self.picture.folders:
+            return folder_state(self.picture.modes.get(path, 0o777))
         if stamp is None:
             return ABSENT
         digest = self.digests.get(path)
         if digest is None:
             mark = stat_mark(stamp.size, stamp.modified, stamp.inode)
-            return State(mark, stamp.mode, stamp.size, why=NOT_IN_ADVANCE)
+            return State(mark, stamp.mode, stamp.size, "", NOT_IN_ADVANCE, stamp.modified)
         kind = "link" if State(mode=stamp.mode).is_link else "content"
-        return State(f"{kind}:{digest}", stamp.mode, stamp.size, "blob")
+        mark = f"{kind}:{digest}"
+        return State(mark, stamp.mode, stamp.size, "blob", modified=stamp.modified)
 
     def is_like(self, other: Kept) -> bool:
         """Whether the other one would restore the same."""
@@ -98,7 +102,7 @@ def changed_lines(
     """
     found = differences(before.picture, after, root)
     places = {_identity(after.files[path]): path for path in found.made}
-    for path in (*found.made, *found.changed, *found.gone):
+    for path in found.all:
         moved = places.get(_identity(before.picture.files.get(path)), "")
         yield from _lines(root, record, before, path, after.files.get(path), stopped, moved)
 
@@ -117,7 +121,7 @@ def _lines(
     except OSError:
         return
     old, entry = before.state(path), record.entries.get(path)
-    if moved and not now.is_there and old.is_there and not old.kept:
+    if moved and (not now.is_there or now.is_folder) and old.is_there and not old.kept:
         old = replace(old, kept=f"{MOVED}/{moved}", why="")
     if entry is not None and now.mark == entry.after:
         return
@@ -126,7 +130,7 @@ def _lines(
             return
         folders = 0 if old.is_there else _new_folders(path, before.picture)
         yield before_line(path, old, folders)
-        if old.why:
+        if old.why and not old.is_folder:
             yield notice_line(f"{path}: cannot be restored, since {old.why}")
     if stopped is not None and _latest(root / path, stamp) > stopped + _PATIENCE:
         yield {"line": "unclear", "path": path, "why": AFTER_THE_END}
@@ -139,7 +143,7 @@ def _identity(stamp: Stamp | None) -> Stamp | None:
 
 
 def _is_untouched(old: State, now: State, then: Stamp | None, stamp: Stamp | None) -> bool:
-    if old.kept or not old.is_there:
+    if old.kept or not old.is_there or old.is_folder:
         return old.is_same(now)
     return then is not None and stamp is not None and then.is_like(stamp)
 

@@ -127,7 +127,7 @@ class Shelf:
         if data is None:
             why = "it is no file" if state.mark.startswith("kind:") else f"larger than {size(most)}"
             return replace(state, why=why)
-        if self.blobs.has(state.digest):
+        if self.blobs.content(state.digest, len(data)) is not None:
             return replace(state, kept="blob")
         if self.blobs.total + len(data) > self.limits.total_bytes:
             return replace(state, why=f"{size(self.limits.total_bytes)} are kept already")
@@ -160,6 +160,10 @@ class Shelf:
         for name in self._names():
             digests |= pictured_digests(self.folder / name)
         return digests
+
+    def journal(self, record: Record) -> Journal:
+        """Go on with the journal of a record."""
+        return Journal(self.folder / record.id, record)
 
     # Records -------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from filelock import FileLock
 
-from jupyter_agent.checkpoints.journal import Journal, before_line, left_line, notice_line
+from jupyter_agent.checkpoints.journal import Entry, Journal, before_line, left_line, notice_line
 from jupyter_agent.checkpoints.pictures import PICTURE, Kept, changed_lines, load_known, save_known
 from jupyter_agent.checkpoints.scan import Picture, Scanner, Stamp, differences
 from jupyter_agent.checkpoints.shelf import Shelf
@@ -76,8 +76,15 @@ class Checkpoint:
             before, after = entry.before.mark, entry.after
             if before != after and not _is_as_before(self._root / path, entry.before):
                 kind: Any = "deleted" if not after else "changed" if before else "created"
-                found.append(Touched(path, kind))
+                if not self._comes_with_files(path, entry):
+                    found.append(Touched(path, kind))
         return tuple(found)
+
+    def _comes_with_files(self, path: str, entry: Entry) -> bool:
+        """Whether a path is a folder that came or went with what is in it."""
+        is_folder = entry.before.is_folder or (self._root / path).is_dir()
+        entries = self._journal.record.entries
+        return is_folder and any(each.startswith(f"{path}/") for each in entries)
 
     def before(self, path: str) -> bytes | None:
         """What a file held before the turn; None where nothing was there, or it is not kept."""
