@@ -466,7 +466,12 @@ class _Work:
             _in_trash(self._shelf, entry.before),
             _aside(self._shelf, self._journal.record, path),
         )
-        return entry.before.is_folder or any(map(os.path.lexists, filter(None, places)))
+        if entry.before.is_folder or any(map(os.path.lexists, filter(None, places))):
+            return True
+        if not entry.before.kept.startswith(f"{MOVED}/"):
+            return False
+        moved = self._place(entry.before.kept.removeprefix(f"{MOVED}/"))
+        return look(moved, (entry.before.mark,)).mark == entry.before.mark
 
     def _look(self, path: str, entry: Entry) -> State:
         return _now(self._shelf, path, {_target(entry).mark, entry.before.mark})
