@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,14 +19,16 @@ from jupyter_agent.checkpoints.scan import (
     from_json,
     to_json,
 )
+from jupyter_agent.kernel.writes import Writes
 from jupyter_agent.checkpoints.states import ABSENT, MOVED, State, folder_state, look, stat_mark
 
 PICTURE = "picture.json"
 KNOWN = "known.json"
 Known = Mapping[str, tuple[Stamp, str]]
 AFTER_THE_END = "the kernel stopped while code ran, and it was changed after that"
-NOT_SEEN = "it changed while the turn's code ran, but not in a way that was seen to be the turn's"
+NOT_SEEN = "it changed while the turn's code ran, which was not seen to change it"
 NOT_IN_ADVANCE = "it was not kept before code ran"
+_LARGEST = 256 * 1024 * 1024
 _PATIENCE = 1_000_000_000
 
 
@@ -63,7 +66,7 @@ class Kept:
 def load_picture(folder: Path) -> Kept | None:
     """The picture in a record's folder; None where there is none."""
     try:
-        data = json.loads((folder / PICTURE).read_bytes())
+        data = _json(folder / PICTURE)
         return Kept(from_json(data["picture"]), dict(data["digests"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -81,14 +84,20 @@ def save_known(folder: Path, known: Known) -> None:
 def load_known(folder: Path) -> dict[str, tuple[Stamp, str]]:
     """Digests of the workspace's files as they were last seen."""
     try:
-        data = json.loads((folder / KNOWN).read_bytes())
+        data = _json(folder / KNOWN)
         return {path: (Stamp(*stamp), str(digest)) for path, (stamp, digest) in data.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
 def changed_lines(
-    root: Path, record: Record, before: Kept, after: Picture, stopped: int | None = None
+    root: Path,
+    record: Record,
+    before: Kept,
+    after: Picture,
+    *,
+    stopped: int | None = None,
+    writes: Writes | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The lines for a journal that say what differs between a picture and a later one.
 
@@ -99,23 +108,38 @@ def changed_lines(
         after: The one from after.
         stopped: When the kernel was last seen alive, in nanoseconds, where it stopped meanwhile:
             what changed after that, somebody else changed.
+        writes: What the kernel was seen to write meanwhile; None where that is not known.
     """
     found = differences(before.picture, after, root)
     places = {_identity(after.files[path]): path for path in found.made}
     for path in found.all:
         moved = places.get(_identity(before.picture.files.get(path)), "")
-        yield from _lines(root, record, before, path, after.files.get(path), stopped, moved)
+        found_now = _Found(path, after.files.get(path), moved)
+        lines = list(_lines(root, record, before, found_now, writes))
+        if stopped is not None and _latest(root / path, found_now.stamp) > stopped + _PATIENCE:
+            lines = [line for line in lines if line["line"] != "left"] + [
+                {"line": "unclear", "path": path, "why": AFTER_THE_END}
+                for line in lines
+                if line["line"] == "left"
+            ]
+        yield from lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A path that is not as it was. `moved` is where its file is now."""
+
+    path: str
+    stamp: Stamp | None
+    moved: str
 
 
 def _lines(
-    root: Path,
-    record: Record,
-    before: Kept,
-    path: str,
-    stamp: Stamp | None,
-    stopped: int | None,
-    moved: str,
+    root: Path, record: Record, before: Kept, found: _Found, writes: Writes | None
 ) -> Iterator[dict[str, Any]]:
+    path, stamp, moved = found.path, found.stamp, found.moved
+    seen = writes is not None and writes.saw(root / path)
+    is_ours = writes is None or seen or writes.explains(root / path)
     try:
         now = look(root / path)
     except OSError:
@@ -128,14 +152,16 @@ def _lines(
     if entry is None:
         if _is_untouched(old, now, before.picture.files.get(path), stamp):
             return
+        if not is_ours and (old.is_folder or now.is_folder):
+            return
         folders = 0 if old.is_there else _new_folders(path, before.picture)
         yield before_line(path, old, folders)
-        if old.why and not old.is_folder:
+        if old.why and not old.is_folder and is_ours:
             yield notice_line(f"{path}: cannot be restored, since {old.why}")
-    if stopped is not None and _latest(root / path, stamp) > stopped + _PATIENCE:
-        yield {"line": "unclear", "path": path, "why": AFTER_THE_END}
+    if is_ours:
+        yield left_line(path, now, seen)
     else:
-        yield left_line(path, now)
+        yield {"line": "unclear", "path": path, "why": NOT_SEEN}
 
 
 def _identity(stamp: Stamp | None) -> Stamp | None:
@@ -164,6 +190,14 @@ def _latest(path: Path, stamp: Stamp | None) -> int:
         except OSError:
             continue
     return 0
+
+
+def _json(path: Path) -> Any:
+    """Raises OSError or ValueError where there is no file with JSON."""
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+        raise OSError(f"{path} is no file of ours")
+    return json.loads(path.read_bytes())
 
 
 def _replace(path: Path, data: Any) -> None:

@@ -18,6 +18,7 @@ from jupyter_agent.checkpoints.pictures import PICTURE, Kept, changed_lines, loa
 from jupyter_agent.checkpoints.scan import Picture, Scanner, Stamp, differences
 from jupyter_agent.checkpoints.shelf import Shelf
 from jupyter_agent.checkpoints.states import ABSENT, State, look, mark_of
+from jupyter_agent.kernel.writes import Writes, watched
 
 ALIVE = "alive"
 _BEAT = 0.5
@@ -57,6 +58,8 @@ class Checkpoint:
         self._last: Picture | None = None
         self._heart: _Heart | None = None
         self._written: set[str] = set()
+        self._writes: Writes | None = None
+        self._had_children = False
 
     @property
     def rewritten(self) -> frozenset[str]:
@@ -125,11 +128,12 @@ class Checkpoint:
     # Code ----------------------------------------------------------------------------------------
 
     @contextmanager
-    def code(self) -> Iterator[None]:
-        """Around each execution of the agent's code: the files that it changes are noticed."""
+    def code(self, text: str = "") -> Iterator[None]:
+        """Around each execution of the agent's code, `text`: what it changes is noticed."""
         self.before_code()
         try:
-            yield
+            with watched(text) as self._writes:
+                yield
         finally:
             self.after_code()
 
@@ -183,7 +187,13 @@ class Checkpoint:
                 return
             after = self._scanner.look()
             self._written.update(differences(self._kept.picture, after, self._root).changed)
-            lines = list(changed_lines(self._root, self._journal.record, self._kept, after))
+            if self._writes is not None:
+                # A process that was started in this turn may go on.
+                self._had_children |= self._writes.has_children or _has_children()
+                self._writes.has_children = self._had_children
+            record, writes = self._journal.record, self._writes
+            lines = list(changed_lines(self._root, record, self._kept, after, writes=writes))
+            self._writes = None
             # Where nothing changed, the line may wait for the next one that is synced: without
             # it, only what was seen to change would be looked at once more.
             self._journal.write(*lines, {"line": "code", "running": False}, durable=bool(lines))
@@ -336,6 +346,14 @@ class _Heart:
             with contextlib.suppress(OSError):
                 if self._running:
                     os.utime(self._path)
+
+
+def _has_children() -> bool:
+    """Whether processes run that this one has started: some ways to start one are not seen."""
+    try:
+        return bool(Path("/proc/self/task", str(os.getpid()), "children").read_bytes())
+    except OSError:
+        return False
 
 
 def _is_as_before(path: Path, before: State) -> bool:

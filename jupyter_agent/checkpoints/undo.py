@@ -14,7 +14,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +42,7 @@ Outcome = Literal["restored", "removed", "conflict", "not_restorable", "failed"]
 CHANGED_SINCE = "it was changed after the turn"
 CHANGED_AGAIN = "it was changed while this was under way"
 CHANGED_BETWEEN = "it was changed between the turns"
+BY_ANOTHER = "a turn of another kernel left it like this"
 NOT_KEPT = "its content is not kept any more"
 BY_A_LINK = "a folder above it is a link now"
 BY_A_FILE = "a file stands where its folder was"
@@ -107,6 +108,8 @@ class _Wanted:
     left: set[str]
     folders: int
     unclear: str = ""
+    sure: bool = True
+    of_others: set[str] = field(default_factory=set)
 
 
 def plan_of(
@@ -114,13 +117,22 @@ def plan_of(
     kind: Literal["undo", "redo"],
     records: Sequence[Record],
     over: Collection[str] = (),
+    others: Collection[Record] = (),
 ) -> Plan:
     """What undoing the records, given newest first, would do now.
 
     Args:
+        shelf: Where they are.
+        kind: Whether turns are undone, or an undo is taken back.
+        records: What is undone.
         over: Paths that are restored even where somebody else has changed them.
+        others: Turns of other kernels: what they left as it is, is theirs.
     """
     wanted = _wanted(records)
+    for other in others:
+        for path in wanted.keys() & other.entries.keys():
+            if other.entries[path].sure or not wanted[path].sure:
+                wanted[path].of_others.update(other.entries[path].left)
     found: dict[str, Step] = {}
     for path, each in sorted(wanted.items()):
         step = _step(shelf, path, each, over=path in over, above=found)
@@ -138,7 +150,9 @@ def _wanted(records: Sequence[Record]) -> dict[str, _Wanted]:
                 continue
             newer = wanted.get(path)
             if newer is None:
-                wanted[path] = _Wanted(entry.before, set(entry.left), entry.folders, entry.unclear)
+                wanted[path] = _Wanted(
+                    entry.before, set(entry.left), entry.folders, entry.unclear, entry.sure
+                )
                 continue
             if newer.target.mark not in (entry.before.mark, *entry.left):
                 newer.unclear = newer.unclear or CHANGED_BETWEEN
@@ -169,6 +183,8 @@ def _step(
     conflict = wanted.unclear
     if not conflict and now.mark not in (*wanted.left, target.mark):
         conflict = CHANGED_SINCE
+    if not conflict and now.mark in wanted.of_others:
+        conflict = BY_ANOTHER
     if conflict and not over:
         # What was not seen to be the turn's may be anybody's, and much.
         diff = "" if conflict == NOT_SEEN else _diff(shelf, path, target)
