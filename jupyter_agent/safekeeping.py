@@ -74,9 +74,9 @@ class Safekeeping:
         if self._checkpoint is not None:
             self._checkpoint.before_write(path, data)
 
-    def around_code(self) -> AbstractContextManager[None]:
+    def around_code(self, code: str = "") -> AbstractContextManager[None]:
         """Code is about to run, which may change any file."""
-        return self._checkpoint.code() if self._checkpoint is not None else nullcontext()
+        return self._checkpoint.code(code) if self._checkpoint is not None else nullcontext()
 
     def end(self, after: Snapshot) -> tuple[FileChange, ...]:
         """The turn is over. Gives what it did to files, with the lines added and removed."""

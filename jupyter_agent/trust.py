@@ -15,8 +15,10 @@ when the turn ends (`revoke_since`).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +30,8 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.workspace import atomic_write
 
 STORE = "jupyter_agent_trust.json"
+SECRET = "jupyter_agent_secret"
+_SECRET_BYTES = 32
 _VERSION = 1
 _LOCK_SECONDS = 10.0
 
@@ -126,6 +130,40 @@ def revoke(kind: str, place: str | Path, digest: str | None = None) -> bool:
         else:
             places.pop(_place(place), None)
     return len(kept) < len(old)
+
+
+def secret() -> bytes:
+    """A random number of the person's, by which what was written here for them is known again.
+
+    It is made at its first use, and kept beside the store.
+
+    Raises:
+        ConfigError: It can be neither read nor made.
+    """
+    path = store_path().with_name(SECRET)
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_secret(path)
+        data = path.read_bytes() if path.is_file() else b""
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be used: {error.strerror}.") from error
+    if len(data) != _SECRET_BYTES:
+        raise ConfigError(f"{path} is not what jupyter_agent wrote there. Move it away.")
+    return data
+
+
+def _make_secret(path: Path) -> None:
+    """Make it, unless another kernel is faster."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
+            stream.write(secrets.token_bytes(_SECRET_BYTES))
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(temporary)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def problem() -> str:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator, Set
 from pathlib import Path
 
@@ -25,17 +26,20 @@ class Blobs:
         self.total = sum(size for _, size in self._all())
 
     def has(self, digest: str) -> bool:
-        return self._path(digest).is_file()
+        if not _DIGEST.fullmatch(digest):
+            return False
+        try:
+            return stat.S_ISREG(self._path(digest).lstat().st_mode)
+        except OSError:
+            return False
 
     def keep(self, digest: str, data: bytes, durable: bool = True) -> None:
-        """Keep a content. `durable` waits until it is on the disk.
+        """Keep a content, in place of what may be there. `durable` waits until it is on the disk.
 
         Raises:
             OSError: It could not be kept.
         """
         path = self._path(digest)
-        if path.exists():
-            return
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{secrets.token_hex(8)}.tmp")
         try:
@@ -51,11 +55,18 @@ class Blobs:
             raise
         self.total += len(data)
 
-    def content(self, digest: str) -> bytes | None:
-        """A kept content; None where it is missing or damaged."""
-        if not _DIGEST.fullmatch(digest):
+    def content(self, digest: str, size: int | None = None) -> bytes | None:
+        """A kept content; None where it is missing or damaged.
+
+        Args:
+            digest: Its digest.
+            size: How long it is, where that is known: no more is read.
+        """
+        if not self.has(digest):
             return None
         try:
+            if size is not None and self._path(digest).lstat().st_size != size:
+                return None
             data = self._path(digest).read_bytes()
         except OSError:
             return None
@@ -79,6 +90,8 @@ class Blobs:
     def _all(self) -> Iterator[tuple[Path, int]]:
         with contextlib.suppress(OSError):
             for folder in list(os.scandir(self._folder)):
+                if not folder.is_dir(follow_symlinks=False):
+                    continue
                 with contextlib.suppress(OSError):
                     for entry in list(os.scandir(folder.path)):
                         yield Path(entry.path), entry.stat(follow_symlinks=False).st_size

@@ -3,7 +3,7 @@
     {"line": "begin", "checkpoint": 1, "id": …, "kind": "turn", "owner": …, "task": …, …}
     {"line": "before", "path": …, "state": […], "folders": 0}    what was there at first
     {"line": "target", "path": …, "state": […], "folders": 0}    what an undo will put there
-    {"line": "left", "path": …, "state": […]}                    what is, or will be, there
+    {"line": "left", "path": …, "state": […], "sure": true}      what is, or will be, there
     {"line": "between", "path": …}                               somebody else changed it, too
     {"line": "unclear", "path": …, "why": …}                     it is not known who changed it
     {"line": "code", "running": true}                            code runs, or does not any more
@@ -11,22 +11,29 @@
     {"line": "notice", "text": …}
     {"line": "end"}
 
-A line that was torn by a crash is passed over: what it announced was not begun.
+Each line ends with a tab and its seal, which only this person's kernels can make: a journal that
+came with a folder counts for nothing. A line that was torn by a crash is passed over: what it
+announced was not begun.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from jupyter_agent.checkpoints.states import ABSENT, State, from_json, to_json
+from jupyter_agent.workspace import Workspace, refused_on_windows
 
-FORMAT = 1
+FORMAT = 2
 FILE = "journal.jsonl"
+_LARGEST = 256 * 1024 * 1024
 Kind = Literal["turn", "undo", "redo"]
 
 
@@ -41,6 +48,7 @@ class Entry:
         target: What an undo puts there; None in a turn.
         emptied: How many of the folders above it an undo removes where they are empty then.
         unclear: Why it is not known who changed it last; empty where it is known.
+        sure: Whether the record was seen to change it: it did not just change meanwhile.
     """
 
     before: State
@@ -49,6 +57,7 @@ class Entry:
     target: State | None = None
     emptied: int = 0
     unclear: str = ""
+    sure: bool = True
 
     @property
     def after(self) -> str:
@@ -58,18 +67,20 @@ class Entry:
 
 @dataclass
 class Record:
-    """What a journal says."""
+    """What a journal says. `owner` is the notebook's name, `kernel` the id of its process."""
 
     id: str
     kind: Kind = "turn"
     owner: str = ""
     task: str = ""
     undoes: tuple[str, ...] = ()
+    kernel: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     code_runs: bool = False
     planned: bool = False
     ended: bool = False
+    failed: tuple[str, ...] = ()
 
     def take(self, line: dict[str, Any]) -> None:
         """Add what one line says. Raises KeyError, TypeError or ValueError for a strange line."""
@@ -83,6 +94,7 @@ class Record:
             case "left":
                 entry = self.entries[line["path"]]
                 entry.left.append(from_json(line["state"]).mark)
+                entry.sure &= bool(line.get("sure", True))
             case "between":
                 self.entries[line["path"]].unclear = BETWEEN
             case "unclear":
@@ -94,7 +106,7 @@ class Record:
             case "planned":
                 self.planned = True
             case "end":
-                self.ended = True
+                self.ended, self.failed = True, tuple(map(str, line.get("failed", ())))
 
     def digests(self) -> Iterator[str]:
         """The contents that the record needs to be undone."""
@@ -112,8 +124,8 @@ def target_line(path: str, state: State, folders: int) -> dict[str, Any]:
     return {"line": "target", "path": path, "state": to_json(state), "folders": folders}
 
 
-def left_line(path: str, state: State) -> dict[str, Any]:
-    return {"line": "left", "path": path, "state": to_json(state)}
+def left_line(path: str, state: State, sure: bool = True) -> dict[str, Any]:
+    return {"line": "left", "path": path, "state": to_json(state), "sure": sure}
 
 
 def notice_line(text: str) -> dict[str, Any]:
@@ -123,17 +135,52 @@ def notice_line(text: str) -> dict[str, Any]:
 BETWEEN = "it was changed by something else in the middle of the turn"
 
 
+def is_restorable(workspace: Workspace, path: str) -> bool:
+    """Whether a path of a journal is one that undo may write: inside, and no place of ours."""
+    parts = path.split("/")
+    if not path or "\0" in path or Path(path).is_absolute() or {"", ".", ".."} & {*parts}:
+        return False
+    if os.name == "nt" and refused_on_windows(path, workspace.root):
+        return False
+    return not workspace.protects(workspace.root / path)
+
+
+class Seal:
+    """Tells lines that this person's kernels wrote from others.
+
+    Args:
+        secret: The person's.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def of(self, record: str, line: bytes) -> bytes:
+        """The seal of a line in the journal of a record."""
+        data = record.encode() + b"\0" + line
+        return hashlib.blake2b(data, key=self._secret, digest_size=16).hexdigest().encode()
+
+    def opened(self, record: str, sealed: bytes) -> bytes:
+        """A line without its seal. Raises ValueError where that is wrong."""
+        line, _, seal = sealed.rpartition(b"\t")
+        if not hmac.compare_digest(self.of(record, line), seal):
+            raise ValueError("not written by this person")
+        return line
+
+
 class Journal:
     """A record that is being written: each line is in the file before `write` returns.
 
     Args:
         folder: The record's own folder; it is made.
         record: What it says so far. Lines are added to it, too.
+        seal: What its lines are sealed with.
     """
 
-    def __init__(self, folder: Path, record: Record) -> None:
+    def __init__(self, folder: Path, record: Record, seal: Seal) -> None:
         self.folder = folder
         self.record = record
+        self._seal = seal
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / FILE
         self._torn = False
@@ -143,7 +190,7 @@ class Journal:
         else:
             head = {"line": "begin", "checkpoint": FORMAT, "id": record.id, "kind": record.kind}
             more = {"owner": record.owner, "task": record.task, "undoes": record.undoes}
-            self._append([{**head, **more}])
+            self._append([{**head, **more, "kernel": record.kernel}])
 
     def write(self, *lines: dict[str, Any], durable: bool = True) -> None:
         """Append lines.
@@ -161,8 +208,10 @@ class Journal:
 
     def _append(self, lines: Any, durable: bool = True) -> None:
         # In ASCII: a name that is no UTF-8 has lone surrogates.
-        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        data = (b"\n" if self._torn else b"") + text.encode()
+        data = b"\n" if self._torn else b""
+        for line in lines:
+            text = json.dumps(line, separators=(",", ":")).encode()
+            data += text + b"\t" + self._seal.of(self.record.id, text) + b"\n"
         self._torn = True  # as long as not all of it is in the file
         with self._path.open("ab") as stream:
             stream.write(data)
@@ -172,21 +221,24 @@ class Journal:
         self._torn = False
 
 
-def read(folder: Path) -> Record | None:
+def read(folder: Path, seal: Seal) -> Record | None:
     """The record in a folder; None where there is none that can be understood."""
     try:
+        found = (folder / FILE).lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+            return None
         raw = (folder / FILE).read_bytes()
     except OSError:
         return None
     record: Record | None = None
     for text in raw.split(b"\n"):
         try:
-            line = json.loads(text)
+            line = json.loads(seal.opened(folder.name, text))
             if record is None:
                 record = _begun(line)
             else:
                 record.take(line)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if record is None:
                 return None
     return record if record and record.id == folder.name else None
@@ -196,4 +248,5 @@ def _begun(line: dict[str, Any]) -> Record:
     if line["line"] != "begin" or line["checkpoint"] != FORMAT:
         raise ValueError("not a journal of this format")
     kind: Kind = line["kind"]
-    return Record(line["id"], kind, line["owner"], line["task"], tuple(line["undoes"]))
+    undoes = tuple(line["undoes"])
+    return Record(line["id"], kind, line["owner"], line["task"], undoes, line["kernel"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,13 +19,16 @@ from jupyter_agent.checkpoints.scan import (
     from_json,
     to_json,
 )
-from jupyter_agent.checkpoints.states import ABSENT, MOVED, State, look, stat_mark
+from jupyter_agent.kernel.writes import Writes
+from jupyter_agent.checkpoints.states import ABSENT, MOVED, State, folder_state, look, stat_mark
 
 PICTURE = "picture.json"
 KNOWN = "known.json"
 Known = Mapping[str, tuple[Stamp, str]]
 AFTER_THE_END = "the kernel stopped while code ran, and it was changed after that"
+NOT_SEEN = "it changed while the turn's code ran, which was not seen to change it"
 NOT_IN_ADVANCE = "it was not kept before code ran"
+_LARGEST = 256 * 1024 * 1024
 _PATIENCE = 1_000_000_000
 
 
@@ -38,14 +42,17 @@ class Kept:
     def state(self, path: str) -> State:
         """What was at the path when the picture was taken."""
         stamp = self.picture.files.get(path)
+        if path in self.picture.folders:
+            return folder_state(self.picture.modes.get(path, 0o777))
         if stamp is None:
             return ABSENT
         digest = self.digests.get(path)
         if digest is None:
             mark = stat_mark(stamp.size, stamp.modified, stamp.inode)
-            return State(mark, stamp.mode, stamp.size, why=NOT_IN_ADVANCE)
+            return State(mark, stamp.mode, stamp.size, "", NOT_IN_ADVANCE, stamp.modified)
         kind = "link" if State(mode=stamp.mode).is_link else "content"
-        return State(f"{kind}:{digest}", stamp.mode, stamp.size, "blob")
+        mark = f"{kind}:{digest}"
+        return State(mark, stamp.mode, stamp.size, "blob", modified=stamp.modified)
 
     def is_like(self, other: Kept) -> bool:
         """Whether the other one would restore the same."""
@@ -59,7 +66,7 @@ class Kept:
 def load_picture(folder: Path) -> Kept | None:
     """The picture in a record's folder; None where there is none."""
     try:
-        data = json.loads((folder / PICTURE).read_bytes())
+        data = _json(folder / PICTURE)
         return Kept(from_json(data["picture"]), dict(data["digests"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -77,14 +84,20 @@ def save_known(folder: Path, known: Known) -> None:
 def load_known(folder: Path) -> dict[str, tuple[Stamp, str]]:
     """Digests of the workspace's files as they were last seen."""
     try:
-        data = json.loads((folder / KNOWN).read_bytes())
+        data = _json(folder / KNOWN)
         return {path: (Stamp(*stamp), str(digest)) for path, (stamp, digest) in data.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
 def changed_lines(
-    root: Path, record: Record, before: Kept, after: Picture, stopped: int | None = None
+    root: Path,
+    record: Record,
+    before: Kept,
+    after: Picture,
+    *,
+    stopped: int | None = None,
+    writes: Writes | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The lines for a journal that say what differs between a picture and a later one.
 
@@ -95,43 +108,60 @@ def changed_lines(
         after: The one from after.
         stopped: When the kernel was last seen alive, in nanoseconds, where it stopped meanwhile:
             what changed after that, somebody else changed.
+        writes: What the kernel was seen to write meanwhile; None where that is not known.
     """
     found = differences(before.picture, after, root)
     places = {_identity(after.files[path]): path for path in found.made}
-    for path in (*found.made, *found.changed, *found.gone):
+    for path in found.all:
         moved = places.get(_identity(before.picture.files.get(path)), "")
-        yield from _lines(root, record, before, path, after.files.get(path), stopped, moved)
+        found_now = _Found(path, after.files.get(path), moved)
+        lines = list(_lines(root, record, before, found_now, writes))
+        if stopped is not None and _latest(root / path, found_now.stamp) > stopped + _PATIENCE:
+            lines = [line for line in lines if line["line"] != "left"] + [
+                {"line": "unclear", "path": path, "why": AFTER_THE_END}
+                for line in lines
+                if line["line"] == "left"
+            ]
+        yield from lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A path that is not as it was. `moved` is where its file is now."""
+
+    path: str
+    stamp: Stamp | None
+    moved: str
 
 
 def _lines(
-    root: Path,
-    record: Record,
-    before: Kept,
-    path: str,
-    stamp: Stamp | None,
-    stopped: int | None,
-    moved: str,
+    root: Path, record: Record, before: Kept, found: _Found, writes: Writes | None
 ) -> Iterator[dict[str, Any]]:
+    path, stamp, moved = found.path, found.stamp, found.moved
+    seen = writes is not None and writes.saw(root / path)
+    is_ours = writes is None or seen or writes.explains(root / path)
     try:
         now = look(root / path)
     except OSError:
         return
     old, entry = before.state(path), record.entries.get(path)
-    if moved and not now.is_there and old.is_there and not old.kept:
+    if moved and (not now.is_there or now.is_folder) and old.is_there and not old.kept:
         old = replace(old, kept=f"{MOVED}/{moved}", why="")
     if entry is not None and now.mark == entry.after:
         return
     if entry is None:
         if _is_untouched(old, now, before.picture.files.get(path), stamp):
             return
+        if not is_ours and (old.is_folder or now.is_folder):
+            return
         folders = 0 if old.is_there else _new_folders(path, before.picture)
         yield before_line(path, old, folders)
-        if old.why:
+        if old.why and not old.is_folder and is_ours:
             yield notice_line(f"{path}: cannot be restored, since {old.why}")
-    if stopped is not None and _latest(root / path, stamp) > stopped + _PATIENCE:
-        yield {"line": "unclear", "path": path, "why": AFTER_THE_END}
+    if is_ours:
+        yield left_line(path, now, seen)
     else:
-        yield left_line(path, now)
+        yield {"line": "unclear", "path": path, "why": NOT_SEEN}
 
 
 def _identity(stamp: Stamp | None) -> Stamp | None:
@@ -139,7 +169,7 @@ def _identity(stamp: Stamp | None) -> Stamp | None:
 
 
 def _is_untouched(old: State, now: State, then: Stamp | None, stamp: Stamp | None) -> bool:
-    if old.kept or not old.is_there:
+    if old.kept or not old.is_there or old.is_folder:
         return old.is_same(now)
     return then is not None and stamp is not None and then.is_like(stamp)
 
@@ -160,6 +190,14 @@ def _latest(path: Path, stamp: Stamp | None) -> int:
         except OSError:
             continue
     return 0
+
+
+def _json(path: Path) -> Any:
+    """Raises OSError or ValueError where there is no file with JSON."""
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+        raise OSError(f"{path} is no file of ours")
+    return json.loads(path.read_bytes())
 
 
 def _replace(path: Path, data: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -42,13 +43,14 @@ class Picture:
     """The files of a workspace at one moment, by their path from the root.
 
     `complete` says whether there were not too many to look at all of them; `began` is the time in
-    nanoseconds.
+    nanoseconds; `modes` are the permission bits of the folders.
     """
 
     files: Mapping[str, Stamp]
     folders: frozenset[str]
     complete: bool
     began: int
+    modes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def is_like(self, other: Picture) -> bool:
         """Whether both show the same files and folders, whenever they were taken."""
@@ -82,7 +84,7 @@ class Scanner:
     def look(self) -> Picture:
         began = time.time_ns()
         files: dict[str, Stamp] = {}
-        folders: set[str] = set()
+        folders: dict[str, int] = {}
         complete = True
         root = self.workspace.root
         hidden = self._hidden_here()
@@ -97,12 +99,12 @@ class Scanner:
                 if self._is_left_out(path, is_folder, rules):
                     continue
                 if is_folder:
-                    folders.add(path)
+                    folders[path] = _mode(entry)
                     waiting.append((path + "/", rules))
                 elif path not in hidden and (stamp := _stamp(entry)):
                     files[path] = stamp
             complete = len(files) <= self.most
-        return Picture(files, frozenset(folders), complete, began)
+        return Picture(files, frozenset(folders), complete, began, folders)
 
     def _hidden_here(self) -> frozenset[str]:
         """The paths of hidden files, from the root."""
@@ -151,6 +153,14 @@ class Differences:
     made: tuple[str, ...]
     changed: tuple[str, ...]
     gone: tuple[str, ...]
+    made_folders: tuple[str, ...] = ()
+    gone_folders: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every path, once."""
+        folders = (*self.made_folders, *self.gone_folders)
+        return tuple(dict.fromkeys((*self.made, *self.changed, *self.gone, *folders)))
 
 
 def differences(before: Picture, after: Picture, root: Path) -> Differences:
@@ -165,8 +175,13 @@ def differences(before: Picture, after: Picture, root: Path) -> Differences:
         for path, stamp in after.files.items()
         if path in before.files and (stamp != before.files[path] or before.is_racy(path))
     )
+    renamed = {path.casefold() for path in after.files if path not in before.files}
     gone = tuple(
-        path for path in before.files if path not in after.files and not _is_there(root / path)
+        path
+        for path in before.files
+        if path not in after.files
+        # Where cases are not told apart, the new name answers to the old one.
+        and (path.casefold() in renamed or not _is_there(root / path))
     )
     fresh = [path for path in after.files if path not in before.files]
     touched = (*fresh, *changed, *gone)
@@ -178,7 +193,17 @@ def differences(before: Picture, after: Picture, root: Path) -> Differences:
         # A folder that was moved here brings its files with their old times.
         or (told_by_folder and _folder_of(path) not in before.folders and _folder_of(path))
     )
-    return Differences(made, changed, gone)
+    made_folders = _empty_ones(after, before) if told_by_folder and after.complete else ()
+    gone_folders = tuple(
+        path for path in before.folders - after.folders if not (root / path).is_dir()
+    )
+    return Differences(made, changed, gone, made_folders, gone_folders)
+
+
+def _empty_ones(after: Picture, before: Picture) -> tuple[str, ...]:
+    """The new folders without a file in them; the others come and go with their files."""
+    full = {_folder_of(path) for path in (*after.files, *after.folders)}
+    return tuple(sorted(after.folders - before.folders - full))
 
 
 def _folder_of(path: str) -> str:
@@ -190,13 +215,13 @@ def _is_about_ignoring(path: str) -> bool:
 
 
 def _is_there(path: Path) -> bool:
+    """Whether a path is there, and is no folder."""
     try:
-        os.lstat(path)
+        return not stat.S_ISDIR(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True  # it cannot be told
-    return True
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -218,12 +243,20 @@ def _stamp(entry: os.DirEntry[str]) -> Stamp | None:
     return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
 
 
+def _mode(entry: os.DirEntry[str]) -> int:
+    try:
+        return stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+    except OSError:
+        return 0o700
+
+
 def to_json(picture: Picture) -> dict[str, object]:
     return {
         "began": picture.began,
         "complete": picture.complete,
         "folders": sorted(picture.folders),
         "files": picture.files,
+        "modes": picture.modes,
     }
 
 
@@ -235,4 +268,8 @@ def from_json(data: Mapping[str, object]) -> Picture:
     stamps: Iterator[tuple[str, Stamp]] = (
         (path, Stamp(*map(int, stamp))) for path, stamp in files.items()
     )
-    return Picture(dict(stamps), frozenset(folders), bool(data["complete"]), began)
+    modes = data["modes"]
+    if not isinstance(modes, dict):
+        raise TypeError("not a picture of a workspace")
+    bits = {str(path): int(mode) for path, mode in modes.items()}
+    return Picture(dict(stamps), frozenset(folders), bool(data["complete"]), began, bits)

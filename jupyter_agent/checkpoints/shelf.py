@@ -3,6 +3,7 @@
 <state folder>/checkpoints/
   .lock             held while anything here is changed but a turn's own journal
   blobs/            contents of files, by digest
+  kernels/          a lock for each kernel, held as long as it runs
   known.json        digests of the workspace's small files, so that few are read again
   <record>/         one folder for each turn and each undo: journal.jsonl, and while code runs
                     picture.json, alive and running
@@ -25,7 +26,8 @@ from filelock import FileLock, Timeout
 
 from jupyter_agent.checkpoints import journal
 from jupyter_agent.checkpoints.blobs import Blobs
-from jupyter_agent.checkpoints.journal import Journal, Kind, Record
+from jupyter_agent import trust
+from jupyter_agent.checkpoints.journal import FILE, Journal, Kind, Record, Seal
 from jupyter_agent.checkpoints.pictures import load_known, pictured_digests
 from jupyter_agent.checkpoints.states import State, read
 from jupyter_agent.errors import ConfigError
@@ -35,7 +37,14 @@ from jupyter_agent.workspace import Workspace
 FOLDER = "checkpoints"
 TRASH = "trash"
 LOCK_SECONDS = 10
-_ID = re.compile(r"\d{8}_\d{6}_\d{6}_[0-9a-f]{6}")
+_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9]{6}_[0-9a-f]{6}")
+_TOKEN = re.compile(r"[0-9a-f]{16}")
+_LAST_YEAR = 9999
+_KERNELS = "kernels"
+_SECRET = secrets.token_bytes(32)
+_kernels: dict[int, str] = {}
+_held: dict[Path, FileLock] = {}
+"""The locks of this kernel, until it ends."""
 _STAMP = "%Y%m%d_%H%M%S_%f"
 _TICK = timedelta(microseconds=1)
 
@@ -82,6 +91,16 @@ class Shelf:
             raise ConfigError(
                 f"The folder {self.folder} cannot be made: {error.strerror}."
             ) from error
+        for name in ("blobs", _KERNELS, ".lock"):
+            if os.path.islink(self.folder / name):  # noqa: PTH114 (never raises)
+                raise ConfigError(f"{self.folder / name} is a link. Remove it.")
+        if os.path.lexists(self.folder / ".lock") and not (self.folder / ".lock").is_file():
+            raise ConfigError(f"{self.folder / '.lock'} is no file. Remove it.")
+        try:
+            secret = trust.secret()
+        except ConfigError:
+            secret = _SECRET  # then turns can be undone in this kernel alone
+        self.seal = Seal(secret)
         self.blobs = Blobs(self.folder / "blobs")
         self._lock = FileLock(self.folder / ".lock", timeout=LOCK_SECONDS)
 
@@ -127,7 +146,7 @@ class Shelf:
         if data is None:
             why = "it is no file" if state.mark.startswith("kind:") else f"larger than {size(most)}"
             return replace(state, why=why)
-        if self.blobs.has(state.digest):
+        if self.blobs.content(state.digest, len(data)) is not None:
             return replace(state, kept="blob")
         if self.blobs.total + len(data) > self.limits.total_bytes:
             return replace(state, why=f"{size(self.limits.total_bytes)} are kept already")
@@ -161,24 +180,68 @@ class Shelf:
             digests |= pictured_digests(self.folder / name)
         return digests
 
+    def journal(self, record: Record) -> Journal:
+        """Go on with the journal of a record."""
+        return Journal(self.folder / record.id, record, self.seal)
+
     # Records -------------------------------------------------------------------------------------
 
     def records(self, owner: str | None = None) -> list[Record]:
         """What is remembered, oldest first; only what one owner did, where one is given."""
-        found = (journal.read(self.folder / name) for name in self._names())
+        found = (journal.read(self.folder / name, self.seal) for name in self._names())
         return [each for each in found if each and owner in (None, each.owner)]
+
+    def foreign(self) -> int:
+        """How many records there are that were not written here for this person."""
+        written = [name for name in self._names() if os.path.lexists(self.folder / name / FILE)]
+        return len(written) - len(self.records())
 
     def begin(
         self, kind: Kind, owner: str, task: str = "", undoes: tuple[str, ...] = ()
     ) -> Journal:
         """Begin a record, with an id that comes after all others."""
         stamp = datetime.now(UTC).strftime(_STAMP)
-        last = max((name[:22] for name in self._names()), default="")
+        last = max((record.id[:22] for record in self.records()), default="")
         if stamp <= last:  # the clock was set back, or is coarse
-            after = datetime.strptime(last, _STAMP).replace(tzinfo=UTC)
-            stamp = (after + _TICK).strftime(_STAMP)
-        record = Record(f"{stamp}_{secrets.token_hex(3)}", kind, owner, task, undoes)
-        return Journal(self.folder / record.id, record)
+            stamp = (_time(last) + _TICK).strftime(_STAMP)
+        kernel = self._present()
+        record = Record(f"{stamp}_{secrets.token_hex(3)}", kind, owner, task, undoes, kernel)
+        return self.journal(record)
+
+    # Kernels -------------------------------------------------------------------------------------
+
+    def is_of_other_kernel(self, record: Record) -> bool:
+        """Whether another kernel has written a record, and still runs."""
+        if record.kernel == _kernel():
+            return False
+        path = self.folder / _KERNELS / f"{record.kernel}.lock"
+        if not _TOKEN.fullmatch(record.kernel) or not path.is_file():
+            return False
+        lock = FileLock(path, thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return True
+        lock.release()
+        return False
+
+    def _present(self) -> str:
+        """This kernel's id. Others see by a lock that it runs."""
+        kernel = _kernel()
+        path = self.folder / _KERNELS / f"{kernel}.lock"
+        if not path.exists():
+            self._remove_locks_of_ended_kernels()
+            path.parent.mkdir(exist_ok=True)
+            lock = FileLock(path, thread_local=False)
+            lock.acquire(timeout=LOCK_SECONDS)
+            _held[path] = lock
+        return kernel
+
+    def _remove_locks_of_ended_kernels(self) -> None:
+        with contextlib.suppress(OSError):
+            for path in list((self.folder / _KERNELS).iterdir()):
+                if path.is_file() and not self.is_of_other_kernel(Record("", kernel=path.stem)):
+                    path.unlink()
 
     def running_lock(self, record: Record) -> FileLock:
         """The lock that is held as long as a record is being written."""
@@ -198,6 +261,30 @@ class Shelf:
 
     def _names(self) -> list[str]:
         try:
-            return sorted(each.name for each in self.folder.iterdir() if _ID.fullmatch(each.name))
+            with os.scandir(self.folder) as entries:
+                return sorted(
+                    entry.name
+                    for entry in entries
+                    if _is_id(entry.name) and entry.is_dir(follow_symlinks=False)
+                )
         except OSError:
             return []
+
+
+def _is_id(name: str) -> bool:
+    """Whether a name is a record's: with a date that there is, and that has a later one."""
+    if not _ID.fullmatch(name):
+        return False
+    try:
+        return _time(name[:22]).year < _LAST_YEAR
+    except ValueError:
+        return False
+
+
+def _time(stamp: str) -> datetime:
+    return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+
+
+def _kernel() -> str:
+    """The id of this process; a forked one has its own."""
+    return _kernels.setdefault(os.getpid(), secrets.token_hex(8))

@@ -31,6 +31,7 @@ class State:
         kept: Where its content is: `blob`, `trash/…` below the state folder, `moved/…` where it
             is at another path of the workspace; empty where it is not kept.
         why: Why it is not kept.
+        modified: When it was changed last, in nanoseconds; 0 where that is not known.
     """
 
     mark: str = ""
@@ -38,6 +39,7 @@ class State:
     size: int = 0
     kept: str = ""
     why: str = ""
+    modified: int = 0
 
     @property
     def is_there(self) -> bool:
@@ -48,6 +50,10 @@ class State:
         return stat.S_ISLNK(self.mode)
 
     @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
     def digest(self) -> str:
         """The digest under which the content is kept as a blob; empty where it has none."""
         kind, _, digest = self.mark.partition(":")
@@ -55,9 +61,12 @@ class State:
 
     def is_same(self, other: State) -> bool:
         """Whether both are the same content with the same permission bits."""
-        return self.mark == other.mark and (not self.is_there or self.mode == other.mode)
+        bits = (self.mode ^ other.mode) & ~_SPECIAL_BITS
+        return self.mark == other.mark and (not self.is_there or not bits)
 
 
+_SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+"""They are never put back."""
 ABSENT = State()
 MOVED = "moved"
 
@@ -76,7 +85,8 @@ def look(path: Path, known: Collection[str] = ()) -> State:
         with contextlib.suppress(OSError):
             found = os.lstat(path)
             if stat.S_ISREG(found.st_mode) and _signature(found) in known:
-                return State(_signature(found), found.st_mode, found.st_size)
+                mark, modified = _signature(found), found.st_mtime_ns
+                return State(mark, found.st_mode, found.st_size, modified=modified)
     return read(path, HASHED_BYTES)[0]
 
 
@@ -94,9 +104,10 @@ def read(path: Path, limit: int) -> tuple[State, bytes | None]:
         data = os.fsencode(os.readlink(path))  # noqa: PTH115 (the text itself, as it is stored)
         return State(mark_of(data, "link"), found.st_mode, len(data)), data
     if not stat.S_ISREG(found.st_mode):
-        return State(f"kind:{stat.S_IFMT(found.st_mode):o}", found.st_mode), None
+        return State(kind_mark(found.st_mode), found.st_mode), None
     if found.st_size > max(limit, HASHED_BYTES):
-        return State(_signature(found), found.st_mode, found.st_size), None
+        mark, modified = _signature(found), found.st_mtime_ns
+        return State(mark, found.st_mode, found.st_size, modified=modified), None
     try:
         return _read_file(path, limit)
     except (FileNotFoundError, ToolError):
@@ -108,16 +119,27 @@ def mark_of(data: bytes, kind: str = "content") -> str:
     return f"{kind}:{hashlib.sha256(data).hexdigest()}"
 
 
+def kind_mark(mode: int) -> str:
+    """The mark of what is neither a file nor a link."""
+    return f"kind:{stat.S_IFMT(mode):o}"
+
+
+def folder_state(mode: int) -> State:
+    """A folder with these permission bits."""
+    mode = stat.S_IFDIR | stat.S_IMODE(mode)
+    return State(kind_mark(mode), mode)
+
+
 def to_json(state: State) -> list[Any]:
-    return [state.mark, state.mode, state.size, state.kept, state.why]
+    return [state.mark, state.mode, state.size, state.kept, state.why, state.modified]
 
 
 def from_json(data: Any) -> State:
     """Raises ValueError or TypeError where `data` is no state."""
-    mark, mode, size, kept, why = data
+    mark, mode, size, kept, why, modified = data
     if not (isinstance(mark, str) and isinstance(kept, str) and isinstance(why, str)):
         raise TypeError("a state's texts are none")
-    return State(mark, int(mode), int(size), kept, why)
+    return State(mark, int(mode), int(size), kept, why, int(modified))
 
 
 def _read_file(path: Path, limit: int) -> tuple[State, bytes | None]:
@@ -126,13 +148,15 @@ def _read_file(path: Path, limit: int) -> tuple[State, bytes | None]:
         if found.st_size <= limit:
             data = stream.read(limit + 1)
             if len(data) <= limit:
-                return State(mark_of(data), found.st_mode, len(data)), data
+                modified = found.st_mtime_ns
+                return State(mark_of(data), found.st_mode, len(data), modified=modified), data
             stream.seek(0)
         hashed, size = hashlib.sha256(), 0
         while chunk := stream.read(_CHUNK):
             hashed.update(chunk)
             size += len(chunk)
-    return State(f"content:{hashed.hexdigest()}", found.st_mode, size), None
+    mark = f"content:{hashed.hexdigest()}"
+    return State(mark, found.st_mode, size, modified=found.st_mtime_ns), None
 
 
 def stat_mark(size: int, modified: int, inode: int) -> str:

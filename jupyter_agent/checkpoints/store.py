@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Literal
 
 from jupyter_agent.checkpoints import undo
-from jupyter_agent.checkpoints.journal import Journal, Record
+from jupyter_agent.checkpoints.journal import Record
 from jupyter_agent.checkpoints.pictures import changed_lines, load_picture
 from jupyter_agent.checkpoints.scan import Scanner
 from jupyter_agent.checkpoints.shelf import Limits, Shelf
 from jupyter_agent.checkpoints.turn import ALIVE, Checkpoint, clear_away
 from jupyter_agent.checkpoints.undo import Plan, Undone
 from jupyter_agent.errors import AgentError
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.workspace import STATE_FOLDER, Workspace
 
 NOTHING = "There is no turn to undo."
 NOTHING_BACK = "There is no undo to take back: none was made since the last turn."
@@ -26,7 +26,8 @@ class Checkpoints:
 
     Args:
         workspace: Whose files are kept.
-        owner: The notebook's name: one notebook does not undo another one's turns.
+        owner: The notebook's name. A kernel undoes its own turns, and those of kernels of the
+            same notebook that have ended.
         limits: How much is kept.
         hidden: Gives files that are no part of the person's work, as resolved paths.
 
@@ -58,12 +59,42 @@ class Checkpoints:
                 running = self._shelf.running_lock(journal.record)
                 running.acquire()
         except OSError as error:
-            raise AgentError(f"This turn cannot be undone: {error.strerror or error}.") from error
+            raise AgentError(f"{error.strerror or error}.") from error
         return Checkpoint(self._shelf, self._scanner, journal, running)
 
     def turns(self) -> list[Record]:
-        """The turns that are not undone, newest first."""
-        return list(undo.standing(self._shelf.records(self.owner)))
+        """The turns that this kernel can undo, newest first."""
+        return self._mine(undo.standing(self._shelf.records(self.owner)))
+
+    def turns_of_others(self) -> list[Record]:
+        """The turns that other running kernels of the same notebook can undo, newest first."""
+        standing = list(undo.standing(self._shelf.records(self.owner)))
+        mine = {record.id for record in self._mine(standing)}
+        return [record for record in standing if record.id not in mine]
+
+    def remarks(self) -> list[str]:
+        """What lies there and is not undone, one line each."""
+        others, foreign = len(self.turns_of_others()), self._shelf.foreign()
+        found = []
+        if others:
+            found.append(f"{others} of other running kernels: undo them there.")
+        if foreign:
+            found.append(
+                f"{foreign} in {STATE_FOLDER}/checkpoints that were not written by you with this "
+                "version: they are not undone."
+            )
+        return found
+
+    def _mine(self, records: Iterable[Record]) -> list[Record]:
+        """The records of this kernel, and of kernels of the notebook that have ended."""
+        alive: dict[str, bool] = {}
+        found = []
+        for record in records:
+            if record.kernel not in alive:
+                alive[record.kernel] = self._shelf.is_of_other_kernel(record)
+            if not alive[record.kernel]:
+                found.append(record)
+        return found
 
     def plan(self, turns: int = 1, over: Collection[str] = ()) -> Plan:
         """What undoing the last turns would do.
@@ -78,18 +109,18 @@ class Checkpoints:
             AgentError: There are not so many turns, one is running, or the folder is in use.
         """
         records = self._settled()
-        if pending := self._pending(records):
+        if pending := self._pending(self._mine(records)):
             return pending
-        found = list(undo.standing(records))
+        found = self._mine(undo.standing(records))
         if not found:
-            raise AgentError(NOTHING)
+            raise AgentError(" ".join([NOTHING, *self.remarks()]))
         if turns > len(found):
             count = f"{len(found)} turns" if len(found) > 1 else "1 turn"
             raise AgentError(f"There are only {count} to undo, not {turns}.")
         chosen = found[:turns]
         if any(self._shelf.is_running(record) for record in chosen):
             raise AgentError("The turn is still running. Wait for it, or interrupt the kernel.")
-        return undo.plan_of(self._shelf, "undo", chosen, over)
+        return undo.plan_of(self._shelf, "undo", chosen, over, self._others())
 
     def plan_back(self) -> Plan:
         """What taking back the last undo would do.
@@ -97,13 +128,13 @@ class Checkpoints:
         Raises:
             AgentError: There is no undo since the last turn.
         """
-        records = self._settled()
+        records = self._mine(self._settled())
         if pending := self._pending(records):
             return pending
         last = undo.redoable(records)
         if last is None:
             raise AgentError(NOTHING_BACK)
-        return undo.plan_of(self._shelf, "redo", [last])
+        return undo.plan_of(self._shelf, "redo", [last], (), self._others())
 
     def apply(self, plan: Plan) -> Undone:
         """Do what a plan says. Each file is looked at again: what changed since is a conflict.
@@ -112,7 +143,7 @@ class Checkpoints:
             AgentError: It cannot be written down; then nothing was changed.
         """
         try:
-            return self._of_turns(undo.apply(self._shelf, plan, self.owner))
+            return undo.apply(self._shelf, plan, self.owner)
         except OSError as error:
             raise AgentError(f"Not undone: {error.strerror or error}.") from error
 
@@ -132,7 +163,7 @@ class Checkpoints:
                     shutil.rmtree(self._shelf.folder / record.id, ignore_errors=True)
 
     def _end(self, record: Record) -> None:
-        journal = Journal(self._shelf.folder / record.id, record)
+        journal = self._shelf.journal(record)
         picture = load_picture(journal.folder) if record.code_runs else None
         if picture is not None:
             root = self._shelf.workspace.root
@@ -141,10 +172,16 @@ class Checkpoints:
             except OSError:
                 alive = picture.picture.began
             after = self._scanner.look()
-            lines = list(changed_lines(root, record, picture, after, alive))
+            lines = list(changed_lines(root, record, picture, after, stopped=alive))
             journal.write(*lines, {"line": "code", "running": False})
         journal.write({"line": "end"})
         clear_away(journal.folder)
+
+    def _others(self) -> list[Record]:
+        """The turns of other kernels, which may have written the same files."""
+        records = self._shelf.records()
+        ours = {record.id for record in self._mine(r for r in records if r.owner == self.owner)}
+        return [record for record in undo.standing(records) if record.id not in ours]
 
     def _settled(self) -> list[Record]:
         try:
@@ -161,11 +198,3 @@ class Checkpoints:
         kind: Literal["undo", "redo"] = "redo" if last.kind == "redo" else "undo"
         undone = [record for record in records if record.id in last.undoes]
         return undo.rest_of(self._shelf, kind, last, tuple(reversed(undone)))
-
-    def _of_turns(self, undone: Undone) -> Undone:
-        """The same with the ids of turns, where it took back an undo."""
-        if undone.kind == "undo":
-            return undone
-        by_id = {record.id: record for record in self._shelf.records(self.owner)}
-        turns = [turn for each in undone.turns if each in by_id for turn in by_id[each].undoes]
-        return Undone(undone.kind, undone.id, tuple(turns), undone.files)

@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 from filelock import FileLock
 
-from jupyter_agent.checkpoints.journal import Journal, before_line, left_line, notice_line
+from jupyter_agent.checkpoints.journal import Entry, Journal, before_line, left_line, notice_line
 from jupyter_agent.checkpoints.pictures import PICTURE, Kept, changed_lines, load_known, save_known
 from jupyter_agent.checkpoints.scan import Picture, Scanner, Stamp, differences
 from jupyter_agent.checkpoints.shelf import Shelf
 from jupyter_agent.checkpoints.states import ABSENT, State, look, mark_of
+from jupyter_agent.kernel.writes import Writes, watched
 
 ALIVE = "alive"
 _BEAT = 0.5
@@ -57,6 +58,8 @@ class Checkpoint:
         self._last: Picture | None = None
         self._heart: _Heart | None = None
         self._written: set[str] = set()
+        self._writes: Writes | None = None
+        self._had_children = False
 
     @property
     def rewritten(self) -> frozenset[str]:
@@ -76,8 +79,15 @@ class Checkpoint:
             before, after = entry.before.mark, entry.after
             if before != after and not _is_as_before(self._root / path, entry.before):
                 kind: Any = "deleted" if not after else "changed" if before else "created"
-                found.append(Touched(path, kind))
+                if not self._comes_with_files(path, entry):
+                    found.append(Touched(path, kind))
         return tuple(found)
+
+    def _comes_with_files(self, path: str, entry: Entry) -> bool:
+        """Whether a path is a folder that came or went with what is in it."""
+        is_folder = entry.before.is_folder or (self._root / path).is_dir()
+        entries = self._journal.record.entries
+        return is_folder and any(each.startswith(f"{path}/") for each in entries)
 
     def before(self, path: str) -> bytes | None:
         """What a file held before the turn; None where nothing was there, or it is not kept."""
@@ -118,11 +128,12 @@ class Checkpoint:
     # Code ----------------------------------------------------------------------------------------
 
     @contextmanager
-    def code(self) -> Iterator[None]:
-        """Around each execution of the agent's code: the files that it changes are noticed."""
+    def code(self, text: str = "") -> Iterator[None]:
+        """Around each execution of the agent's code, `text`: what it changes is noticed."""
         self.before_code()
         try:
-            yield
+            with watched(text) as self._writes:
+                yield
         finally:
             self.after_code()
 
@@ -176,7 +187,13 @@ class Checkpoint:
                 return
             after = self._scanner.look()
             self._written.update(differences(self._kept.picture, after, self._root).changed)
-            lines = list(changed_lines(self._root, self._journal.record, self._kept, after))
+            if self._writes is not None:
+                # A process that was started in this turn may go on.
+                self._had_children |= self._writes.has_children or _has_children()
+                self._writes.has_children = self._had_children
+            record, writes = self._journal.record, self._writes
+            lines = list(changed_lines(self._root, record, self._kept, after, writes=writes))
+            self._writes = None
             # Where nothing changed, the line may wait for the next one that is synced: without
             # it, only what was seen to change would be looked at once more.
             self._journal.write(*lines, {"line": "code", "running": False}, durable=bool(lines))
@@ -329,6 +346,14 @@ class _Heart:
             with contextlib.suppress(OSError):
                 if self._running:
                     os.utime(self._path)
+
+
+def _has_children() -> bool:
+    """Whether processes run that this one has started: some ways to start one are not seen."""
+    try:
+        return bool(Path("/proc/self/task", str(os.getpid()), "children").read_bytes())
+    except OSError:
+        return False
 
 
 def _is_as_before(path: Path, before: State) -> bool:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
 from jupyter_agent.events import VariableChange
@@ -126,6 +126,8 @@ def _guarded(value: object) -> Fingerprint:
 
 def _fingerprint(value: Any) -> Fingerprint:
     kind = type(value)
+    if kind in (FunctionType, GeneratorType, type):
+        return _moving(value)
     if kind in _OPAQUE or isinstance(value, _CODE):
         return None
     if issubclass(kind, (list, tuple, deque, set)):
@@ -218,6 +220,21 @@ def _is_same(before: object, after: object) -> bool:
     return before.leads_to(after) if type(before) is _Trace else before is after
 
 
+def _moving(value: Any) -> Fingerprint:
+    """Attributes of a function, or of a class of the person's; where a generator stands."""
+    if type(value) is GeneratorType:
+        frame = value.gi_frame
+        if frame is None or value.gi_running:
+            return value.gi_running
+        local = frame.f_locals
+        return frame.f_lasti, tuple(local), _Same(local.values())
+    if type(value) is type and value.__module__ != "__main__":
+        return None
+    state = dict(vars(value))
+    names = tuple(name for name in state if not name.startswith("__"))[:ITEMS]
+    return names, _Same(state[name] for name in names)
+
+
 def _attributes(value: Any) -> Fingerprint:
     state = getattr(value, "__dict__", None)
     if not isinstance(state, dict):
@@ -237,7 +254,7 @@ def _attributes(value: Any) -> Fingerprint:
 
 def _array(array: Any) -> Fingerprint:
     """A numpy array: its form, and its bytes or a sample of them."""
-    form = (array.shape, str(array.dtype), array.strides)
+    form = (array.shape, str(array.dtype), array.strides, array.flags.writeable)
     if array.dtype.hasobject:
         step = max(1, array.size // ITEMS)
         return form, _Same(array.flat[::step][:ITEMS].tolist())
@@ -268,7 +285,8 @@ def _pandas(value: Any) -> Fingerprint:
     )
     axes = (*axes, str(getattr(value, "name", "")) if value.ndim == 1 else "")
     blocks = value._mgr.blocks
-    return axes, tuple(_extension(block.values) for block in blocks[:ITEMS])
+    attrs = (*value.attrs, _Same(value.attrs.values())) if value.attrs else ()
+    return axes, attrs, tuple(_extension(block.values) for block in blocks[:ITEMS])
 
 
 def _polars(value: Any) -> Fingerprint:

@@ -37,14 +37,14 @@ class Sight:
 def code_tools(
     executor: Executor,
     sight: Callable[[], Sight] = Sight,
-    around: Callable[[], AbstractContextManager[None]] = nullcontext,
+    around: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> list[Tool]:
     """`execute_code`, bound to the kernel that `executor` runs in.
 
     Args:
         executor: Runs the code.
         sight: Gives what the settings allow the model to see, asked for each call.
-        around: Gives what each execution happens in: a checkpoint that notes changed files.
+        around: Gives for a code what it is executed in: a checkpoint that notes changed files.
     """
 
     @tool("executes")
@@ -60,7 +60,7 @@ def code_tools(
         Python, %magics, !commands and top-level await work as in a cell. Variables persist.
         Returns stdout, stderr, the value of the last expression, displays, and the error if any.
         """
-        with around():
+        with around(code):
             execution = await executor.run(code, timeout, report.get())
         return _returned(execution, sight())
 

@@ -18,8 +18,9 @@ from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jupyter_agent import trust
 from jupyter_agent.checkpoints import Checkpoints, Limits
-from jupyter_agent.checkpoints.journal import Journal, Record, before_line, read
+from jupyter_agent.checkpoints.journal import Journal, Record, Seal, before_line, read
 from jupyter_agent.checkpoints.scan import RACY, Picture, Stamp, differences
 from jupyter_agent.checkpoints.states import ABSENT
 from jupyter_agent.checkpoints.undo import (
@@ -233,13 +234,14 @@ def test_what_could_not_be_kept_is_tried_again(root: Path, checkpoints: Checkpoi
 
 def test_a_line_that_was_half_written(tmp_path: Path) -> None:
     """The disk is full in the middle of a line: that is an error, and costs no other line."""
-    journal = Journal(tmp_path / "r", Record("r"))
+    seal = Seal(b"secret")
+    journal = Journal(tmp_path / "r", Record("r"), seal)
     path = tmp_path / "r" / "journal.jsonl"
     with full_at(path.stat().st_size + 10), pytest.raises(OSError, match="too large"):
         journal.write(before_line("precious.csv", ABSENT, 0))
     assert journal.record.entries == {}
     journal.write(before_line("a.csv", ABSENT, 0))
-    stored = read(tmp_path / "r")
+    stored = read(tmp_path / "r", seal)
     assert stored is not None
     assert list(stored.entries) == ["a.csv"]
 
@@ -251,15 +253,23 @@ async def test_the_clock_was_set_back(root: Path, checkpoints: Checkpoints) -> N
     first.end()
     folder = root / ".jupyter_agent" / "checkpoints"
     later = f"29991231_235959_999999{first.id[-7:]}"
-    journal = folder / first.id / "journal.jsonl"
-    journal.write_text(journal.read_text().replace(first.id, later))
-    (folder / first.id).rename(folder / later)
+    move_in_time(folder, first.id, later)
     second = checkpoints.begin("second")
     await write(second, root, "a.txt", "2")
     second.end()
     assert [record.task for record in checkpoints.turns()] == ["second", "first"]
     undo(checkpoints)
     assert (root / "a.txt").read_text() == "1"
+
+
+def move_in_time(folder: Path, name: str, later: str) -> None:
+    """Give a record another date, as if it had been written by a clock that was ahead."""
+    seal = Seal(trust.secret())
+    path = folder / name / "journal.jsonl"
+    lines = [seal.opened(name, line) for line in path.read_bytes().splitlines()]
+    lines = [line.replace(name.encode(), later.encode()) for line in lines]
+    path.write_bytes(b"".join(line + b"\t" + seal.of(later, line) + b"\n" for line in lines))
+    (folder / name).rename(folder / later)
 
 
 async def test_a_tool_called_by_code(root: Path, checkpoints: Checkpoints) -> None:

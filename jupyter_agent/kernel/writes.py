@@ -1,0 +1,197 @@
+"""Which files the kernel's process changes while code runs, seen by an audit hook.
+
+The hook sees what Python itself opens for writing, removes, renames and makes. It does not see
+files that native libraries open (pyarrow, polars, HDF5), nor those of child processes. A hook
+cannot be removed: while nobody watches, it returns at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHILDREN = frozenset(
+    {"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
+)
+_FOLDERS = frozenset({"os.rename", "shutil.rmtree", "shutil.move", "shutil.copytree"})
+"""Events about all that is below a path, too."""
+_PLACES = {
+    **dict.fromkeys(("os.remove", "os.rmdir", "os.truncate", "os.chmod", "os.chown"), (0,)),
+    **dict.fromkeys(("os.mkdir", "os.utime", "shutil.rmtree", "sqlite3.connect"), (0,)),
+    **dict.fromkeys(("os.rename", "shutil.move"), (0, 1)),
+    **dict.fromkeys(("os.link", "os.symlink", "shutil.copytree"), (1,)),
+}
+_BESIDE = ("", "-journal", "-wal", "-shm")
+_OPEN_FILES = "/proc/self/fd"
+_MOST_PATTERNS = 500
+
+
+@dataclass
+class Writes:
+    """What was seen of one execution.
+
+    Attributes:
+        code: Its text.
+        paths: Absolute paths that were changed.
+        folders: Absolute paths below which everything may have been changed.
+        has_children: Whether it started other processes, which are not seen.
+    """
+
+    code: str = ""
+    paths: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    has_children: bool = False
+
+    def saw(self, path: Path) -> bool:
+        """Whether the process itself was seen to change a path."""
+        if str(path) in self.paths:
+            return True
+        return any(str(folder) in self.folders for folder in (path, *path.parents))
+
+    def explains(self, path: Path) -> bool:
+        """Whether a change that was not seen is the code's all the same.
+
+        It started processes, or it has the file's name in a text.
+        """
+        return self.has_children or any(each.fullmatch(path.name) for each in self._names)
+
+    @cached_property
+    def _names(self) -> list[re.Pattern[str]]:
+        return [re.compile(each) for each in list(_file_names(self.code))[:_MOST_PATTERNS]]
+
+
+_watching: list[Writes] = []
+_installed = False
+
+
+@contextmanager
+def watched(code: str = "") -> Iterator[Writes]:
+    """See which files are changed as long as this lasts, in all threads."""
+    _install()
+    writes = Writes(code, paths=_open_files())
+    _watching.append(writes)
+    try:
+        yield writes
+    finally:
+        _watching.remove(writes)
+        writes.paths |= _open_files()
+
+
+def _install() -> None:
+    global _installed
+    if not _installed:
+        _installed = True
+        sys.addaudithook(_hook)
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _watching:
+        return
+    if event == "open":
+        path, mode, flags = arguments
+        if (isinstance(flags, int) and flags & _WRITING) or (mode and set("wax+") & set(mode)):
+            _note([path])
+    elif event in _PLACES:
+        places = [arguments[index] for index in _PLACES[event] if index < len(arguments)]
+        beside = _BESIDE if event == "sqlite3.connect" else ("",)
+        folder = _folder_of(event, arguments)
+        _note(places, beside, folder, with_folders=event in _FOLDERS)
+    elif event in _CHILDREN:
+        for writes in _watching:
+            writes.has_children = True
+
+
+def _folder_of(event: str, arguments: tuple[Any, ...]) -> Callable[[int], str]:
+    """The folder to which the paths are relative, where it was given by its descriptor."""
+    first = {"os.rename": 2, "os.chmod": 2, "os.mkdir": 2, "os.utime": 3, "os.symlink": 2}
+    start = first.get(event, 3 if event == "os.link" else 1)
+
+    def folder(index: int) -> str:
+        offset = start + (index if event in ("os.rename", "os.link") else 0)
+        given = arguments[offset] if offset < len(arguments) else None
+        if event not in ("os.remove", "os.rmdir", *first) or not isinstance(given, int):
+            return ""
+        return _of_descriptor(given) if given >= 0 else ""
+
+    return folder
+
+
+def _note(
+    places: list[Any],
+    beside: tuple[str, ...] = ("",),
+    folder: Callable[[int], str] = lambda index: "",
+    with_folders: bool = False,
+) -> None:
+    for index, place in enumerate(places):
+        try:
+            if isinstance(place, int):
+                path = _of_descriptor(place)
+            else:
+                path = os.path.join(folder(index), os.fsdecode(place))  # noqa: PTH118
+            # The folder's links are resolved; a link itself is what is changed.
+            above, name = os.path.split(os.path.abspath(path))
+            path = os.path.join(os.path.realpath(above), name)  # noqa: PTH118
+        except (TypeError, ValueError, OSError):
+            continue
+        found = {path + ending for ending in beside} | {os.path.realpath(path)}
+        for writes in tuple(_watching):
+            writes.paths |= found
+            if with_folders:
+                writes.folders.add(path)
+
+
+def _of_descriptor(number: int) -> str:
+    return os.readlink(f"{_OPEN_FILES}/{number}")  # noqa: PTH115
+
+
+def _open_files() -> set[str]:
+    """Files that the process has open for writing, where the system tells."""
+    found = set()
+    try:
+        numbers = os.listdir(_OPEN_FILES)  # noqa: PTH208
+    except OSError:
+        return found
+    for number in numbers:
+        try:
+            path = os.readlink(f"{_OPEN_FILES}/{number}")  # noqa: PTH115
+            # The link's own permission bits say how the file was opened.
+            if path.startswith("/") and os.lstat(f"{_OPEN_FILES}/{number}").st_mode & 0o200:
+                found.add(path)
+        except OSError:
+            continue
+    return found
+
+
+def _file_names(code: str) -> Iterator[str]:
+    """Patterns of file names in the code's texts; what is put in when it runs may be anything."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        words = re.findall(r"[^\s'\"()\[\],;=]+", code)  # with magics in it
+        yield from (re.escape(word.rpartition("/")[2]) for word in words if "." in word)
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [
+                re.escape(part.value) if isinstance(part, ast.Constant) else ".*"
+                for part in node.values
+                if not isinstance(part, ast.Constant) or isinstance(part.value, str)
+            ]
+            text = "".join(parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            pieces = re.split(r"%[0-9.]*[a-z]|\{[^{}]*\}", node.value)
+            text = ".*".join(map(re.escape, pieces))
+        else:
+            continue
+        name = text.rpartition("/")[2]
+        if len(re.sub(r"[.*\\]", "", name)) > 2:  # a pattern of dots and stars fits anything
+            yield name
