@@ -51,7 +51,10 @@ class Answer(str):
         return str.__str__(self)
 
     def _repr_markdown_(self) -> str:
-        return str(self)
+        from jupyter_agent.widgets.legible import stable
+        from jupyter_agent.widgets.markdown import inert
+
+        return inert(stable(str(self)))
 
 
 def make_answer(

@@ -28,6 +28,7 @@ class FrontEnd:
         state: What the view shows, with all operations carried out.
         opened, closed: The ids of the kernel's comms.
         received: The content of each message to the widget, with the time when it came.
+        keeps: Whether it says at the end of a turn that it has the outputs.
     """
 
     def __init__(self, kernel: LiveKernel, running: Running) -> None:
@@ -35,6 +36,7 @@ class FrontEnd:
         self.opened: set[str] = set()
         self.closed: set[str] = set()
         self.received: list[tuple[float, Json]] = []
+        self.keeps = True
         self._kernel = kernel
         self._running = running
         self._model = ""
@@ -97,6 +99,8 @@ class FrontEnd:
         elif kind == "comm_msg" and content["data"].get("method") == "custom":
             self.received.append((time.monotonic(), content["data"]["content"]))
             self._show(content["data"]["content"])
+            if content["data"]["content"]["t"] == "end" and self.keeps:
+                self.send({"t": "kept", "by": "twin"})
 
     def _show(self, content: Json) -> None:
         if content["t"] == "state":

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import atexit
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from IPython.core.getipython import get_ipython
-from IPython.display import display
 
 from jupyter_agent import config
 from jupyter_agent.answer import Answer
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.magics.register import CONFIGURED
-from jupyter_agent.magics.window import open_window
+from jupyter_agent.magics.window import Window, open_window, show
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.session import Session
-from jupyter_agent.widgets.saved import saved_outputs
+from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
 from jupyter_agent.widgets.transcript import TurnView, Watch
+
+MOST_UNCLAIMED = 20
+"""Finished turns that wait for a page to take their outputs."""
 
 
 class Sessions:
@@ -33,6 +36,7 @@ class Sessions:
             configured = lambda: config.layer(CONFIGURED, magics.given)  # noqa: E731
             self.notebook = Notebook(shell, magics.recent, magics.folder, configured)
         self.last: TurnView | None = None
+        self._unclaimed: deque[Window] = deque()
         self._sessions: dict[str, Session] = {}
         atexit.register(self.finish)
 
@@ -45,12 +49,20 @@ class Sessions:
         """For `%unload_ext`: the sessions and the MCP servers end, and nothing is left behind."""
         atexit.unregister(self.finish)
         self.finish()
+        while self._unclaimed:
+            self._unclaimed.popleft().forget()
         self.notebook.close()
 
     def finish(self) -> None:
         """Write down what the sessions did."""
         for session in self._sessions.values():
             session.finish()
+
+    def keep(self, window: Window) -> None:
+        """Hold a finished turn for the page that comes back for it; the oldest ones give way."""
+        self._unclaimed.append(window)
+        while len(self._unclaimed) > MOST_UNCLAIMED:
+            self._unclaimed.popleft().forget()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,19 +121,22 @@ async def run_and_show(
             sessions.notebook.shell.set_next_input(cell, replace=False)
         return answer
     finally:
-        window.close()
         view = watch.view
         if view.stop_reason is not None:
             sessions.last = view
-        if not window.is_lasting:
-            publish(view)
+        if not await window.close(lasting_outputs(view)):
+            sessions.keep(window)
 
 
 def publish(view: TurnView) -> None:
-    """The saved form, once, at the end. A turn that failed before it did anything leaves none."""
+    """Show a finished turn's saved form."""
+    show(lasting_outputs(view))
+
+
+def lasting_outputs(view: TurnView) -> list[SavedOutput]:
+    """The saved form. A turn that failed before it did anything leaves none."""
     if view.stop_reason in (None, "error") and not any(
         step.text or step.calls or step.notices or step.said for step in view.steps
     ):
-        return
-    for output in saved_outputs(view):
-        display(dict(output.data), metadata=dict(output.metadata), raw=True)
+        return []
+    return saved_outputs(view)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from IPython.display import DisplayHandle
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.display import DisplayHandle, clear_output, display
 
 from jupyter_agent.events import ApprovalAnswered, ApprovalAsked
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.magics.prompt import ask_by_input
+from jupyter_agent.widgets.live import TurnCell
+from jupyter_agent.widgets.saved import SavedOutput
 
 _CONNECTION_FILE = re.compile(r"kernel-([A-Za-z0-9-]+)\.json")
 
@@ -30,12 +34,39 @@ class KernelSurface:
         self._interrupts = interrupts
         self._time_out = time_out
         self._handle = DisplayHandle()
+        self._request = _request(shell)
+        self._is_shown = False
 
     def publish(self, data: Mapping[str, Any], update: bool) -> None:
+        self._is_shown = True
         if update:
             self._handle.update(dict(data), raw=True)
         else:
             self._handle.display(dict(data), raw=True)
+
+    def settle(self, outputs: Sequence[SavedOutput]) -> None:
+        if self._is_shown and not outputs:
+            # An output cannot be taken away by itself; in a cell of the person's others stand, too.
+            if self.cell.is_own:
+                clear_output(wait=False)
+            else:
+                self._handle.update({"text/plain": ""}, raw=True)
+        for number, output in enumerate(outputs):
+            show = self._handle.update if self._is_shown and number == 0 else display
+            show(dict(output.data), metadata=dict(output.metadata), raw=True)
+
+    @property
+    def cell(self) -> TurnCell:
+        header, content = self._request.get("header", {}), self._request.get("content", {})
+        source = str(content.get("code", ""))
+        return TurnCell(
+            run=str(header.get("msg_id", "")),
+            page=str(header.get("session", "")),
+            id=str(self._request.get("metadata", {}).get("cellId", "")),
+            source=source,
+            is_own=source.lstrip().startswith("%%agent"),
+            count=len(self._shell.history_manager.input_hist_parsed) - 1,
+        )
 
     def ask(self, asked: ApprovalAsked, about: str = "") -> ApprovalAnswered:
         return ask_by_input(asked, self._interrupts, self._time_out, input, about)
@@ -56,8 +87,26 @@ def is_attended(shell: Any) -> bool:
 
     nbclient, nbval and whatever else runs notebooks by itself say that they cannot.
     """
+    return bool(_request(shell).get("content", {}).get("allow_stdin", False))
+
+
+def is_captured(shell: Any) -> bool:
+    """Whether something collects what the cell displays: `%%capture`, an `Output` widget.
+
+    Such a collection does not carry out updates, so that only what is shown at the end is right.
+    """
+    if isinstance(shell.display_pub, CapturingDisplayPublisher):
+        return True
+    widgets = sys.modules.get("ipywidgets.widgets.widget")
+    here = _request(shell).get("header", {}).get("msg_id")
+    instances = list(getattr(widgets, "_instances", {}).values())
+    return bool(here) and any(getattr(widget, "msg_id", None) == here for widget in instances)
+
+
+def _request(shell: Any) -> Mapping[str, Any]:
+    """The message that made the cell run, as far as there is one."""
     try:
-        content = shell.kernel.get_parent("shell").get("content", {})
+        found = shell.kernel.get_parent("shell")
     except (AttributeError, LookupError, TypeError):
-        return False
-    return bool(content.get("allow_stdin", False))
+        return {}
+    return found if isinstance(found, Mapping) else {}

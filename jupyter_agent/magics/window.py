@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from IPython.display import clear_output
+from IPython.display import display
 
 from jupyter_agent.config import Settings
 from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
 from jupyter_agent.kernel.comms import Clicks
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.magics.prompt import ask_by_input
-from jupyter_agent.magics.surface import KernelSurface, is_attended
+from jupyter_agent.magics.surface import KernelSurface, is_attended, is_captured
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.person import Nobody, Person
 from jupyter_agent.widgets.legible import cut
 from jupyter_agent.widgets.live import LiveView
+from jupyter_agent.widgets.saved import SavedOutput
 from jupyter_agent.widgets.terminal import TerminalView
 from jupyter_agent.widgets.transcript import TurnView, Watch
 from jupyter_agent.widgets.wording import body, shown
@@ -30,13 +31,14 @@ MOST_SHOWN = 20_000
 class Window:
     """How a turn is shown while it runs, and who looks through it.
 
-    `is_lasting` says that what it showed stays: no saved form has to follow.
+    `close` takes the saved form, shows it where it has to be shown, and gives whether some page
+    has it. Where none has, the window waits for one to come back, until it is told to `forget`.
     """
 
     sink: Sink
     person: Person
-    close: Callable[[], None]
-    is_lasting: bool = False
+    close: Callable[[Sequence[SavedOutput]], Awaitable[bool]]
+    forget: Callable[[], None] = lambda: None
 
 
 def open_window(notebook: Notebook, settings: Settings) -> Window:
@@ -44,23 +46,23 @@ def open_window(notebook: Notebook, settings: Settings) -> Window:
     if not hasattr(notebook.shell, "kernel"):
         return _terminal(notebook, settings)
     if not is_attended(notebook.shell):
-        return Window(_nothing, Nobody(), lambda: None)
+        return Window(_nothing, Nobody(), _publish)
     surface = KernelSurface(notebook.shell, notebook.interrupts, settings.approvals.timeout)
-    if settings.display == "static":
+    if settings.display == "static" or is_captured(notebook.shell):
         by_prompt = ByPrompt(surface.ask)
-        return Window(by_prompt, by_prompt, lambda: None)
+        return Window(by_prompt, by_prompt, _publish)
     live = LiveView(surface, settings.approvals.timeout, lambda view: _price(view, settings))
 
     clicks = Clicks(notebook.shell.kernel)
     clicks.start()
 
-    def close() -> None:
-        clicks.stop()
-        live.close()
-        if live.shown:
-            clear_output(wait=False)
+    async def close(outputs: Sequence[SavedOutput]) -> bool:
+        try:
+            return await live.close(outputs)
+        finally:
+            clicks.stop()
 
-    return Window(_unless_replayed(live), live, close)
+    return Window(_unless_replayed(live), live, close, live.forget)
 
 
 def _terminal(notebook: Notebook, settings: Settings) -> Window:
@@ -74,8 +76,25 @@ def _terminal(notebook: Notebook, settings: Settings) -> Window:
     by_prompt = ByPrompt(ask)
     person = by_prompt if sys.stdin is not None and sys.stdin.isatty() else Nobody()
     if not live:
-        return Window(by_prompt, person, lambda: None)
-    return Window(TerminalView(sys.stdout), person, lambda: None, is_lasting=True)
+        return Window(by_prompt, person, _publish)
+    return Window(TerminalView(sys.stdout), person, _lasts)
+
+
+def show(outputs: Sequence[SavedOutput]) -> None:
+    """Display a saved form in the cell that runs."""
+    for output in outputs:
+        display(dict(output.data), metadata=dict(output.metadata), raw=True)
+
+
+async def _publish(outputs: Sequence[SavedOutput]) -> bool:
+    """The saved form, once, at the end."""
+    show(outputs)
+    return True
+
+
+async def _lasts(outputs: Sequence[SavedOutput]) -> bool:
+    """What a terminal has shown stays: no saved form follows."""
+    return True
 
 
 def _price(view: TurnView, settings: Settings) -> str:

@@ -23,6 +23,7 @@ class Front(AnyWidget):
     Args:
         host: Names the HTML output to move into.
         kernel_id: The kernel as the server knows it; empty where that is not known.
+        place: The cell, and the output that stands in it, for a page that is loaded meanwhile.
         receive: Takes each message of the front end, on whatever thread it arrives.
     """
 
@@ -30,11 +31,16 @@ class Front(AnyWidget):
     _css = _FOLDER / "live.css"
     host = traitlets.Unicode().tag(sync=True)
     kernel_id = traitlets.Unicode().tag(sync=True)
+    place = traitlets.Dict().tag(sync=True)
 
     def __init__(
-        self, host: str, kernel_id: str, receive: Callable[[Mapping[str, Any]], None]
+        self,
+        host: str,
+        kernel_id: str,
+        place: Mapping[str, Any],
+        receive: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        super().__init__(host=host, kernel_id=kernel_id)
+        super().__init__(host=host, kernel_id=kernel_id, place=dict(place))
         self._receive = receive
         self.on_msg(self._take)
 

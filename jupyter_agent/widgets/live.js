@@ -38,6 +38,23 @@ const arr = (value) => (Array.isArray(value) ? value : []);
 const obj = (value) => (value !== null && typeof value === "object" ? value : {});
 const now = () => performance.now();
 
+/**
+ * Whether a person caused the event. A script on the page, such as one in a cell's output, can click
+ * a button or press a key, but the browser marks its events. The mark is read by the browser's own
+ * function, so that an object that only looks like an event has none.
+ */
+const readTrust = Object.getOwnPropertyDescriptor(new Event("x"), "isTrusted").get;
+function byPerson(event) {
+  try {
+    return readTrust.call(event);
+  } catch {
+    return false;
+  }
+}
+
+/** Listen to what a person does. */
+const listen = (node, type, act) => node.addEventListener(type, (event) => byPerson(event) && act(event));
+
 /** 18.2 -> "18 s", 75 -> "1 min 15 s"; below a second `digits` decimals. */
 function duration(seconds, digits = 0) {
   const whole = Math.floor(seconds);
@@ -81,7 +98,7 @@ function h(tag, className = "", attributes = {}, ...children) {
 
 const button = (label, className, onClick) => {
   const node = h("button", className, { type: "button" }, label);
-  node.addEventListener("click", onClick);
+  listen(node, "click", onClick);
   return node;
 };
 
@@ -344,11 +361,24 @@ function createOutput(output) {
 
 /** On Enter (but not while an input method composes) and on Escape. */
 function onKeys(input, onEnter, onEscape = () => {}) {
-  input.addEventListener("keydown", (event) => {
+  listen(input, "keydown", (event) => {
     if (event.isComposing) return;
     if (event.key === "Enter") onEnter();
     if (event.key === "Escape") onEscape();
   });
+}
+
+/** Gives what a person typed into a field. What a script put there is not sent in their name. */
+function typedInto(input) {
+  let typed = "";
+  listen(input, "input", () => (typed = input.value));
+  return {
+    read: () => {
+      if (input.value !== typed) input.value = "";
+      return input.value.trim();
+    },
+    empty: () => (input.value = typed = ""),
+  };
 }
 
 /** What the agent wants to know before it goes on. It stays visible when the card is folded. */
@@ -363,7 +393,8 @@ function createQuestion(turn, callId, leave) {
     leave();
   };
   const reply = (answer) => () => send(answer);
-  const refuse = () => send("no", why.value.trim());
+  const typed = typedInto(why);
+  const refuse = () => send("no", typed.read());
   const showWhy = (shown) => {
     reason.hidden = !shown;
     no.setAttribute("aria-expanded", String(shown));
@@ -463,7 +494,7 @@ function createCard(turn) {
     if (details.open && !summary.contains(target)) choice ??= true;
   };
   details.addEventListener("toggle", fill);
-  details.addEventListener("pointerdown", keep);
+  listen(details, "pointerdown", keep);
   details.addEventListener("focusin", keep);
 
   const sync = (item, last, inLastStep) => {
@@ -576,8 +607,9 @@ function createFooter(turn) {
     "aria-label": "Steer the agent",
     autocomplete: "off",
   });
+  const typed = typedInto(field);
   const send = () => {
-    if (turn.steer(field.value.trim())) field.value = "";
+    if (turn.steer(typed.read())) typed.empty();
   };
   onKeys(field, send);
   const unread = h("ul", "ja-unread", { "aria-label": "Not read yet" });
@@ -642,7 +674,7 @@ function createView(turn, host) {
     root.addEventListener(type, (event) => event.stopPropagation());
   }
   const tail = followEnd(body, (following) => (latest.hidden = following));
-  body.addEventListener("click", () => requestAnimationFrame(tail.look));
+  listen(body, "click", () => requestAnimationFrame(tail.look));
   const restore = rememberPlace(root);
   const syncPlan = listOf(plan, createPlanItem);
   const syncNotices = listOf(notices, () => textLine("p", "ja-notice"));
@@ -685,6 +717,118 @@ function createView(turn, host) {
   return view;
 }
 
+// ---- the notebook, for a page that was loaded while the turn ran ----------------------------------
+
+const joined = (text) => (Array.isArray(text) ? text.join("") : str(text));
+const htmlOf = (output) => joined(obj(output.data)["text/html"]);
+
+/**
+ * The cell of a turn in JupyterLab's and Notebook's own model of the notebook.
+ *
+ * JupyterLab gives a cell the outputs of an execution only in the page that started it. After a
+ * reload the kernel still speaks, but to nobody; so this module puts them where they belong.
+ */
+class TurnCell {
+  #manager;
+  #place;
+  #host;
+  #wasDirty = null;
+
+  constructor(model) {
+    this.#manager = model.widget_manager;
+    this.#place = obj(model.get("place"));
+    this.#host = `jupyter-agent-live-${str(model.get("host"))}`;
+  }
+
+  /** Whether the outputs arrive by themselves. Programs other than JupyterLab see to that. */
+  get isServed() {
+    const connection = this.#manager?.kernel?.clientId;
+    return !connection || connection === this.#place.page;
+  }
+
+  get #notebook() {
+    return this.#manager?.context?.model;
+  }
+
+  get ready() {
+    return Promise.resolve(this.#manager?.context?.ready);
+  }
+
+  #find() {
+    const cells = [...(this.#notebook?.cells ?? [])].filter((cell) => cell.type === "code");
+    const { id, source } = this.#place;
+    const same = cells.filter((cell) => source && cell.sharedModel.getSource() === source);
+    return (
+      cells.find((cell) => this.#hostIn(cell) >= 0) ??
+      cells.find((cell) => id && cell.id === id) ??
+      (same.length === 1 ? same[0] : undefined)
+    );
+  }
+
+  #listed(cell) {
+    return Array.from({ length: cell.outputs.length }, (_, index) => cell.outputs.get(index).toJSON());
+  }
+
+  #hostIn(cell) {
+    return this.#listed(cell).findIndex((output) => htmlOf(output).includes(this.#host));
+  }
+
+  /** Have a place for the live view in the cell. What stands there of an earlier run goes. */
+  adopt() {
+    if (this.isServed) return;
+    const cell = this.#find();
+    if (!cell || this.#hostIn(cell) >= 0) return;
+    this.#change(cell, [this.#output({ data: obj(this.#place.output) })]);
+    // Only what lasts is worth to be saved, perhaps over what another page has saved.
+    this.#restoreDirty();
+  }
+
+  /** Put the saved form into the cell; gives whether it is there. */
+  settle(outputs) {
+    const cell = this.#find();
+    if (!cell) return false;
+    const all = outputs.map((output) => this.#output(output));
+    const present = this.#listed(cell).filter((one) => all.length && htmlOf(one) === htmlOf(all[0]));
+    if (this.#hostIn(cell) >= 0 || present.length === 0) this.#change(cell, all);
+    return true;
+  }
+
+  /** Another page has the outputs, too, and saves them. */
+  isKeptElsewhere() {
+    this.#restoreDirty();
+  }
+
+  #output({ data, metadata }) {
+    return { output_type: "display_data", data: obj(data), metadata: obj(metadata) };
+  }
+
+  #change(cell, outputs) {
+    this.#wasDirty ??= this.#notebook.dirty;
+    const at = this.#hostIn(cell);
+    const old = this.#listed(cell);
+    const kept = at < 0 && this.#isOfEarlierRun(cell, old) ? [] : old;
+    if (at >= 0) kept.splice(at, 1, ...outputs);
+    else kept.push(...outputs);
+    cell.outputs.fromJSON(kept);
+    if (this.#place.own) cell.executionCount = Number(this.#place.count) || null;
+    else if (at < 0) cell.executionCount = null;
+    this.#notebook.dirty = true;
+  }
+
+  /** A cell whose run is not over has no number; an older run may have ended without one, too. */
+  #isOfEarlierRun(cell, outputs) {
+    if (this.#place.own || cell.executionCount !== null) return true;
+    const run = `jupyter-agent-run-${str(this.#place.run).replace(/[^A-Za-z0-9-]/g, "-")}`;
+    const views = outputs.map(htmlOf).filter((html) => html.includes("jupyter-agent-run-"));
+    return views.some((html) => !html.includes(`${run}"`));
+  }
+
+  #restoreDirty() {
+    if (this.#wasDirty === false) this.#notebook.dirty = false;
+    this.#wasDirty = null;
+  }
+}
+
 // ---- a turn ------------------------------------------------------------------------------------
 
 /** Ask the Jupyter server to interrupt: a kernel held by running code cannot read our message. */
@@ -721,10 +865,13 @@ class Turn {
   #started = new Map();
   #answers = new Map();
   #told = { step: null, running: null, asked: new Set() };
+  #cells = [];
+  #name = crypto.getRandomValues(new Uint32Array(2)).join("-");
   #observer = new MutationObserver((records) => this.#onPageChanged(records));
 
   constructor(model) {
     this.#model = model;
+    this.join(model);
     model.on("msg:custom", this.#receive);
     this.#timers.tick = setInterval(() => this.#tick(), 1000);
   }
@@ -737,6 +884,13 @@ class Turn {
     clearTimeout(this.#timers.force);
     cancelAnimationFrame(this.#frame);
     for (const view of this.#views.splice(0)) view.root.remove();
+  }
+
+  /** A second connection to the kernel in this page: of the notebook, beside that of a console. */
+  join(model) {
+    const cell = new TurnCell(model);
+    this.#cells.push(cell);
+    if (!cell.isServed) cell.ready.then(() => this.#ask());
   }
 
   /** Draw into every host of ours, now and whenever one comes. */
@@ -825,16 +979,33 @@ class Turn {
       return;
     }
     this.#askedAt = now();
-    this.#send({ t: "ready" });
+    this.#send(this.#isServed ? { t: "ready" } : { t: "ready", served: false });
   }
 
   #receive = (message) => {
-    const { t, state, ops } = obj(message);
+    const { t, state, ops, outputs, by } = obj(message);
     if (t === "state" && state && typeof state === "object") this.#replace(state);
     else if (t === "patch" && Array.isArray(ops)) this.#patch(ops);
     else if (t === "stopping") this.#markStopping();
+    else if (t === "end") this.#settle(outputs);
+    else if (t === "kept") {
+      if (by !== this.#name) for (const cell of this.#cells) cell.isKeptElsewhere();
+    }
     else if (this.#views.length) this.#ask();
   };
+
+  /** The turn is over. The kernel keeps the outputs until a page says that they are in the cell. */
+  #settle(outputs) {
+    clearTimeout(this.#timers.ask);
+    if (!this.#isServed && !Array.isArray(outputs)) this.#ask();
+    else if (this.#isServed || this.#cells.some((cell) => cell.settle(outputs))) {
+      this.#send({ t: "kept", by: this.#name });
+    }
+  }
+
+  get #isServed() {
+    return this.#cells.some((cell) => cell.isServed);
+  }
 
   #replace(state) {
     clearTimeout(this.#timers.ask);
@@ -842,6 +1013,7 @@ class Turn {
     this.sent = this.sent.filter((text) => !known.includes(text));
     this.#noteRunning(this.state?.running, state.running);
     this.state = state;
+    if (!this.#views.length) for (const cell of this.#cells) cell.adopt();
     this.#setClock();
     this.#draw("all");
   }
@@ -961,7 +1133,10 @@ const turns = new Map();
  */
 function initialize({ model }) {
   const id = str(model.get("host"));
-  if (turns.has(id)) return () => {};
+  if (turns.has(id)) {
+    turns.get(id).join(model);
+    return () => {};
+  }
   const turn = new Turn(model);
   turns.set(id, turn);
   turn.watch();

@@ -10,12 +10,14 @@ import asyncio
 import contextvars
 import html
 import logging
+import re
 import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event, TextDelta, ThinkingDelta
@@ -28,7 +30,7 @@ from jupyter_agent.widgets.pace import (
     may_hurry,
     whole_interval,
 )
-from jupyter_agent.widgets.saved import running_html, running_line
+from jupyter_agent.widgets.saved import SavedOutput, running_html, running_line
 from jupyter_agent.widgets.state import Operation, Picture, Price, merged
 from jupyter_agent.widgets.transcript import TurnView, Watch
 
@@ -43,9 +45,44 @@ LISTEN = 0.1
 """Seconds for what the front end sent while code held the event loop to be read."""
 MOST_TYPED = 20_000
 """Characters of one message of the person's."""
+CLAIM = 1.0
+"""Seconds that a page has to say at the end of a turn that it has the outputs."""
+MOST_SOURCE = 20_000
+"""Characters of a cell by which it is found again."""
 _SAVED_MID_RUN = (
     "The agent was at work here when this was saved. %agent show last brings the turn back."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCell:
+    """The cell in which a turn runs, so that a page that was loaded meanwhile finds it.
+
+    Attributes:
+        run: The id of the request to execute it.
+        page: The connection that sent the request: only there outputs arrive by themselves.
+        id: The cell's id, as far as the front end told it.
+        source: Its text.
+        is_own: Whether the turn is all that the cell does.
+        count: Its execution count.
+    """
+
+    run: str = ""
+    page: str = ""
+    id: str = ""
+    source: str = ""
+    is_own: bool = False
+    count: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "page": self.page,
+            "id": self.id,
+            "source": self.source if len(self.source) <= MOST_SOURCE else "",
+            "own": self.is_own,
+            "count": self.count,
+        }
 
 
 class Surface(Protocol):
@@ -53,6 +90,9 @@ class Surface(Protocol):
 
     def publish(self, data: Mapping[str, Any], update: bool) -> None:
         """Show a MIME bundle in the cell, or put it in the place of the first one."""
+
+    def settle(self, outputs: Sequence[SavedOutput]) -> None:
+        """Put the outputs that stay in the place of what was published."""
 
     def ask(self, asked: ApprovalAsked) -> ApprovalAnswered:
         """Put a question without a widget. May block."""
@@ -63,6 +103,10 @@ class Surface(Protocol):
     @property
     def kernel_id(self) -> str:
         """The kernel's id on its server, or an empty text."""
+
+    @property
+    def cell(self) -> TurnCell:
+        """The cell that runs."""
 
 
 class LiveView:
@@ -99,6 +143,9 @@ class LiveView:
         self._speaks = self._has_first_words = False
         self._soon = threading.Event()
         self._over = threading.Event()
+        self._claimed = asyncio.Event()
+        self._is_unserved = False
+        self._final: list[dict[str, Any]] | None = None
         self._thread: threading.Thread | None = None
 
     # The sink
@@ -123,21 +170,59 @@ class LiveView:
         if self._may_hurry:
             self._soon.set()
 
-    def close(self) -> None:
-        """The turn is over: nothing is sent any more, and the widget is gone."""
+    async def close(self, outputs: Sequence[SavedOutput]) -> bool:
+        """The turn is over: its saved form takes the place of the view.
+
+        A page that was loaded while the turn ran does not get the cell's outputs from the kernel:
+        the widget, which it finds again, puts them into the cell. It stays until a page says that
+        it has the outputs.
+
+        Returns:
+            Whether a page has them, or none could.
+        """
         self._over.set()
         self._changed.set()
         self._soon.set()
         if self._thread is not None:
             self._thread.join(timeout=2)
-        if self._front is not None:
+        self._surface.settle(outputs)
+        if self._mode == "widget":
+            self._final = [
+                {"data": dict(output.data), "metadata": dict(output.metadata)} for output in outputs
+            ]
             with suppress(Exception):  # the connection may be gone
-                self._front.close()
+                self._send_end()
+                async with asyncio.timeout(CLAIM):
+                    await self._claimed.wait()
+            if not self._claimed.is_set():
+                return False
+        self.forget()
+        return True
 
-    @property
-    def shown(self) -> bool:
-        """Whether there is an output that the saved form must take the place of."""
-        return self._thread is not None
+    def forget(self) -> None:
+        """The widget goes; no page gets the outputs by it any more."""
+        front, self._front = self._front, None
+        if front is not None:
+            with suppress(Exception):  # the connection may be gone
+                front.close()
+
+    def _send_end(self) -> None:
+        """Say that the turn is over; the outputs go only to a page that does not get them else."""
+        if self._front is not None and self._final is not None:
+            outputs = {"outputs": self._final} if self._is_unserved else {}
+            self._front.send({"t": "end", **outputs})
+
+    def _act_on_late(self, message: Mapping[str, Any]) -> None:
+        """A page that came when the turn was over, or that has the outputs now."""
+        with suppress(Exception):
+            if message.get("t") == "ready":
+                self._is_unserved = message.get("served") is False
+                self._send_end()
+            elif message.get("t") == "kept":
+                if self._front is not None:
+                    self._front.send({"t": "kept", "by": str(message.get("by", ""))[:100]})
+                self._loop.call_soon_threadsafe(self._claimed.set)
+                self._loop.call_soon_threadsafe(self.forget)
 
     # The person
 
@@ -170,7 +255,8 @@ class LiveView:
         try:
             from jupyter_agent.widgets.front import Front
 
-            self._front = Front(self._host, self._surface.kernel_id, self._receive)
+            place = {**self._surface.cell.as_json(), "output": self._output(update=False)}
+            self._front = Front(self._host, self._surface.kernel_id, place, self._receive)
         except Exception:
             logging.getLogger(__name__).debug("No widget could be opened.", exc_info=True)
         self._opened = time.monotonic()  # the import above may take a while
@@ -184,6 +270,7 @@ class LiveView:
     def _receive(self, message: Mapping[str, Any]) -> None:
         """A message of the front end: untrusted, at any time, on any thread."""
         if self._over.is_set():
+            self._act_on_late(message)
             return
         if message.get("t") == "stop":
             self._stop_asked = True
@@ -195,6 +282,7 @@ class LiveView:
     def _act_on(self, message: dict[str, Any]) -> None:
         match message:
             case {"t": "ready"}:
+                self._is_unserved = self._is_unserved or message.get("served") is False
                 self._mode = "widget"
                 self._fresh_state = True
                 self._decided.set()
@@ -299,13 +387,16 @@ class LiveView:
         return round(time.monotonic() - self._started, 1)
 
     def _publish(self, update: bool) -> None:
+        self._surface.publish(self._output(update), update)
+
+    def _output(self, update: bool) -> dict[str, str]:
         """The output that the widget moves into, or that stands where there is none."""
         view = self._shown_view = self._watch.view
         inside = running_html(view) if update else html.escape(_SAVED_MID_RUN)
         self._size = len(inside)
-        classes = f"jupyter-agent-live jupyter-agent-live-{self._host}"
-        data = {
+        run = re.sub("[^A-Za-z0-9-]", "-", self._surface.cell.run)
+        classes = f"jupyter-agent-live jupyter-agent-live-{self._host} jupyter-agent-run-{run}"
+        return {
             "text/plain": running_line(view),
             "text/html": f'<div class="{classes}">{inside}</div>',
         }
-        self._surface.publish(data, update)

@@ -3,6 +3,9 @@
 Renderers disagree about what is code and what is a link, and some pass raw HTML through. So what
 is dangerous in any of them is broken up everywhere, in running text by entities, in what looks
 like code by an invisible word joiner, since an entity would be shown there as it stands.
+
+Where a picture or a diagram begins, nothing is guessed of how a renderer goes on to read it: it is
+broken up, unless all of it is written so plainly that no renderer can read it in another way.
 """
 
 from __future__ import annotations
@@ -16,7 +19,19 @@ _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _LINK = re.compile(r"\](?=[(:])")
 _IMAGE = re.compile(r"!(?=\[)")
-_INLINE_TARGET = re.compile(r"!\[[^\[\]]{0,300}\]\(")
+# No sign of Markdown, HTML or mathematics in the words, no address and no blank in the path.
+_WORDS = r"[\w .,?:;()+/%='’–—°-]{0,300}"
+_NAME = r"(?:[\w.~+=,-]|%20){1,200}"
+_LOCAL_IMAGE = re.compile(rf"!\[{_WORDS}\]\(/?{_NAME}(?:/{_NAME}){{0,30}}(?: \"{_WORDS}\")?\)")
+# JupyterLab draws these, and what it draws may bring pictures and styles.
+_DIAGRAM = re.compile(
+    r"^```mermaid\n(?!---)((?:(?!https?:|---\n|#\w+;|url|image|import|src|click)"
+    r"[\w \n.,:;()\[\]{}|+*='\"!?#>^$-]){1,20000})\n```$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_DIAGRAM_NAME = re.compile("(?i)(?<=mer)(?=maid)")
+# JupyterLab's marks for formulas that it has taken out and puts back into the finished HTML.
+_MARK = re.compile(r"@(?=@[0-9])")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 _SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
@@ -43,6 +58,8 @@ def inert(markdown: str) -> str:
     text = _without_tags(plain(markdown))
     text = _MATH.sub(lambda match: match[0] + _JOINER, text)
     text = _BARE_SCHEME.sub(lambda match: match[0] + _JOINER, text)
+    text = _MARK.sub("@" + _JOINER, text)
+    text = _without_diagrams(text)
     text = _IMAGE.sub(lambda match: "!" + _broken_unless(_is_local(text, match.start())), text)
     return _LINK.sub(lambda match: "]" + _broken_unless(_leads_well(text, match.end() + 1)), text)
 
@@ -58,12 +75,26 @@ def _leads_well(text: str, start: int) -> bool:
 
 
 def _is_local(text: str, start: int) -> bool:
-    """Whether the picture at `start` names its file right there, beside the notebook."""
-    target = _INLINE_TARGET.match(text, start)
-    if target is None:
-        return False  # by reference: what that leads to stands elsewhere
-    address = _target(text, target.end())
-    return not (_SCHEME.match(address) or address.startswith(("//", "\\\\")))
+    """Whether the picture at `start` names its file plainly right there, beside the notebook."""
+    return _LOCAL_IMAGE.match(text, start) is not None
+
+
+def _without_diagrams(text: str) -> str:
+    """Diagrams shown as the code they are, but for those of plain words and arrows."""
+    if "mermaid" not in text.lower():
+        return text
+    parts, end = [], 0
+    for found in _DIAGRAM.finditer(text):
+        parts += [_undrawn(text[end : found.start()]), found[0]]
+        end = found.end()
+    return "".join([*parts, _undrawn(text[end:])])
+
+
+def _undrawn(text: str) -> str:
+    fenced = lambda line: "```" in line or "~~~" in line  # noqa: E731
+    return "\n".join(
+        _DIAGRAM_NAME.sub(_JOINER, line) if fenced(line) else line for line in text.split("\n")
+    )
 
 
 def _target(text: str, start: int) -> str:
