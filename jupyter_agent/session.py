@@ -215,7 +215,7 @@ class Session:
             after = self.notebook.snapshot()
             equipment.saw(after)
             files = keeping.end(after)
-            tell([*keeping.notices, *self.notebook.deciding.end()])
+            tell([*keeping.notices, *self._put_back()])
             is_live = provider.source == "live"
             receipt = findings.receipt(
                 changes(before, after, one_line),
@@ -315,6 +315,12 @@ class Session:
         except ConfigError as error:
             return f"The conversation is not kept: {error}"
         return ""
+
+    def _put_back(self) -> tuple[str, ...]:
+        """What the agent's code changed of what decides the next turn: told to both sides."""
+        lines = self.notebook.deciding.end()
+        self.equipment.news += lines
+        return lines
 
     def _untold(self, *lines: str) -> list[str]:
         """These lines, and what is wrong with what is kept of the conversations, each once."""

@@ -211,6 +211,7 @@ def test_the_agents_code_does_not_decide_its_next_turn(steered: Steered, way: st
     second = steered.kernel.run("%%agent\nAnd now?")
     assert "Mine." in str(second.outputs) and not steered.theirs.requests
     assert "does not count until" not in second.transcript
+    assert "does not count until" in str(steered.own.bodies[-1]["messages"][-1])
     assert not steered.code
 
 
