@@ -378,7 +378,11 @@ def test_run_all(lab: Lab, browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", [("anywidget",), ("anywidget", "@jupyter-widgets/jupyterlab-manager")]
+    "missing",
+    [
+        ("anywidget",),
+        pytest.param(("anywidget", "@jupyter-widgets/jupyterlab-manager"), marks=pytest.mark.deep),
+    ],
 )
 def test_without_the_widget(
     lab: Lab, browser: Browser, model: Model, missing: tuple[str, ...]
