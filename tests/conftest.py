@@ -37,7 +37,6 @@ LONGEST = (
     "docs/test_site.py",
     "execution/test_cluster.py",
     "test_demo.py",
-    "test_notebooks.py",
 )
 """The modules that begin first, so that both workers end at about the same time."""
 

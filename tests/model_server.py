@@ -54,8 +54,8 @@ class Fault:
     """What goes wrong. All kinds but `status` strike after the reply's content.
 
     `status` answers with `status`, `headers` and `body` (a dict is sent as JSON); `cut` closes
-    the connection; `stall` is silent for `seconds`; `corrupt` sends a chunk that is no JSON;
-    `event` sends `body` as an error event.
+    the connection; `stall` is silent for `seconds`, or until the server `goes_on`; `corrupt` sends
+    a chunk that is no JSON; `event` sends `body` as an error event.
     """
 
     kind: Literal["status", "cut", "stall", "corrupt", "event"]
@@ -144,6 +144,8 @@ class ModelServer:
         self.closing = threading.Event()
         self.hung_up = threading.Event()
         """Set when a client closed its connection while the server stalled."""
+        self.goes_on = threading.Event()
+        """Set by a test that has seen enough of a stall: the end of the reply follows."""
         self.connections: set[socket.socket] = set()
         self._http = _Server(("127.0.0.1", 0), self)
         self._thread = threading.Thread(
@@ -286,6 +288,8 @@ class _Connection(BaseHTTPRequestHandler):
     def _stall(self, seconds: float) -> bool:
         model, end = self.server.model, time.monotonic() + seconds
         while time.monotonic() < end and not model.closing.is_set():
+            if model.goes_on.is_set():
+                return True
             readable, _, _ = select.select([self.connection], [], [], 0.02)
             if readable and not self.connection.recv(1, socket.MSG_PEEK):
                 model.hung_up.set()

@@ -17,7 +17,8 @@ NOTEBOOK = ROOT / "example_notebooks" / "01_quickstart.ipynb"
 DUMMY = "dummy-" + "for-tests"
 PROVIDERS = ("ANTHROPIC_", "OPENAI_", "JUPYTER_AGENT_", "GEMINI_", "MINIMAX_")
 
-pytestmark = pytest.mark.timeout(600)
+# For each commit, `make notebooks` validates it, and `test_examples.py` replays it without a key.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.deep]
 
 
 @pytest.fixture(autouse=True)
@@ -61,20 +62,13 @@ def passes(environment: dict[str, str]) -> None:
     assert NOTEBOOK.read_bytes() == bytes_before
 
 
-def test_without_any_key(tmp_path: Path) -> None:
-    """With nothing configured the cassette answers."""
-    passes(clean_environment(tmp_path))
-
-
-@pytest.mark.deep
 def test_twice_without_any_key(tmp_path: Path) -> None:
-    """The cassette answers the second time as well."""
+    """With nothing configured the cassette answers, the second time as well."""
     environment = clean_environment(tmp_path)
     passes(environment)
     passes(environment)
 
 
-@pytest.mark.deep
 def test_replay_beside_a_key(tmp_path: Path) -> None:
     """With a key in the environment and `mode: replay`, no model is asked."""
     closed = "http://127.0.0.1:9"

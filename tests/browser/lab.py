@@ -382,6 +382,7 @@ class Model(ModelServer):
         self._script = iter(replies)
         self.requests.clear()
         self.hung_up.clear()
+        self.goes_on.clear()
 
     def heard(self, number: int = -1) -> str:
         """One request as text."""

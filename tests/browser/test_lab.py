@@ -40,11 +40,12 @@ def answer(book: NotebookPage, number: int, label: str) -> None:
 
 def test_words_appear_while_the_model_speaks(book: NotebookPage, model: Model) -> None:
     """A person sees the words as they come, then the saved form with the answer in its place."""
-    model.says(Reply(text=(*TALK, "END"), pause=0.02, fault=Fault("stall", seconds=1.5)))
+    model.says(Reply(text=(*TALK, "END"), pause=0.05, fault=Fault("stall", seconds=60)))
     cell = start(book)
     expect(book.live(cell)).to_contain_text("I look at the table")
     assert "END" not in book.live(cell).inner_text()
     expect(book.live(cell)).to_contain_text("END")
+    model.goes_on.set()
     book.await_done(cell)
     expect(book.live(cell)).to_have_count(0)
     expect(book.output(cell).locator(SAVED).first).to_be_visible()
@@ -95,13 +96,14 @@ def test_a_figure_is_shown_and_stays(book: NotebookPage, model: Model) -> None:
     """The figure that the agent draws is in its card at once, and an output of the cell later."""
     plot = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2]);"
     model.says(
-        code("%matplotlib inline\n" + plot), Reply(text="Up.", fault=Fault("stall", seconds=1))
+        code("%matplotlib inline\n" + plot), Reply(text="Up.", fault=Fault("stall", seconds=60))
     )
     cell = start(book, line="--fresh --approve auto")
     card(book, cell).locator("summary").click()
     image = card(book, cell).locator("img")
     expect(image).to_be_visible()
     assert image.evaluate("i => i.decode().then(() => i.naturalWidth)") > 100
+    model.goes_on.set()
     book.await_done(cell)
     outputs = book.save()["cells"][cell]["outputs"]
     assert [list(o["data"]) for o in outputs if "image/png" in o["data"]]
@@ -236,15 +238,18 @@ def _tab_to(book: NotebookPage, label: str) -> None:
     raise AssertionError(f"Tab never came to {label!r}")
 
 
-def test_steering_reaches_the_next_step(book: NotebookPage, model: Model) -> None:
+def test_steering_reaches_the_next_step(lab: Lab, book: NotebookPage, model: Model) -> None:
     """What is typed while code runs is in the next request, and stays in the transcript."""
-    model.says(code("import time\nfor _ in range(30): time.sleep(0.05)"), DONE)
+    waiting = "import os, time\nwhile not os.path.exists('steered.txt'): time.sleep(0.05)"
+    (lab.folder / "steered.txt").unlink(missing_ok=True)
+    model.says(code(waiting), DONE)
     cell = start(book)
     field = book.live(cell).get_by_label("Steer the agent")
     card(book, cell).wait_for()
     field.fill("Use medians, <b>please</b>.")
     field.press("Enter")
     expect(book.live(cell)).to_contain_text("Use medians, <b>please</b>. (read at the next step)")
+    (lab.folder / "steered.txt").touch()
     book.await_done(cell)
     assert "Use medians, <b>please</b>." in model.heard()
     assert "Use medians, " in spoken([book.save()["cells"][cell]])
@@ -373,7 +378,11 @@ def test_run_all(lab: Lab, browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", [("anywidget",), ("anywidget", "@jupyter-widgets/jupyterlab-manager")]
+    "missing",
+    [
+        ("anywidget",),
+        pytest.param(("anywidget", "@jupyter-widgets/jupyterlab-manager"), marks=pytest.mark.deep),
+    ],
 )
 def test_without_the_widget(
     lab: Lab, browser: Browser, model: Model, missing: tuple[str, ...]
@@ -445,7 +454,7 @@ def test_nothing_hostile_runs(lab: Lab, browser: Browser, book: NotebookPage, mo
                 call("update_plan", items=[{"text": shown, "state": "in_progress"}]),
             ),
         ),
-        Reply(text=words(EVIL), pause=0.02, fault=Fault("stall", seconds=1)),
+        Reply(text=words(EVIL), pause=0.02, fault=Fault("stall", seconds=60)),
     )
     cell = start(book, f"Look: {shown}", "--fresh --approve auto")
     expect(book.live(cell)).to_contain_text("<script>window.pwned=1</script>")
@@ -453,6 +462,7 @@ def test_nothing_hostile_runs(lab: Lab, browser: Browser, book: NotebookPage, mo
     for summary in book.live(cell).locator("details:not([open]) > summary:visible").all()[::-1]:
         summary.click()
     assert book.live(cell).locator(DRAWS).count() == 0
+    model.goes_on.set()
     book.await_done(cell)
     assert _drawn(book, cell) == 0
     expect(book.output(cell).first).to_contain_text("<script>window.pwned=1</script>")

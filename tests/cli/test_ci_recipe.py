@@ -165,8 +165,8 @@ BREAKS: dict[str, tuple[Callable[[Recorded], None], str]] = {
 }
 
 
-# One for each command of the recipe; what `check` finds has tests of its own.
-STAGES = ("a task was edited", "an ordinary output is another", "a file is left behind")
+# One for each tool of the recipe; what `check` finds has tests of its own.
+STAGES = ("a task was edited", "an ordinary output is another")
 
 
 @pytest.mark.parametrize(

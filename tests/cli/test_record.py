@@ -153,6 +153,7 @@ def test_one_cell_again(tmp_path: Path) -> None:
     assert tape.read_bytes() == before
 
 
+@pytest.mark.deep
 def test_a_cassette_of_two_notebooks(tmp_path: Path) -> None:
     """Recording one of them keeps the turns of the other."""
     top = f"{LOAD}\n%agent cassette both.cassette.jsonl"
