@@ -42,18 +42,20 @@ class Writes:
     Attributes:
         code: Its text.
         paths: Absolute paths that were changed.
+        held: Absolute paths of files that were open for writing before or after.
         folders: Absolute paths below which everything may have been changed.
         has_children: Whether it started other processes, which are not seen.
     """
 
     code: str = ""
     paths: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     has_children: bool = False
 
     def saw(self, path: Path) -> bool:
         """Whether the process itself was seen to change a path."""
-        if str(path) in self.paths:
+        if str(path) in self.paths or str(path) in self.held:
             return True
         return any(str(folder) in self.folders for folder in (path, *path.parents))
 
@@ -77,13 +79,13 @@ _installed = False
 def watched(code: str = "") -> Iterator[Writes]:
     """See which files are changed as long as this lasts, in all threads."""
     _install()
-    writes = Writes(code, paths=_open_files())
+    writes = Writes(code, held=_open_files())
     _watching.append(writes)
     try:
         yield writes
     finally:
         _watching.remove(writes)
-        writes.paths |= _open_files()
+        writes.held |= _open_files()
 
 
 def _install() -> None:
