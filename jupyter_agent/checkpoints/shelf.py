@@ -24,9 +24,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from jupyter_agent import trust
 from jupyter_agent.checkpoints import journal
 from jupyter_agent.checkpoints.blobs import Blobs
-from jupyter_agent import trust
 from jupyter_agent.checkpoints.journal import FILE, Journal, Kind, Record, Seal
 from jupyter_agent.checkpoints.pictures import load_known, pictured_digests
 from jupyter_agent.checkpoints.states import State, read
@@ -212,7 +212,9 @@ class Shelf:
     ) -> Journal:
         """Begin a record, with an id that comes after all others."""
         stamp = datetime.now(UTC).strftime(_STAMP)
-        last = max((record.id[:22] for record in self.records()), default="")
+        ahead = (name for name in self._names() if name[:22] >= stamp)
+        ours = (name for name in ahead if journal.read(self.folder / name, self.seal))
+        last = max((name[:22] for name in ours), default="")
         if stamp <= last:  # the clock was set back, or is coarse
             stamp = (_time(last) + _TICK).strftime(_STAMP)
         kernel = self._present()

@@ -83,7 +83,7 @@ def changes(
     found = [
         VariableChange(name, kind, summary(value), type(value).__name__, _shape(value))
         for name, value in after.values.items()
-        if (kind := _kind(name, before, after) or ("mutated" if name in mutated else None))
+        if (kind := _kind(name, before, after, mutated)) is not None
     ]
     gone = [
         _deleted(name, value, summary)
@@ -113,12 +113,13 @@ def _shape(value: Any) -> tuple[int, ...]:
     return ()
 
 
-def _kind(name: str, before: Snapshot, after: Snapshot) -> Any:
+def _kind(name: str, before: Snapshot, after: Snapshot, mutated: Collection[str]) -> Any:
     if name not in before.values:
         return "added"
     if not _is_same(before.values[name], after.values[name]):
         return "changed"
-    return "mutated" if before.fingerprints[name] != after.fingerprints[name] else None
+    is_other = before.fingerprints[name] != after.fingerprints[name]
+    return "mutated" if is_other or name in mutated else None
 
 
 def _guarded(value: object) -> Fingerprint:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,6 @@ class Writes:
 
 
 _watching: list[Writes] = []
-_installed = False
 
 
 @contextmanager
@@ -88,11 +87,9 @@ def watched(code: str = "") -> Iterator[Writes]:
         writes.held |= _open_files()
 
 
+@cache
 def _install() -> None:
-    global _installed
-    if not _installed:
-        _installed = True
-        sys.addaudithook(_hook)
+    sys.addaudithook(_hook)
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -140,7 +137,7 @@ def _note(
             else:
                 path = os.path.join(folder(index), os.fsdecode(place))  # noqa: PTH118
             # The folder's links are resolved; a link itself is what is changed.
-            above, name = os.path.split(os.path.abspath(path))
+            above, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
             path = os.path.join(os.path.realpath(above), name)  # noqa: PTH118
         except (TypeError, ValueError, OSError):
             continue
@@ -157,7 +154,7 @@ def _of_descriptor(number: int) -> str:
 
 def _open_files() -> set[str]:
     """Files that the process has open for writing, where the system tells."""
-    found = set()
+    found: set[str] = set()
     try:
         numbers = os.listdir(_OPEN_FILES)  # noqa: PTH208
     except OSError:
@@ -184,9 +181,8 @@ def _file_names(code: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             parts = [
-                re.escape(part.value) if isinstance(part, ast.Constant) else ".*"
+                re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".*"
                 for part in node.values
-                if not isinstance(part, ast.Constant) or isinstance(part.value, str)
             ]
             text = "".join(parts)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -95,18 +95,6 @@ def test_what_another_kernel_wrote_as_well(root: Path, checkpoints: Checkpoints)
 # Others who write meanwhile ----------------------------------------------------------------------
 
 
-def meanwhile(root: Path, act: str) -> None:
-    """Something that another process does while code runs, unseen by this kernel."""
-    pipe = "import sys\nfrom pathlib import Path\nroot = Path(sys.argv[1])\n"
-    process = _others(pipe + act, root)
-    process.wait()
-
-
-def _others(script: str, root: Path) -> subprocess.Popen[bytes]:
-    # Started before anybody watches: it is not a child of the turn.
-    return subprocess.Popen([sys.executable, "-c", script, str(root)])
-
-
 def test_what_others_write_meanwhile_stays(root: Path, checkpoints: Checkpoints) -> None:
     """Files that another process makes, changes, removes while code runs are left and named."""
     for name in ("changed.txt", "gone.txt", "ours.txt"):
@@ -160,15 +148,25 @@ def test_what_others_write_meanwhile_stays(root: Path, checkpoints: Checkpoints)
     assert (root / "gone.txt").read_text() == "0"
 
 
+def _natively(root: Path) -> None:
+    """Make a file without Python's knowledge, as a native library does."""
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    library.fclose.argtypes = [ctypes.c_void_p]
+    library.fopen.restype = ctypes.c_void_p
+    library.fclose(library.fopen(os.fsencode(root / "new.txt"), b"w"))
+
+
 @pytest.mark.parametrize(
     ("code", "change"),
     [
         ("", lambda root: subprocess.run(["touch", str(root / "new.txt")], check=True)),
         ("", lambda root: os.system(f"echo x > '{root}/new.txt'")),
-        ("df.to_parquet('sub/new.txt')", lambda root: _natively(root)),
-        ("for i in (1,):\n  write(f'ne{i}.txt')", lambda root: _natively(root)),
-        ("write('n%s.txt' % 'ew')", lambda root: _natively(root)),
-        ("!tool > new.txt", lambda root: _natively(root)),
+        ("df.to_parquet('sub/new.txt')", _natively),
+        ("for i in (1,):\n  write(f'ne{i}.txt')", _natively),
+        ("write('n%s.txt' % 'ew')", _natively),
+        ("!tool > new.txt", _natively),
         ("", lambda root: (root / "old.txt").rename(root / "new.txt")),
         ("", lambda root: shutil.copy(root / "old.txt", root / "new.txt")),
         ("", lambda root: os.close(os.open(root / "new.txt", os.O_WRONLY | os.O_CREAT))),
@@ -189,16 +187,6 @@ def test_what_the_code_does_in_other_ways(
     assert tree(root) != before
     undo(checkpoints)
     assert tree(root) == before
-
-
-def _natively(root: Path) -> None:
-    """Make a file without Python's knowledge, as a native library does."""
-    import ctypes
-
-    library = ctypes.CDLL(None)
-    library.fclose.argtypes = [ctypes.c_void_p]
-    library.fopen.restype = ctypes.c_void_p
-    library.fclose(library.fopen(os.fsencode(root / "new.txt"), b"w"))
 
 
 def test_written_by_a_library_under_a_computed_name(root: Path, checkpoints: Checkpoints) -> None:
@@ -269,7 +257,9 @@ def test_ignored_files_are_named(root: Path, checkpoints: Checkpoints) -> None:
 ID = "20260101_000000_000000_abcdef"
 
 
-def plant(root: Path, name: str = ID, path: str = "a.txt", line: dict[str, object] | None = None) -> Path:
+def plant(
+    root: Path, name: str = ID, path: str = "a.txt", line: dict[str, object] | None = None
+) -> Path:
     """A journal as somebody may put it into a folder: undoing it would write a file."""
     folder = root / ".jupyter_agent" / "checkpoints" / name
     folder.mkdir(parents=True)
@@ -281,8 +271,14 @@ def plant(root: Path, name: str = ID, path: str = "a.txt", line: dict[str, objec
     state = [mark_of(data), 0o100755, len(data), "blob", "", 0]
     lines = [
         {
-            **{"line": "begin", "checkpoint": 2, "id": name, "kind": "turn", "owner": "a.ipynb"},
-            **{"task": "planted", "undoes": [], "kernel": ""},
+            "line": "begin",
+            "checkpoint": 2,
+            "id": name,
+            "kind": "turn",
+            "owner": "a.ipynb",
+            "task": "planted",
+            "undoes": [],
+            "kernel": "",
         },
         {"line": "before", "path": path, "state": state, "folders": 0},
         {"line": "left", "path": path, "state": ["", 0, 0, "", "", 0]},
@@ -426,7 +422,8 @@ def test_a_planted_content_is_replaced(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [".git/hooks/x", ".jupyter_agent/config.yaml", "sub/.git/config", "../x", "/tmp/x", "a//b"]
+    "path",
+    [".git/hooks/x", ".jupyter_agent/config.yaml", "sub/.git/config", "../x", "/tmp/x", "a//b"],
 )
 def test_places_that_nothing_is_put_into(root: Path, checkpoints: Checkpoints, path: str) -> None:
     """Even a journal of this kernel's never leads into our own folders, .git, or outside."""
@@ -434,7 +431,7 @@ def test_places_that_nothing_is_put_into(root: Path, checkpoints: Checkpoints, p
     state = [mark_of(b"x"), 0o100755, 1, "blob", "", 0]
     before = {"line": "before", "path": path, "state": state, "folders": 0}
     left = {"line": "left", "path": path, "state": ["", 0, 0, "", "", 0]}
-    turn._journal.write(before, left)  # noqa: SLF001 (as no turn does)
+    turn._journal.write(before, left)
     turn.end()
     (step,) = checkpoints.plan().steps
     assert (step.action, step.why) == ("not_restorable", NO_PLACE)
@@ -483,4 +480,9 @@ def test_back_and_forth_costs_no_turn(root: Path) -> None:
         undo(checkpoints)
     turn = checkpoints.begin("another")
     turn.end()
-    assert [record.task for record in checkpoints.turns()] == ["another", "task 2", "task 1", "task 0"]
+    assert [record.task for record in checkpoints.turns()] == [
+        "another",
+        "task 2",
+        "task 1",
+        "task 0",
+    ]
