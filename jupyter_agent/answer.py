@@ -76,6 +76,8 @@ class Findings:
 
     Attributes:
         index: The numbers that were seen in this turn, read as they came.
+        code: The code that ran without an error.
+        ran: All code that ran.
     """
 
     lasting_only = True
@@ -83,6 +85,7 @@ class Findings:
     def __init__(self, earlier: Index | None = None) -> None:
         self.text = ""
         self.code: list[str] = []
+        self.ran: list[str] = []
         self.index = Index(earlier=earlier)
         self.index.forget()
         self._steps = 0
@@ -158,6 +161,7 @@ class Findings:
         for text in _seen(result):
             self.index.add(Source(text, "output", self._steps, result.call_id))
         if (code := _code(call)) and result.details.get("state") in _RAN:
+            self.ran.append(code)
             self.index.add(Source(code, "code", self._steps, result.call_id))
 
     def _note_details(self, details: JsonObject) -> None:

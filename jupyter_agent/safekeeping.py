@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from jupyter_agent.checkpoints.command import Report, undo
-from jupyter_agent.checkpoints.namespace import Bindings
+from jupyter_agent.checkpoints.namespace import IN_PLACE, Bindings
 from jupyter_agent.checkpoints.shelf import Limits
 from jupyter_agent.checkpoints.store import Checkpoints
 from jupyter_agent.checkpoints.turn import Checkpoint
@@ -38,6 +38,7 @@ class Safekeeping:
     Attributes:
         notices: What the last turn changed for good, one line each.
         rewritten: Files that its code wrote anew without a difference.
+        mutated: Variables that it changed in place.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Safekeeping:
     ) -> None:
         self.notices: tuple[str, ...] = ()
         self.rewritten: frozenset[str] = frozenset()
+        self.mutated: tuple[str, ...] = ()
         self._workspace = workspace
         self._owner = owner
         self._hidden = hidden
@@ -59,7 +61,8 @@ class Safekeeping:
 
     def begin(self, task: str, before: Snapshot, settings: UndoSettings) -> None:
         """A turn begins. `end` must be called, however it ends."""
-        self.notices, self.rewritten, self._checkpoint = (), frozenset(), None
+        self.notices, self.rewritten, self.mutated = (), frozenset(), ()
+        self._checkpoint = None
         if not settings.enabled:
             return
         try:
@@ -78,13 +81,19 @@ class Safekeeping:
         """Code is about to run, which may change any file."""
         return self._checkpoint.code(code) if self._checkpoint is not None else nullcontext()
 
-    def end(self, after: Snapshot) -> tuple[FileChange, ...]:
-        """The turn is over. Gives what it did to files, with the lines added and removed."""
+    def end(self, after: Snapshot, code: Iterable[str] = ()) -> tuple[FileChange, ...]:
+        """The turn is over. Gives what it did to files, with the lines added and removed.
+
+        Args:
+            after: The person's variables.
+            code: What was executed.
+        """
         checkpoint, self._checkpoint = self._checkpoint, None
         if checkpoint is None:
             return ()
         try:
-            self._bindings.end(checkpoint.id, after, self._namespace)
+            self._bindings.end(checkpoint.id, after, self._namespace, code)
+            self.mutated = self._bindings.mutated(checkpoint.id)
             root = self._workspace().root
             self.rewritten = checkpoint.rewritten
             return tuple(
@@ -93,7 +102,9 @@ class Safekeeping:
             )
         finally:
             checkpoint.end()
-            self.notices = checkpoint.notices
+            lost = self._bindings.lost(checkpoint.id)
+            named = (f"{name}: cannot be restored, since {IN_PLACE}" for name in lost)
+            self.notices = (*checkpoint.notices, *named)
 
     def undo(self, words: Sequence[str], settings: UndoSettings) -> Report:
         """`%agent undo WORDS`.

@@ -214,11 +214,11 @@ class Session:
             outcome = await self._run_turn(agent, emit)
             after = self.notebook.snapshot()
             equipment.saw(after)
-            files = keeping.end(after)
+            files = keeping.end(after, findings.ran)
             tell([*keeping.notices, *self._put_back()])
             is_live = provider.source == "live"
             receipt = findings.receipt(
-                changes(before, after, one_line),
+                changes(before, after, one_line, keeping.mutated),
                 len(equipment.proposals) if outcome.stop_reason == "end" else 0,
                 files=files,
                 context="".join(context),

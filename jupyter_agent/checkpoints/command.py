@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_agent.checkpoints.journal import Record
-from jupyter_agent.checkpoints.namespace import Bindings, Rebound, names
+from jupyter_agent.checkpoints.namespace import IN_PLACE, Bindings, Rebound, names
 from jupyter_agent.checkpoints.shelf import TRASH
-from jupyter_agent.checkpoints.store import Checkpoints
+from jupyter_agent.checkpoints.store import NOTHING, Checkpoints
 from jupyter_agent.checkpoints.undo import Done, Plan, Undone
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.plaintext import one_line, plain
@@ -17,6 +17,7 @@ from jupyter_agent.workspace import STATE_FOLDER
 
 USAGE = "%agent undo [show] [N] [--over FILE ...], %agent undo list, %agent undo redo"
 _LISTED = 20
+NO_CHANGE = "no change was seen"
 _WORDS = {
     "restored": "restored",
     "removed": "removed, to the trash",
@@ -69,7 +70,7 @@ def undo(
     """
     read = _read(words)
     if read.verb == "list":
-        return Report(_listed(checkpoints.turns()))
+        return Report(_listed(checkpoints, bindings))
     if read.verb == "redo":
         plan = checkpoints.plan_back()
     else:
@@ -81,7 +82,9 @@ def undo(
     records = [record.id for record in plan.records]
     rebound = bindings.rewind(records, undone.id, namespace)
     forgotten = [record for record in records if not bindings.knows(record)]
-    return Report(_told(plan, undone, rebound, bool(forgotten)), _news(plan, undone, rebound))
+    unseen = [*_notices(plan.records), *_unseen(plan.records, bindings)]
+    text = _told(plan, undone, rebound, bool(forgotten), unseen)
+    return Report(text, _news(plan, undone, rebound))
 
 
 def _read(words: Sequence[str]) -> _Words:
@@ -99,15 +102,34 @@ def _read(words: Sequence[str]) -> _Words:
     return read
 
 
-def _listed(turns: Sequence[Record]) -> str:
-    if not turns:
-        return "There is no turn to undo."
+def _listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
+    turns, others = checkpoints.turns(), checkpoints.turns_of_others()
     rows = [
-        f"{number:>3}  {_named(turn)}  {_count(len(turn.entries), 'file')}"
+        f"{number:>3}  {_named(turn)}  {_extent(turn, bindings)}"
         for number, turn in enumerate(turns[:_LISTED], 1)
     ]
     more = [f"     and {len(turns) - _LISTED} earlier ones"] if len(turns) > _LISTED else []
-    return "\n".join(["%agent undo N goes back N turns:", *rows, *more])
+    theirs = [
+        f"  -  {_named(turn)}  {_files(turn)}  of another kernel, which undoes it"
+        for turn in others[:_LISTED]
+    ]
+    first = "%agent undo N goes back N turns:" if turns else NOTHING
+    return "\n".join([first, *rows, *more, *theirs, *checkpoints.remarks()])
+
+
+def _extent(turn: Record, bindings: Bindings) -> str:
+    return NO_CHANGE if _is_without_change(turn, bindings) else _files(turn)
+
+
+def _files(turn: Record) -> str:
+    count = sum(bool(entry.left) for entry in turn.entries.values())
+    return f"{count} file" if count == 1 else f"{count} files"
+
+
+def _is_without_change(turn: Record, bindings: Bindings) -> bool:
+    """Whether no change of a turn is known, of which all is known that can be."""
+    is_known = bindings.knows(turn.id) and not bindings.changed(turn.id)
+    return is_known and not turn.entries and not turn.notices
 
 
 def _shown(plan: Plan, bindings: Bindings) -> str:
@@ -117,16 +139,44 @@ def _shown(plan: Plan, bindings: Bindings) -> str:
         lines += _line(step.path, _PLANNED[step.action] + step.why, step.diff)
     if not plan.steps:
         lines.append("  no file would change")
+    lines += _notices(plan.records)
     if not any(bindings.knows(record.id) for record in plan.records):
         lines.append("  variables: not remembered, none would change")
     elif changed := dict.fromkeys(
         name for record in plan.records for name in bindings.changed(record.id)
     ):
-        lines.append(f"  {', '.join(map(plain, changed))}: would be as before")
+        lost = {name for record in plan.records for name in bindings.lost(record.id)}
+        kept = [name for name in changed if name not in lost]
+        if kept:
+            lines.append(f"  {', '.join(map(plain, kept))}: would be as before")
+        lines += [f"  {plain(name)}: not restorable: {IN_PLACE}" for name in sorted(lost)]
+    lines += _unseen(plan.records, bindings)
     return "\n".join(lines)
 
 
-def _told(plan: Plan, undone: Undone, rebound: Sequence[Rebound], variables_forgotten: bool) -> str:
+def _notices(records: Iterable[Record]) -> list[str]:
+    """What could not be kept when the turns ran; of a file in the plan that is said there."""
+    found = (
+        notice
+        for record in records
+        for notice in record.notices
+        if not any(notice.startswith(f"{path}: cannot be restored") for path in record.entries)
+    )
+    return [f"  {one_line(notice, 300)}" for notice in dict.fromkeys(found)]
+
+
+def _unseen(records: Iterable[Record], bindings: Bindings) -> list[str]:
+    names = dict.fromkeys(name for record in records for name in bindings.unseen(record.id))
+    return [f"  not looked at inside: {', '.join(map(plain, names))}"] if names else []
+
+
+def _told(
+    plan: Plan,
+    undone: Undone,
+    rebound: Sequence[Rebound],
+    variables_forgotten: bool,
+    unseen: Sequence[str],
+) -> str:
     lines = [f"{'Taken back' if undone.kind == 'redo' else 'Undone'}: {_of(plan)}"]
     for done in undone.files:
         lines += _line(done.path, _WORDS[done.outcome] + done.why, done.diff)
@@ -134,7 +184,15 @@ def _told(plan: Plan, undone: Undone, rebound: Sequence[Rebound], variables_forg
     if variables_forgotten:
         lines.append("  variables: not remembered any more, so they are as they were")
     if len(lines) == 1:
-        lines.append("  nothing had changed")
+        lines.append(f"  {NO_CHANGE}, so nothing was put back")
+    lines += unseen
+    if any(done.outcome == "failed" for done in undone.files):
+        lines.append(
+            "What failed is tried again by %agent undo; %agent undo "
+            f"{len(undone.turns) + 1} goes on to the turn before."
+            if undone.kind == "undo"
+            else "What failed is tried again by %agent undo redo."
+        )
     if any(done.outcome == "removed" for done in undone.files):
         # Without the folder's name, which says when: the line stays in notebooks that are replayed.
         lines.append(f"The trash is the newest folder in {STATE_FOLDER}/{TRASH}")
@@ -175,10 +233,6 @@ def _of(plan: Plan) -> str:
 
 def _named(record: Record) -> str:
     return f"“{one_line(record.task, 60) or '(no task)'}”"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # For the model -----------------------------------------------------------------------------------

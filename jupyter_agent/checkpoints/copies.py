@@ -97,9 +97,7 @@ class _TooMuch(Exception):
 class _Copy:
     """The copy of one variable, with everything in it that can be copied."""
 
-    def __init__(
-        self, copies: dict[int, tuple[Any, Any]], partial: set[int], room: float
-    ) -> None:
+    def __init__(self, copies: dict[int, tuple[Any, Any]], partial: set[int], room: float) -> None:
         self.used = 0
         self.made: list[int] = []
         self.is_whole = True
@@ -293,8 +291,8 @@ def _column(items: list[Any]) -> Any:
 
 def _cells(values: Any) -> list[Any]:
     """What stands in a block of objects; nothing for other blocks."""
-    is_objects = getattr(values, "dtype", None) == object
-    return list(values.ravel()) if is_objects else []
+    is_objects = getattr(getattr(values, "dtype", None), "kind", "") == "O"
+    return list(values.ravel()) if is_objects and hasattr(values, "ravel") else []
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
@@ -458,7 +456,7 @@ def _table_differs(old: Any, new: Any, under_way: set[tuple[int, int]]) -> bool:
     if maker is _Copy.pandas:
         return _frames_differ(old, new, under_way)
     if maker is _Copy.polars:
-        return digest(old) != digest(new)
+        return bool(digest(old) != digest(new))
     return True
 
 

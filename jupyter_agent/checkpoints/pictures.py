@@ -19,8 +19,8 @@ from jupyter_agent.checkpoints.scan import (
     from_json,
     to_json,
 )
-from jupyter_agent.kernel.writes import Writes
 from jupyter_agent.checkpoints.states import ABSENT, MOVED, State, folder_state, look, stat_mark
+from jupyter_agent.kernel.writes import Writes
 
 PICTURE = "picture.json"
 KNOWN = "known.json"

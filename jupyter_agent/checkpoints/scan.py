@@ -106,6 +106,10 @@ class Scanner:
             complete = len(files) <= self.most
         return Picture(files, frozenset(folders), complete, began, folders)
 
+    def hides(self, path: Path) -> bool:
+        """Whether a path is no part of the person's work."""
+        return path.relative_to(self.workspace.root).as_posix() in self._hidden_here()
+
     def _hidden_here(self) -> frozenset[str]:
         """The paths of hidden files, from the root."""
         paths, root = self.hidden(), self.workspace.root

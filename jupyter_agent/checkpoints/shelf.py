@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -24,9 +24,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from jupyter_agent import trust
 from jupyter_agent.checkpoints import journal
 from jupyter_agent.checkpoints.blobs import Blobs
-from jupyter_agent import trust
 from jupyter_agent.checkpoints.journal import FILE, Journal, Kind, Record, Seal
 from jupyter_agent.checkpoints.pictures import load_known, pictured_digests
 from jupyter_agent.checkpoints.states import State, read
@@ -56,7 +56,7 @@ class Limits:
     Args:
         file_bytes: The largest file that is kept before a file tool writes it.
         total_bytes: All contents together; the oldest turns are dropped first.
-        records: Turns and undos that are remembered.
+        records: Turns that are remembered; their undos do not count.
         advance_file_bytes: The largest file that is kept in advance, before code runs.
         advance_bytes: What is kept in advance, all together.
         advance_files: How many files are kept in advance, those that changed last.
@@ -158,21 +158,32 @@ class Shelf:
 
     def sweep(self, room: int = 0) -> None:
         """Drop the oldest records until the rest is within the limits, and what nobody needs."""
-        records = self.records()
-        droppable = [record for record in records if record.ended]
-        kept = list(records)
+        kept = self._without_done_with(self.records())
+        droppable = [record for record in kept if record.ended]
         advance = self._advance()
         while droppable:
             wanted = advance.union(*(record.digests() for record in kept))
             if (
-                len(kept) <= self.limits.records
+                sum(record.kind == "turn" for record in kept) <= self.limits.records
+                and len(kept) <= 3 * self.limits.records
                 and self.blobs.size(wanted) + room <= self.limits.total_bytes
             ):
                 break
             oldest = droppable.pop(0)
             kept.remove(oldest)
-            shutil.rmtree(self.folder / oldest.id, ignore_errors=True)
+            self._drop(oldest)
         self.blobs.sweep(advance.union(*(record.digests() for record in kept)))
+
+    def _without_done_with(self, records: list[Record]) -> list[Record]:
+        """Drop undos that were taken back, and turns that were undone for good."""
+        done_with = [record for record in finished(records) if record.ended]
+        for record in done_with:
+            self._drop(record)
+        dropped = {record.id for record in done_with}
+        return [record for record in records if record.id not in dropped]
+
+    def _drop(self, record: Record) -> None:
+        shutil.rmtree(self.folder / record.id, ignore_errors=True)
 
     def _advance(self) -> set[str]:
         digests = {digest for _, digest in load_known(self.folder).values()}
@@ -201,7 +212,9 @@ class Shelf:
     ) -> Journal:
         """Begin a record, with an id that comes after all others."""
         stamp = datetime.now(UTC).strftime(_STAMP)
-        last = max((record.id[:22] for record in self.records()), default="")
+        ahead = (name for name in self._names() if name[:22] >= stamp)
+        ours = (name for name in ahead if journal.read(self.folder / name, self.seal))
+        last = max((name[:22] for name in ours), default="")
         if stamp <= last:  # the clock was set back, or is coarse
             stamp = (_time(last) + _TICK).strftime(_STAMP)
         kernel = self._present()
@@ -269,6 +282,28 @@ class Shelf:
                 )
         except OSError:
             return []
+
+
+def finished(records: Sequence[Record]) -> list[Record]:
+    """Records that no undo and no redo needs any more, in the order in which they may go.
+
+    An undo and the redo that took it back; a turn that was undone, with its undo, once another
+    turn of the same kernel has run, so that it cannot be brought back.
+    """
+    by_id = {record.id: record for record in records}
+    found: dict[str, Record] = {}
+    for record in records:
+        if record.kind == "redo" and record.ended and not record.failed:
+            # The undo first: without it the turn stands, with or without the redo.
+            undos = [by_id[undo] for undo in record.undoes if undo in by_id]
+            found |= {each.id: each for each in (*undos, record)}
+    for place, record in enumerate(records):
+        is_final = record.kind == "undo" and record.ended and not record.failed
+        later = (each for each in records[place + 1 :] if each.kernel == record.kernel)
+        if is_final and record.id not in found and any(each.kind == "turn" for each in later):
+            turns = [by_id[turn] for turn in record.undoes if turn in by_id]
+            found |= {each.id: each for each in (*turns, record)}
+    return list(found.values())
 
 
 def _is_id(name: str) -> bool:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import random
 import sys
+
 FOLDER = "the working folder"
 RANDOM = "the state of random"
 NUMPY = "the state of numpy.random"

@@ -22,6 +22,10 @@ from jupyter_agent.kernel.writes import Writes, watched
 
 ALIVE = "alive"
 _BEAT = 0.5
+_NAMED = 20
+_CACHES = frozenset(
+    {"__pycache__", ".ipynb_checkpoints", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class Checkpoint:
         self._written: set[str] = set()
         self._writes: Writes | None = None
         self._had_children = False
+        self._unkept: set[str] = set()
 
     @property
     def rewritten(self) -> frozenset[str]:
@@ -193,11 +198,40 @@ class Checkpoint:
                 self._writes.has_children = self._had_children
             record, writes = self._journal.record, self._writes
             lines = list(changed_lines(self._root, record, self._kept, after, writes=writes))
+            if writes is not None:
+                lines += self._not_looked_at(writes, after)
             self._writes = None
             # Where nothing changed, the line may wait for the next one that is synced: without
             # it, only what was seen to change would be looked at once more.
             self._journal.write(*lines, {"line": "code", "running": False}, durable=bool(lines))
             self._last = after
+
+    def _not_looked_at(self, writes: Writes, after: Picture) -> list[dict[str, Any]]:
+        """Notices about files that the code wrote, and that are left out or beyond the limit."""
+        before = self._kept.picture.files if self._kept else {}
+        found = (Path(path) for path in sorted(writes.paths - self._unkept))
+        paths = [path for path in found if self._is_worth_a_notice(path)]
+        names = [path.relative_to(self._root).as_posix() for path in paths]
+        names = [name for name in names if name not in before and name not in after.files]
+        names = [name for name in names if name not in self._journal.record.entries]
+        room = max(0, _NAMED - len(self._unkept))
+        lines = [f"{name}: cannot be restored, since undo does not look at it" for name in names]
+        if len(names) > room:
+            lines[room:] = ["More files were changed that undo does not look at."]
+        self._unkept.update(map(str, paths))
+        return [notice_line(line) for line in lines if line not in self._journal.record.notices]
+
+    def _is_worth_a_notice(self, path: Path) -> bool:
+        """Whether a path is a file of the person's, which is there, or was until now."""
+        if not path.is_relative_to(self._root) or path == self._root:
+            return False
+        parts = path.relative_to(self._root).parts
+        if not _CACHES.isdisjoint(parts) or path.name.startswith(".jupyter_agent-"):
+            return False
+        return not (path.is_dir() or self._scanner.hides(path) or self._protects(path))
+
+    def _protects(self, path: Path) -> bool:
+        return self._shelf.workspace.protects(path)
 
     @property
     def _code_runs(self) -> bool:

@@ -27,8 +27,8 @@ from jupyter_agent.checkpoints.journal import (
     left_line,
     target_line,
 )
-from jupyter_agent.checkpoints.shelf import TRASH, Shelf
 from jupyter_agent.checkpoints.pictures import NOT_SEEN
+from jupyter_agent.checkpoints.shelf import TRASH, Shelf
 from jupyter_agent.checkpoints.states import MOVED, State, look
 from jupyter_agent.checkpoints.turn import missing_folders
 from jupyter_agent.errors import AgentError
@@ -655,7 +655,5 @@ def done_by(undo: Record, by_id: Mapping[str, Record]) -> list[str]:
     """The turns that an undo has undone: those without a file for which it failed."""
     failed = set(undo.failed)
     return [
-        turn
-        for turn in undo.undoes
-        if turn not in by_id or failed.isdisjoint(by_id[turn].entries)
+        turn for turn in undo.undoes if turn not in by_id or failed.isdisjoint(by_id[turn].entries)
     ]

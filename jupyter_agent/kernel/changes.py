@@ -13,7 +13,7 @@ import functools
 import weakref
 import zlib
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
@@ -67,7 +67,10 @@ def snapshot(variables: Mapping[str, object]) -> Snapshot:
 
 
 def changes(
-    before: Snapshot, after: Snapshot, summary: Summary = lambda value: type(value).__name__
+    before: Snapshot,
+    after: Snapshot,
+    summary: Summary = lambda value: type(value).__name__,
+    mutated: Collection[str] = (),
 ) -> tuple[VariableChange, ...]:
     """What was added, bound to another object, mutated in place, or deleted.
 
@@ -75,11 +78,12 @@ def changes(
         before: The earlier snapshot.
         after: The later one.
         summary: Says what an object is, in a few words.
+        mutated: Names whose objects are known to be changed, which snapshots may miss.
     """
     found = [
         VariableChange(name, kind, summary(value), type(value).__name__, _shape(value))
         for name, value in after.values.items()
-        if (kind := _kind(name, before, after)) is not None
+        if (kind := _kind(name, before, after, mutated)) is not None
     ]
     gone = [
         _deleted(name, value, summary)
@@ -109,12 +113,13 @@ def _shape(value: Any) -> tuple[int, ...]:
     return ()
 
 
-def _kind(name: str, before: Snapshot, after: Snapshot) -> Any:
+def _kind(name: str, before: Snapshot, after: Snapshot, mutated: Collection[str]) -> Any:
     if name not in before.values:
         return "added"
     if not _is_same(before.values[name], after.values[name]):
         return "changed"
-    return "mutated" if before.fingerprints[name] != after.fingerprints[name] else None
+    is_other = before.fingerprints[name] != after.fingerprints[name]
+    return "mutated" if is_other or name in mutated else None
 
 
 def _guarded(value: object) -> Fingerprint:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +42,20 @@ class Writes:
     Attributes:
         code: Its text.
         paths: Absolute paths that were changed.
+        held: Absolute paths of files that were open for writing before or after.
         folders: Absolute paths below which everything may have been changed.
         has_children: Whether it started other processes, which are not seen.
     """
 
     code: str = ""
     paths: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     has_children: bool = False
 
     def saw(self, path: Path) -> bool:
         """Whether the process itself was seen to change a path."""
-        if str(path) in self.paths:
+        if str(path) in self.paths or str(path) in self.held:
             return True
         return any(str(folder) in self.folders for folder in (path, *path.parents))
 
@@ -70,27 +72,24 @@ class Writes:
 
 
 _watching: list[Writes] = []
-_installed = False
 
 
 @contextmanager
 def watched(code: str = "") -> Iterator[Writes]:
     """See which files are changed as long as this lasts, in all threads."""
     _install()
-    writes = Writes(code, paths=_open_files())
+    writes = Writes(code, held=_open_files())
     _watching.append(writes)
     try:
         yield writes
     finally:
         _watching.remove(writes)
-        writes.paths |= _open_files()
+        writes.held |= _open_files()
 
 
+@cache
 def _install() -> None:
-    global _installed
-    if not _installed:
-        _installed = True
-        sys.addaudithook(_hook)
+    sys.addaudithook(_hook)
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -138,7 +137,7 @@ def _note(
             else:
                 path = os.path.join(folder(index), os.fsdecode(place))  # noqa: PTH118
             # The folder's links are resolved; a link itself is what is changed.
-            above, name = os.path.split(os.path.abspath(path))
+            above, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
             path = os.path.join(os.path.realpath(above), name)  # noqa: PTH118
         except (TypeError, ValueError, OSError):
             continue
@@ -155,7 +154,7 @@ def _of_descriptor(number: int) -> str:
 
 def _open_files() -> set[str]:
     """Files that the process has open for writing, where the system tells."""
-    found = set()
+    found: set[str] = set()
     try:
         numbers = os.listdir(_OPEN_FILES)  # noqa: PTH208
     except OSError:
@@ -182,9 +181,8 @@ def _file_names(code: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             parts = [
-                re.escape(part.value) if isinstance(part, ast.Constant) else ".*"
+                re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".*"
                 for part in node.values
-                if not isinstance(part, ast.Constant) or isinstance(part.value, str)
             ]
             text = "".join(parts)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

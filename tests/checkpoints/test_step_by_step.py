@@ -58,9 +58,14 @@ def shown(value: Any) -> str:
         (lambda: np.array([1, "x"], dtype=object), lambda v, n: v.__setitem__(0, n + 10)),
         (lambda: pd.DataFrame({"a": [1.0, 2]}), lambda v, n: v.__setitem__(f"c{n}", n)),
         (lambda: pd.DataFrame({"a": [1.0, 2]}), lambda v, n: v.attrs.update(n=n)),
-        (lambda: pd.DataFrame({"a": [None, "x"]}, dtype=object), lambda v, n: v.iloc.__setitem__(
-            (0, 0), str(n))),
-        (lambda: pl.DataFrame({"a": [1, 2]}), lambda v, n: v.insert_column(0, pl.Series(f"c{n}", [n, n]))),
+        (
+            lambda: pd.DataFrame({"a": [None, "x"]}, dtype=object),
+            lambda v, n: v.iloc.__setitem__((0, 0), str(n)),
+        ),
+        (
+            lambda: pl.DataFrame({"a": [1, 2]}),
+            lambda v, n: v.insert_column(0, pl.Series(f"c{n}", [n, n])),
+        ),
         (lambda: Point(1), lambda v, n: v.tags.append(str(n))),
         (lambda: [Point(1)], lambda v, n: setattr(v[0], "x", n + 10)),
         (lambda: [Slotted(1)], lambda v, n: setattr(v[0], "x", n + 10)),
@@ -268,7 +273,7 @@ def test_the_state_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "below").mkdir()
     random.seed(1)
-    np.random.seed(1)  # noqa: NPY002 (the global state is what is checked)
+    np.random.seed(1)
     bindings = Bindings()
 
     def change() -> None:
@@ -276,11 +281,11 @@ def test_the_state_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         del os.environ["CHECK_GONE"]
         os.chdir("below")
         random.random()
-        np.random.random()  # noqa: NPY002
+        np.random.random()
 
     def now() -> tuple[object, ...]:
         found = [os.environ.get(f"CHECK_{name}") for name in ("CHANGED", "NEW", "GONE")]
-        return (*found, Path.cwd().name, random.getstate(), np.random.get_state()[2])  # noqa: NPY002
+        return (*found, Path.cwd().name, random.getstate(), np.random.get_state()[2])
 
     before = now()
     turn(bindings, "t1", {}, change)
@@ -306,7 +311,12 @@ def test_large_arrays_and_tables_are_seen() -> None:
     array, swapped = np.zeros(2_000_000), np.arange(2_000_000)
     table = pd.DataFrame({"a": np.zeros(2_000_000), "b": 1})
     bindings = Bindings()
-    here: Namespace = {"array": array, "swapped": swapped, "table": table, "same": np.ones(2_000_000)}
+    here: Namespace = {
+        "array": array,
+        "swapped": swapped,
+        "table": table,
+        "same": np.ones(2_000_000),
+    }
 
     def change() -> None:
         array[777_777] = 1e-300
@@ -365,8 +375,13 @@ def test_what_cannot_be_seen_through_is_named() -> None:
     """Variables that the code uses, and that hold what nobody looks into, are given by name."""
     bindings = Bindings()
     here: Namespace = {
-        **{"pairs": zip([1, 2], [3, 4], strict=True), "many": [object()], "unused": iter([1])},
-        **{"number": 1, "when": pd.Timestamp(0), "path": Path(), "rows": [1]},
+        "pairs": zip([1, 2], [3, 4], strict=True),
+        "many": [object()],
+        "unused": iter([1]),
+        "number": 1,
+        "when": pd.Timestamp(0),
+        "path": Path(),
+        "rows": [1],
     }
     before = _snapshot(here)
     bindings.begin("t1", before, here)
