@@ -56,7 +56,8 @@ class Replay:
         self._cassette = cassette
         self._file_name = file_name
         self._files = files
-        self._digests, self._turn_digests = Digests(), Digests()
+        self._root = (workspace or Workspace(Path())).root
+        self._digests, self._turn_digests = Digests(self._root), Digests(self._root)
         self._by_conversation: defaultdict[str, list[_Place]] = defaultdict(list)
         self._by_turn: defaultdict[str, list[_Place]] = defaultdict(list)
         for number, turn in enumerate(cassette.turns):
@@ -86,7 +87,7 @@ class Replay:
         turn = turn_messages(request.messages)
         places = self._places(request.messages, turn)
         if not places:
-            raise ReplayMismatch(explain(self._cassette, self._file_name, turn))
+            raise ReplayMismatch(explain(self._cassette, self._file_name, turn, self._root))
         self._refuse_ambiguous(places)
         entry = self._next(places)
         self.past.enter(entry.remembered, self._cassette.turns[self._current][-1].files)
