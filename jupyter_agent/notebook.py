@@ -58,6 +58,7 @@ class Notebook:
         safekeeping: What the turns can be undone from.
         servers: The MCP servers of the kernel.
         embedded: The server of the embedded model; all sessions share it.
+        calling: The addresses of the model servers that have called a tool by their API.
         log_path: The run log of the last turn, if one was written.
 
     Raises:
@@ -77,6 +78,7 @@ class Notebook:
         self.executor = Executor(shell, self.interrupts, self.outputs)
         self.servers = Servers(lambda: self.workspace, lambda: self.settings().settings.mcp)
         self.embedded = Embedded()
+        self.calling: set[str] = set()
         self._busy_in: Workspace | None = None
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
@@ -222,6 +224,7 @@ class Notebook:
                 self.workspace,
                 self._nearby(),
                 self.embedded,
+                self.calling,
             )
             self._release()
             self._provider = depends_on, chosen

@@ -84,6 +84,7 @@ def choose(
     workspace: Workspace | None = None,
     nearby: Sequence[Path] = (),
     embedded: Embedded | None = None,
+    calling: set[str] | None = None,
 ) -> Provider:
     """The provider for a turn, by `mode`.
 
@@ -95,6 +96,7 @@ def choose(
         workspace: Where the tools work; `folder` without one.
         nearby: The cassettes to replay from where no name is known: nbval's kernels know none.
         embedded: Serves the provider `local`; None: one of its own.
+        calling: The servers that have called a tool by their API so far; grows.
 
     Raises:
         ConfigError: Nothing is configured, or the cassette is missing or damaged.
@@ -108,7 +110,8 @@ def choose(
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
     live = _live(name, settings, folder, embedded)
-    provider = _spoken_to(live, _protocol(name, settings), is_brief(settings, environ))
+    protocol, known = _protocol(name, settings), calling if calling is not None else set()
+    provider = _spoken_to(live, protocol, is_brief(settings, environ), known)
     if mode not in ("record", "cached"):
         return provider
     return _recording(mode, provider, cassette, workspace or Workspace(folder))
@@ -142,7 +145,7 @@ def _protocol(name: ProviderName, settings: Settings) -> str:
     return "code" if is_left_open and name == "local" else settings.tool_protocol
 
 
-def _spoken_to(provider: Provider, protocol: str, brief: bool) -> Provider:
+def _spoken_to(provider: Provider, protocol: str, brief: bool, calling: set[str]) -> Provider:
     """The provider as its model is to be spoken to. Around it is the recorder, if any."""
     if protocol == "native":
         return provider
@@ -152,7 +155,7 @@ def _spoken_to(provider: Provider, protocol: str, brief: bool) -> Provider:
         return CodeProtocol(provider, brief)
     from jupyter_agent.llm.inline import Inline
 
-    return Inline(provider)
+    return Inline(provider, calling if protocol == "auto" else None)
 
 
 def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Provider:
