@@ -21,6 +21,7 @@ from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.choose import choose
 from jupyter_agent.llm.embedded import Embedded
 from jupyter_agent.llm.provider import Provider
+from jupyter_agent.llm.trusted import UntrustedCassette, cassettes
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.redact import keep_secret
 from jupyter_agent.safekeeping import Safekeeping
@@ -197,6 +198,11 @@ class Notebook:
     def _nearby(self) -> list[Path]:
         """The cassettes beside the notebook, its own and those of others."""
         return cassettes_in(self._folder)
+
+    def untrusted_cassettes(self) -> list[UntrustedCassette]:
+        """The cassettes that this notebook may replay and that wait for the person's trust."""
+        named = [self.cassette] if self.cassette is not None else []
+        return cassettes([*named, *self._nearby()])
 
     def use_cassette(self, name: str) -> Path:
         """Name the cassette. A relative path starts at the notebook's folder."""

@@ -58,7 +58,10 @@ class Permissions:
     def rule(
         self, settings: Settings, recollection: Recollection | Companion | None = None
     ) -> Rule:
-        """The rule for a turn: a replay repeats what was decided when it was recorded."""
+        """The rule for a turn.
+
+        A replay repeats what was decided when it was recorded, where its cassette is believed.
+        """
 
         def ruling(prepared: Prepared) -> Ruling:
             found = self._ruling(prepared, settings)
@@ -69,6 +72,8 @@ class Permissions:
             if is_from_text(prepared.call):
                 found = _of_text(found)
             if recollection is None or not recollection.holds:
+                return found
+            if recollection.is_judged_anew(prepared.call.id):
                 return found
             then = recollection.question(prepared.call.id)
             if then is None:

@@ -35,7 +35,7 @@ from jupyter_agent.llm.cached import Cached
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.replay import Replay
-from jupyter_agent.llm.witness import Places, Taped, is_taped
+from jupyter_agent.llm.witness import Places, Taped, distrust, is_taped
 from jupyter_agent.loop import Agent, Outcome, run_turn
 from jupyter_agent.messages import Context, JsonObject, Message, Usage
 from jupyter_agent.notebook import Notebook
@@ -200,7 +200,14 @@ class Session:
         keeping.begin(task, before, settings.undo)
         emit(TurnStarted(task, provider.name, provider.model, provider.source))
         tell = self._teller(provider, emit)
-        tell([*equipment.knowledge.untold(), *keeping.notices, *self._untold(no_tracing, unsaved)])
+        tell(
+            [
+                *distrust(agent.person),
+                *equipment.knowledge.untold(),
+                *keeping.notices,
+                *self._untold(no_tracing, unsaved),
+            ]
+        )
         context = [block.text for block in message.blocks if isinstance(block, Context)]
         if log:
             log.prompt(agent.system, agent.toolbox.specs, context)

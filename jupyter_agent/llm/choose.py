@@ -110,8 +110,9 @@ def choose(
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
     live = _live(name, settings, folder, embedded)
-    protocol, known = _protocol(name, settings), calling if calling is not None else set()
-    provider = _spoken_to(live, protocol, is_brief(settings, environ), known)
+    servers = set() if calling is None else calling
+    brief = is_brief(settings, environ)
+    provider = _spoken_to(live, _protocol(name, settings), brief, servers)
     if mode not in ("record", "cached"):
         return provider
     return _recording(mode, provider, cassette, workspace or Workspace(folder))
@@ -161,14 +162,16 @@ def _spoken_to(provider: Provider, protocol: str, brief: bool, calling: set[str]
 def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Provider:
     from jupyter_agent.llm.cassette import load
     from jupyter_agent.llm.replay import Replay
+    from jupyter_agent.llm.trusted import digest_of
 
     if not cassettes:
         raise ConfigError(
             "mode is replay, but no cassette is known. Name one with %agent cassette FILE."
         )
+    origins = [(path, digest_of(path)) for path in cassettes]
     loaded = [load(path) for path in cassettes]
     if len(loaded) == 1:
-        return Replay(loaded[0], cassettes[0].name, workspace)
+        return Replay(loaded[0], cassettes[0].name, workspace, origins=origins)
     files = [p.name for p, each in zip(cassettes, loaded, strict=True) for _ in each.turns]
     together = replace(loaded[0], turns=tuple(turn for each in loaded for turn in each.turns))
     return Replay(together, " or ".join(p.name for p in cassettes), workspace, files)
