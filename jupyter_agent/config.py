@@ -297,10 +297,12 @@ class Settings(BaseModel):
         description="Whether the model is asked or recorded replies are replayed; cached replays "
         "what is recorded, asks for the rest and records it.",
     )
-    tool_protocol: Literal["auto", "native", "code"] = Field(
+    tool_protocol: Literal["auto", "native", "text", "code"] = Field(
         "auto",
-        description="How the model calls tools: native by the API alone, auto also in its text; "
-        "code is for models without tool calling, which write one block of Python, and for local.",
+        description="How the model calls tools: native by the API alone; text also in the text of "
+        "its replies; auto as text, but asks about each such call, and reads none where the server "
+        "calls tools by the API; code is for models without tool calling, which write one block of "
+        "Python: auto means it for the provider local.",
     )
     instructions: Literal["auto", "full", "short"] = Field(
         "auto",

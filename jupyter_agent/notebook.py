@@ -23,6 +23,7 @@ from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.choose import choose
 from jupyter_agent.llm.embedded import Embedded
 from jupyter_agent.llm.provider import Provider
+from jupyter_agent.llm.trusted import UntrustedCassette, cassettes
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.redact import keep_secret
 from jupyter_agent.safekeeping import Safekeeping
@@ -53,6 +54,7 @@ class Notebook:
         safekeeping: What the turns can be undone from.
         servers: The MCP servers of the kernel.
         embedded: The server of the embedded model; all sessions share it.
+        calling: The addresses of the model servers that have called a tool by their API.
         log_path: The run log of the last turn, if one was written.
 
     Raises:
@@ -72,6 +74,7 @@ class Notebook:
         self.executor = Executor(shell, self.interrupts, self.outputs)
         self.servers = Servers(lambda: self.workspace, lambda: self.settings().settings.mcp)
         self.embedded = Embedded()
+        self.calling: set[str] = set()
         self._settled: EffectiveSettings | None = None
         self._notices: tuple[str, ...] = ()
         self.log_path: Path | None = None
@@ -212,6 +215,11 @@ class Notebook:
         """The cassettes beside the notebook, its own and those of others."""
         return cassettes_in(self._folder)
 
+    def untrusted_cassettes(self) -> list[UntrustedCassette]:
+        """The cassettes that this notebook may replay and that wait for the person's trust."""
+        named = [self.cassette] if self.cassette is not None else []
+        return cassettes([*named, *self._nearby()])
+
     def use_cassette(self, name: str) -> Path:
         """Name the cassette. A relative path starts at the notebook's folder."""
         self.refuse_while_busy()
@@ -245,6 +253,7 @@ class Notebook:
                 self.workspace,
                 self._nearby(),
                 self.embedded,
+                self.calling,
             )
         except ConfigError as error:
             if not self.ignored:

@@ -12,6 +12,7 @@ from jupyter_agent.approvals import Surroundings, always_covers, grants, judge
 from jupyter_agent.config import Settings
 from jupyter_agent.events import Event, ToolFinished
 from jupyter_agent.kernel.known import KnownNames
+from jupyter_agent.llm.inline import is_from_text
 from jupyter_agent.llm.witness import Companion, Recollection
 from jupyter_agent.messages import is_served
 from jupyter_agent.notebook import Notebook
@@ -27,6 +28,7 @@ _QUESTIONS = {
     "write_file": "Write this file?",
     "edit_file": "Change this file?",
 }
+_FROM_TEXT = "The call was read from the text of the reply, which may only quote it."
 
 
 class Permissions:
@@ -56,7 +58,10 @@ class Permissions:
     def rule(
         self, settings: Settings, recollection: Recollection | Companion | None = None
     ) -> Rule:
-        """The rule for a turn: a replay repeats what was decided when it was recorded."""
+        """The rule for a turn.
+
+        A replay repeats what was decided when it was recorded, where its cassette is believed.
+        """
 
         def ruling(prepared: Prepared) -> Ruling:
             found = self._ruling(prepared, settings)
@@ -64,7 +69,11 @@ class Permissions:
                 return found
             if refusal := _switched_off(prepared, settings):
                 return Ruling("refuse", refusal)
+            if is_from_text(prepared.call):
+                found = _of_text(found)
             if recollection is None or not recollection.holds:
+                return found
+            if recollection.is_judged_anew(prepared.call.id):
                 return found
             then = recollection.question(prepared.call.id)
             if then is None:
@@ -112,6 +121,21 @@ class Permissions:
             names=KnownNames(notebook.shell.user_ns),
             granted=frozenset(self._granted),
         )
+
+
+def _of_text(found: Ruling) -> Ruling:
+    """The ruling for a call that stood in the text of a reply: whatever it does, it is asked about.
+
+    "Always" is not offered: whether a text calls or quotes is another question each time.
+    """
+    return replace(
+        found,
+        decision="ask",
+        question=f"{found.question} {_FROM_TEXT}",
+        always="",
+        grants=frozenset(),
+        beforehand="tool_protocol text",
+    )
 
 
 def _working_folder(root: Path) -> Path:

@@ -35,7 +35,7 @@ from jupyter_agent.llm.cached import Cached
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.replay import Replay
-from jupyter_agent.llm.witness import Places, Taped, is_taped
+from jupyter_agent.llm.witness import Places, Taped, distrust, is_taped
 from jupyter_agent.loop import Agent, Outcome, run_turn
 from jupyter_agent.messages import Context, JsonObject, Message, Usage
 from jupyter_agent.notebook import Notebook
@@ -202,6 +202,7 @@ class Session:
         tell = self._teller(provider, emit)
         tell(
             [
+                *distrust(agent.person),
                 *equipment.knowledge.untold(),
                 *keeping.notices,
                 *self._untold(no_tracing, unsaved, *self.notebook.take_notices()),

@@ -61,6 +61,14 @@ def _place(item: pytest.Item) -> int:
     return LONGEST.index(path) if path in LONGEST else len(LONGEST)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Cassettes that tests record are no part of what whoever runs them trusts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path_factory.mktemp("jupyter_config")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
     with LiveKernel(tmp_path_factory.mktemp("kernel")) as kernel:

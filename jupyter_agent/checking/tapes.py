@@ -85,7 +85,7 @@ class Tapes:
         for user, asked in self._uses[path.resolve()]:
             of_books.setdefault(user.path, []).append(asked)
         covers = {
-            user: coverage([asked.task for asked in those], tape)
+            user: coverage([asked.task for asked in those], tape, user.resolve().parent)
             for user, those in of_books.items()
         }
         for number in covers[book.path].missing:
@@ -146,7 +146,7 @@ def _unread(book: Book, path: Path, error: ConfigError) -> Finding:
 
 def _unrecorded(book: Book, asked: Asked, tape: Cassette) -> Finding:
     name, task = asked.cassette.name, one_line(asked.task.text, 60)
-    parted = nearest(asked.task.text, tape)
+    parted = nearest(asked.task.text, tape, book.path.resolve().parent)
     hint = f" The nearest differs {parted}" if parted else ""
     return Finding(
         "error",

@@ -22,6 +22,7 @@ from jupyter_agent.execution.one import Before, Execution, Kernel, Watch, execut
 from jupyter_agent.execution.writing import write_in_place
 from jupyter_agent.llm.cassette import load, save
 from jupyter_agent.llm.entries import Cassette, Entry
+from jupyter_agent.llm.trusted import forget, is_trusted, trust_as_written
 from jupyter_agent.plaintext import one_line
 from jupyter_agent.workspace import atomic_write
 
@@ -91,6 +92,9 @@ def record(
         else:
             shutil.rmtree(takes, ignore_errors=True)
         raise
+    finally:
+        for take in studio.takes.values():
+            forget(take)
     shutil.rmtree(takes, ignore_errors=True)
     return recording
 
@@ -145,6 +149,8 @@ class _Studio:
     _turns: int = 0
     _stood: dict[Path, bytes | None] = field(default_factory=dict)
     """The cassettes' files, as they were when the new ones were put together."""
+    _all_new: set[Path] = field(default_factory=set)
+    """Those that will hold nothing but what was recorded now."""
     _notes: list[str] = field(default_factory=list)
 
     def record(self) -> None:
@@ -187,7 +193,10 @@ class _Studio:
                 )
         for cassette in self._stood:
             try:
+                is_own = cassette in self._all_new or is_trusted(cassette)
                 atomic_write(cassette, self._proof(cassette).read_bytes())
+                if is_own:
+                    trust_as_written(cassette)
             except OSError as error:
                 raise AgentError(f"{cassette} cannot be written: {error.strerror}.") from None
         write_in_place(self.original, replace(proof, path=self.path))
@@ -222,6 +231,8 @@ class _Studio:
                 result = _merged(load(cassette), new, self._earlier(new))
             else:
                 self._note_dropped(cassette, new)
+        if result is new:
+            self._all_new.add(cassette)
         self._proof(cassette).parent.mkdir(parents=True, exist_ok=True)
         save(result, self._proof(cassette))
 

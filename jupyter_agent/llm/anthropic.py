@@ -90,6 +90,8 @@ class Anthropic:
 
     name = _NAME
     source: ReplySource = "live"
+    calls_natively = True
+    """Tool calls are blocks of their own in this API, whoever serves it."""
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from jupyter_agent.llm.past import Past, Touch
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 from jupyter_agent.llm.recorder import Recorder
 from jupyter_agent.llm.replay import Replay
+from jupyter_agent.llm.trusted import digest_of
 from jupyter_agent.messages import JsonObject, Message, Usage
 from jupyter_agent.workspace import Workspace
 
@@ -109,7 +110,8 @@ class Cached:
             return None
         stamp = self._path.stat().st_mtime_ns
         if self._loaded is None or self._loaded[0] != stamp:
-            made = Replay(load(self._path), self._path.name, self._workspace)
+            origins = [(self._path, digest_of(self._path))]
+            made = Replay(load(self._path), self._path.name, self._workspace, origins=origins)
             self._loaded = stamp, made
         return self._loaded[1]
 

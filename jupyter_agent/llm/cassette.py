@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
 from hashlib import sha256
@@ -39,6 +40,7 @@ from jupyter_agent.llm.entries import (
     Source,
     Told,
 )
+from jupyter_agent.llm.trusted import is_trusted, trust_as_written
 from jupyter_agent.messages import clean
 from jupyter_agent.redact import redact_json, secret_values
 from jupyter_agent.version import __version__
@@ -98,15 +100,20 @@ def record(path: Path, blank: Cassette, turn: tuple[Entry, ...], written: Collec
     """Put one turn into the cassette at `path`, which is made if it does not exist.
 
     `blank` says who replied. A cassette that holds scripted replies says so in its header until
-    the last of them is recorded again.
+    the last of them is recorded again. The file is trusted as it is written, unless there are turns
+    in it that came with a file which was not.
     """
     key = sha256(str(path.resolve()).encode()).hexdigest()[:16]
     try:
         with FileLock(Path(tempfile.gettempdir()) / f"jupyter_agent-{key}.lock", timeout=10):
+            is_own = not path.exists() or is_trusted(path)
             present = load(path) if path.exists() else blank
             stamped = tuple(replace(e, source=e.source or blank.source) for e in turn)
             updated = present.with_turn(stamped, written)
             save(replace(updated, provider=blank.provider, model=blank.model), path)
+            here = Counter([*written, turn[0].conversation])
+            if is_own or Counter(each[0].conversation for each in updated.turns) <= here:
+                trust_as_written(path)
     except (OSError, Timeout) as error:
         raise ConfigError(
             f"The turn is done, but it could not be recorded in {path.name}: "

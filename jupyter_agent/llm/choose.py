@@ -84,6 +84,7 @@ def choose(
     workspace: Workspace | None = None,
     nearby: Sequence[Path] = (),
     embedded: Embedded | None = None,
+    calling: set[str] | None = None,
 ) -> Provider:
     """The provider for a turn, by `mode`.
 
@@ -95,6 +96,7 @@ def choose(
         workspace: Where the tools work; `folder` without one.
         nearby: The cassettes to replay from where no name is known: nbval's kernels know none.
         embedded: Serves the provider `local`; None: one of its own.
+        calling: The servers that have called a tool by their API so far; grows.
 
     Raises:
         ConfigError: Nothing is configured, or the cassette is missing or damaged.
@@ -108,7 +110,9 @@ def choose(
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
     live = _live(name, settings, folder, embedded)
-    provider = _spoken_to(live, _protocol(name, settings), is_brief(settings, environ))
+    servers = set() if calling is None else calling
+    brief = is_brief(settings, environ)
+    provider = _spoken_to(live, _protocol(name, settings), brief, servers)
     if mode not in ("record", "cached"):
         return provider
     return _recording(mode, provider, cassette, workspace or Workspace(folder))
@@ -142,7 +146,7 @@ def _protocol(name: ProviderName, settings: Settings) -> str:
     return "code" if is_left_open and name == "local" else settings.tool_protocol
 
 
-def _spoken_to(provider: Provider, protocol: str, brief: bool) -> Provider:
+def _spoken_to(provider: Provider, protocol: str, brief: bool, calling: set[str]) -> Provider:
     """The provider as its model is to be spoken to. Around it is the recorder, if any."""
     if protocol == "native":
         return provider
@@ -152,20 +156,22 @@ def _spoken_to(provider: Provider, protocol: str, brief: bool) -> Provider:
         return CodeProtocol(provider, brief)
     from jupyter_agent.llm.inline import Inline
 
-    return Inline(provider)
+    return Inline(provider, calling if protocol == "auto" else None)
 
 
 def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Provider:
     from jupyter_agent.llm.cassette import load
     from jupyter_agent.llm.replay import Replay
+    from jupyter_agent.llm.trusted import digest_of
 
     if not cassettes:
         raise ConfigError(
             "mode is replay, but no cassette is known. Name one with %agent cassette FILE."
         )
+    origins = [(path, digest_of(path)) for path in cassettes]
     loaded = [load(path) for path in cassettes]
     if len(loaded) == 1:
-        return Replay(loaded[0], cassettes[0].name, workspace)
+        return Replay(loaded[0], cassettes[0].name, workspace, origins=origins)
     files = [p.name for p, each in zip(cassettes, loaded, strict=True) for _ in each.turns]
     together = replace(loaded[0], turns=tuple(turn for each in loaded for turn in each.turns))
     return Replay(together, " or ".join(p.name for p in cassettes), workspace, files)

@@ -79,6 +79,8 @@ _AFTER_OUTPUT = (
     "all of it is done, answer in words, with the numbers of the outputs.)"
 )
 _AFTER_ERROR = "(Repair the cause, and write the whole ```python block again.)"
+_LONGEST_KIND = 1_000
+"""Characters of a parameter's type."""
 _LONGEST_TASK = 600
 """Characters of a task that are said again."""
 _RENTS = (
@@ -187,10 +189,9 @@ def signature(tool: ToolSpec) -> str:
     schema = tool.parameters
     needed = schema.get("required", ())
     properties: Mapping[str, Any] = schema.get("properties", {})
-    definitions = schema.get("$defs", {})
+    kinds = _Kinds(schema.get("$defs", {}))
     parameters = [
-        _parameter(name, properties[name], name in needed, definitions)
-        for name in parameter_names(tool)
+        _parameter(name, properties[name], name in needed, kinds) for name in parameter_names(tool)
     ]
     summary = (tool.description.strip().splitlines() or [""])[0]
     return f"def {tool.name}({', '.join(parameters)}) -> str:  # {summary}"
@@ -202,31 +203,50 @@ def parameter_names(tool: ToolSpec) -> list[str]:
     return sorted(tool.parameters.get("properties", {}), key=lambda name: name not in needed)
 
 
-def _parameter(name: str, schema: Mapping[str, Any], needed: bool, definitions: Any) -> str:
-    kind = _kind(schema, definitions)
-    return f"{name}: {kind}" + ("" if needed else f" = {schema.get('default')!r}")
+def _parameter(name: str, schema: Mapping[str, Any], needed: bool, kinds: _Kinds) -> str:
+    default = schema.get("default") if isinstance(schema, Mapping) else None
+    return f"{name}: {kinds.of(schema)}" + ("" if needed else f" = {default!r}")
 
 
-def _kind(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> str:
-    """A JSON Schema as a Python type, roughly: the toolbox checks it exactly."""
-    if not isinstance(schema, Mapping) or depth > 4:
-        return "Any"
-    if "$ref" in schema:
-        schema = definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
-    if "enum" in schema:
-        return " | ".join(map(repr, schema["enum"]))
-    if options := schema.get("anyOf") or schema.get("oneOf"):
-        kinds = dict.fromkeys(_kind(option, definitions, depth + 1) for option in options)
-        return " | ".join(kinds)
-    if schema.get("type") == "array":
-        return f"list[{_kind(schema.get('items', {}), definitions, depth + 1)}]"
-    if schema.get("type") == "object" and schema.get("properties"):
-        items = schema["properties"].items()
-        pairs = (f"{name!r}: {_kind(item, definitions, depth + 1)}" for name, item in items)
-        return "{" + ", ".join(pairs) + "}"
-    names = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
-    names |= {"null": "None", "object": "dict"}
-    return names.get(str(schema.get("type")), "Any")
+class _Kinds:
+    """JSON Schemas as Python types, roughly: the toolbox checks arguments exactly.
+
+    Each part is put into words once: parts that refer to others many times would take for ever.
+
+    Args:
+        definitions: The schema's `$defs`.
+    """
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+        self._known: dict[tuple[int, int], str] = {}
+
+    def of(self, schema: Any, depth: int = 0) -> str:
+        """The type that a schema stands for; `Any` where that would be long."""
+        if isinstance(schema, Mapping) and "$ref" in schema:
+            schema = self._definitions.get(str(schema["$ref"]).rpartition("/")[2])
+        if not isinstance(schema, Mapping) or depth > 4:
+            return "Any"
+        key = id(schema), depth
+        if key not in self._known:
+            kind = self._worded(schema, depth)
+            self._known[key] = kind if len(kind) <= _LONGEST_KIND else "Any"
+        return self._known[key]
+
+    def _worded(self, schema: Mapping[str, Any], depth: int) -> str:
+        if "enum" in schema:
+            return " | ".join(map(repr, schema["enum"]))
+        if options := schema.get("anyOf") or schema.get("oneOf"):
+            return " | ".join(dict.fromkeys(self.of(option, depth + 1) for option in options))
+        if schema.get("type") == "array":
+            return f"list[{self.of(schema.get('items', {}), depth + 1)}]"
+        if schema.get("type") == "object" and schema.get("properties"):
+            items = schema["properties"].items()
+            pairs = (f"{name!r}: {self.of(item, depth + 1)}" for name, item in items)
+            return "{" + ", ".join(pairs) + "}"
+        names = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+        names |= {"null": "None", "object": "dict"}
+        return names.get(str(schema.get("type")), "Any")
 
 
 def _message_in_words(message: Message) -> Message:

@@ -1,8 +1,9 @@
-"""What of a conversation makes it the same conversation: the ground that cassettes stand on.
+"""The digests by which a cassette finds a recorded conversation again.
 
-The task as typed, the tool calls and the tool results count, after what differs from run to run
-is taken out of them. The system prompt, the tools' schemas, the session's context and the words
-between tool calls do not.
+The tasks, the lines that the person typed, the tool calls and the tool results count. Tasks, typed
+lines and the arguments of calls are compared to the letter; of results, times and durations do not
+count. The system prompt, the tools' schemas, the session's context and the words between tool
+calls do not count at all.
 """
 
 from __future__ import annotations
@@ -10,14 +11,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
 from jupyter_agent.llm.wire import arguments_object
 from jupyter_agent.memory.quoting import SAVED_AT, SAVED_IN
 from jupyter_agent.messages import Image, Message, Said, Text, ToolCall, ToolResult, clean
 from jupyter_agent.redact import redact, secret_values
 
+_HOME = (re.compile(r"(?:/home/|/Users/)[^\s/'\":,)\]]+"), "<home>")
+_OF_THE_MACHINE = (
+    # Numbers of eight digits and fewer are colours, masks and codes, unless "at" says otherwise.
+    (re.compile(r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]{4,16}\b"), "0x…"),
+    (re.compile(r"(?:/private)?(?:/var/folders/[^/\s]+/[^/\s]+/T|/tmp)(?![\w.-])"), "<tmp>"),
+    _HOME,
+)
 _VOLATILE = (
     # A skill's text is part of what the agent is told, like the system prompt: an upgrade that
     # words a skill better must not break the notebooks that were recorded with it.
@@ -42,7 +53,7 @@ _VOLATILE = (
         "<duration>",
     ),
     (re.compile(r"(?:/private)?(?:/tmp|/var/folders)/[^\s'\":,)\]]+"), "<tmp>"),
-    (re.compile(r"(?:/home/|/Users/)[^\s/'\":,)\]]+"), "<home>"),
+    _HOME,
 )
 
 
@@ -55,26 +66,88 @@ class Item:
 
 
 def normalized(text: str) -> str:
-    """Text without what differs from run to run, and without secrets."""
+    """A result without what differs from run to run, and without secrets."""
     text = redact(text, secret_values())
     for pattern, stand_in in _VOLATILE:
         text = pattern.sub(stand_in, text)
     return "\n".join(line.rstrip() for line in text.strip().split("\n"))
 
 
-def items(message: Message) -> list[Item]:
-    """What counts of one message."""
+def exact(text: str, root: Path | None = None) -> str:
+    """A text to the letter, but for secrets, paths of the machine and memory addresses.
+
+    Args:
+        text: A task, or what the person typed.
+        root: The workspace's folder: paths in it are the same wherever it lies.
+    """
+    text = redact(text.strip(), secret_values())
+    if root is not None and root != Path(root.anchor) and str(root) in text:
+        text = _inside(str(root)).sub("<workspace>", text)
+    for pattern, stand_in in _OF_THE_MACHINE:
+        text = pattern.sub(stand_in, text)
+    return text
+
+
+def exact_json(value: Any, root: Path | None = None) -> str:
+    """A JSON value as text, with each string in it as `exact` gives it but for blanks around it."""
+    try:
+        value = _strings_exact(value, root)
+    except RecursionError:
+        return exact(json.dumps(value, sort_keys=True, ensure_ascii=False, default=str), root)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _strings_exact(value: Any, root: Path | None) -> Any:
+    if isinstance(value, str):
+        # Blanks at the ends count: an edit of a file may consist of them.
+        inner = exact(value, root)
+        before, after = len(value) - len(value.lstrip()), len(value.rstrip())
+        return f"{value[:before]}{inner}{value[after:]}" if inner else value
+    if isinstance(value, Mapping):
+        return {_strings_exact(str(k), root): _strings_exact(v, root) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strings_exact(item, root) for item in value]
+    return value
+
+
+@lru_cache(maxsize=8)
+def _inside(root: str) -> re.Pattern[str]:
+    """Finds a folder's path where it does not go on with another name."""
+    return re.compile(rf"(?<!\w){re.escape(root)}(?![\w-]|\.\w)")
+
+
+def items(message: Message, root: Path | None = None) -> list[Item]:
+    """What counts of one message.
+
+    Args:
+        message: Any message of a conversation.
+        root: The workspace's folder, as for `exact`.
+    """
+    return _items(message, partial(exact, root=root), partial(exact_json, root=root))
+
+
+def items_before(message: Message) -> list[Item]:
+    """What counted in the first cassettes, which left times and durations out of all texts."""
+
+    def in_json(value: Any) -> str:
+        return normalized(json.dumps(value, sort_keys=True, ensure_ascii=False))
+
+    return _items(message, normalized, in_json)
+
+
+def _items(
+    message: Message, words: Callable[[str], str], in_json: Callable[[Any], str]
+) -> list[Item]:
     found: list[Item] = []
     for block in message.blocks:
         if isinstance(block, ToolCall):
-            arguments = json.dumps(arguments_object(block), sort_keys=True, ensure_ascii=False)
-            found.append(Item("call", normalized(f"{block.name} {arguments}")))
+            found.append(Item("call", f"{block.name} {in_json(arguments_object(block))}"))
         elif isinstance(block, ToolResult):
             found.append(Item("result", _result_text(block)))
         elif isinstance(block, Said):
-            found.append(Item("said", normalized(block.text)))
+            found.append(Item("said", words(block.text)))
         elif isinstance(block, Text) and message.role == "user":
-            found.append(Item("task", normalized(block.text)))
+            found.append(Item("task", words(block.text)))
     return found
 
 
@@ -101,20 +174,25 @@ def turn_messages(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[task_index(messages) :]
 
 
-def asked(turn: Sequence[Message]) -> tuple[Item, ...]:
-    """What was said to the model since its last reply."""
+def asked(turn: Sequence[Message], root: Path | None = None) -> tuple[Item, ...]:
+    """What was said to the model since its last reply; `root` as for `exact`."""
     new: list[Message] = []
     for message in reversed(turn):
         if message.role == "assistant":
             break
         new.insert(0, message)
-    return tuple(item for message in new for item in items(message))
+    return tuple(item for message in new for item in items(message, root))
 
 
 class Digests:
-    """The digests of a growing conversation; each message is looked at once."""
+    """The digests of a growing conversation; each message is looked at once.
 
-    def __init__(self) -> None:
+    Args:
+        root: The workspace's folder, as for `exact`.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._root = root
         self._messages: list[Message] = []
         self._chain: list[str] = [""]
 
@@ -128,7 +206,7 @@ class Digests:
         del self._messages[known:], self._chain[known + 1 :]
         for message in messages[known:]:
             self._messages.append(message)
-            self._chain.append(extend(self._chain[-1], items(message)))
+            self._chain.append(extend(self._chain[-1], items(message, self._root)))
         return self._chain[-1]
 
 

@@ -6,8 +6,9 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from jupyter_agent.llm.conversation import Item, normalized
+from jupyter_agent.llm.conversation import Item, exact
 from jupyter_agent.llm.entries import Cassette, Entry
 from jupyter_agent.llm.miss import difference
 
@@ -45,16 +46,21 @@ class Coverage:
         return tuple(number for number, turns in enumerate(self.recorded) if not turns)
 
 
-def coverage(tasks: Sequence[Task], cassette: Cassette) -> Coverage:
+def coverage(tasks: Sequence[Task], cassette: Cassette, root: Path | None = None) -> Coverage:
     """Give each task the recorded turns that answer it, in the order of both.
 
     A task takes one turn, the first that is left. Those that repeat share what is left after
-    that. White space at the ends of lines, and what differs from run to run, do not count.
+    that. Tasks are compared to the letter, as in a replay.
+
+    Args:
+        tasks: Those of a notebook, in its order.
+        cassette: What was recorded.
+        root: The workspace's folder: paths in it are the same wherever it lies.
     """
     left: dict[str, list[int]] = {}
     for number, turn in enumerate(cassette.turns):
         left.setdefault(task_of(turn), []).append(number)
-    wanted = [_answering(task.text, left) for task in tasks]
+    wanted = [_answering(task.text, left, root) for task in tasks]
     once = {
         number: (turns.pop(0),)
         for number, turns in enumerate(wanted)
@@ -69,20 +75,20 @@ def coverage(tasks: Sequence[Task], cassette: Cassette) -> Coverage:
     return Coverage(recorded, orphans)
 
 
-def _answering(text: str, left: Mapping[str, list[int]]) -> list[int]:
+def _answering(text: str, left: Mapping[str, list[int]], root: Path | None) -> list[int]:
     """The turns for a task. A skill that only the run knows may still stand in front of it."""
-    text = normalized(text)
-    return left.get(text) or left.get(normalized(_SKILLS.sub("", text)), [])
+    text = exact(text, root)
+    return left.get(text) or left.get(exact(_SKILLS.sub("", text), root), [])
 
 
 def task_of(turn: Sequence[Entry]) -> str:
-    """The task of a recorded turn, normalized; empty where its first line holds none."""
+    """The task of a recorded turn, as it is compared; empty where its first line holds none."""
     return next((item.text for item in turn[0].asked if item.kind == "task"), "")
 
 
-def nearest(task: str, cassette: Cassette) -> str:
+def nearest(task: str, cassette: Cassette, root: Path | None = None) -> str:
     """How the recorded task that is most like `task` differs from it; empty without one."""
-    wanted, tasks = normalized(task), [task_of(turn) for turn in cassette.turns]
+    wanted, tasks = exact(task, root), [task_of(turn) for turn in cassette.turns]
     near = difflib.get_close_matches(wanted, tasks, 1, cutoff=0.3)
     if not near or near[0] == wanted:
         return ""

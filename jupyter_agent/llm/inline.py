@@ -1,4 +1,9 @@
-"""Tool calls that a server left in the reply's text, made ordinary ones."""
+"""Tool calls that a server left in the reply's text, made ordinary ones.
+
+A text may also quote a call: from a file, a note, or a tool's result. So nothing is read from the
+text of a server that calls tools by its API, and what is read from that of another is marked, for
+the person to be asked about it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,14 @@ from jupyter_agent.llm.textcalls import read
 from jupyter_agent.llm.wire import unique_ids
 from jupyter_agent.messages import Block, JsonObject, Message, Text, ToolCall, ToolSpec
 
+_FROM_TEXT: JsonObject = {"read_from": "text"}
+"""Metadata of a call that the person has to be asked about."""
+
+
+def is_from_text(call: ToolCall) -> bool:
+    """Whether a call was read from the text of a reply, which may only quote it."""
+    return call.metadata.get("read_from") == "text"
+
 
 class Inline:
     """A provider whose replies may have their tool calls in the text.
@@ -21,21 +34,37 @@ class Inline:
 
     Args:
         provider: The one that is asked.
+        calling: The addresses of servers that call tools by their API, which each such call
+            adds to; None: calls in the text are as good as others, since the person chose so.
     """
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, calling: set[str] | None = None) -> None:
         self.name = provider.name
         self.model = provider.model
         self.source: ReplySource = provider.source
         self._provider = provider
+        self._calling = calling
+        self._address = str(getattr(provider, "address", provider.name))
+        self._calls_natively = bool(getattr(provider, "calls_natively", False))
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether calls are looked for in the text of the next reply."""
+        if self._calling is None:
+            return True
+        return not self._calls_natively and self._address not in self._calling
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
         async with aclosing(self._provider.stream(request)) as stream:  # type: ignore[type-var]
             async for part in stream:
-                if isinstance(part, MessageFinished) and request.tools_allowed:
-                    yield with_calls(part, request.tools)
-                else:
-                    yield part
+                yield self._read(part, request) if isinstance(part, MessageFinished) else part
+
+    def _read(self, finished: MessageFinished, request: Request) -> MessageFinished:
+        if self._calling is not None and finished.message.tool_calls:
+            self._calling.add(self._address)
+        if not (request.tools_allowed and self.reads_text):
+            return finished
+        return with_calls(finished, request.tools, {} if self._calling is None else _FROM_TEXT)
 
     def body(self, request: Request) -> JsonObject:
         return self._provider.body(request)
@@ -44,11 +73,18 @@ class Inline:
         await self._provider.close()
 
 
-def with_calls(finished: MessageFinished, tools: Iterable[ToolSpec]) -> MessageFinished:
+def with_calls(
+    finished: MessageFinished, tools: Iterable[ToolSpec], metadata: JsonObject | None = None
+) -> MessageFinished:
     """The reply with the calls in its text as tool calls; itself where there are none.
 
     A reply that was cut off right after a call stays cut off. Where more text came after the
     last call, that call was whole.
+
+    Args:
+        finished: A model's reply.
+        tools: The tools that it may call.
+        metadata: That of the calls.
     """
     message = finished.message
     if message.tool_calls or finished.stop_reason == "refused" or not message.text.strip():
@@ -57,7 +93,7 @@ def with_calls(finished: MessageFinished, tools: Iterable[ToolSpec]) -> MessageF
     if not reading.calls:
         return finished
     calls = [
-        ToolCall("", call.name, json.dumps(call.arguments, ensure_ascii=False))
+        ToolCall("", call.name, json.dumps(call.arguments, ensure_ascii=False), metadata or {})
         for call in reading.calls
     ]
     cut_off = finished.stop_reason == "max_tokens" and not reading.goes_on

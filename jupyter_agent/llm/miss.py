@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from pathlib import Path
 
-from jupyter_agent.llm.conversation import Item, asked, items
+from jupyter_agent.llm.conversation import Item, asked, extend, items, items_before
 from jupyter_agent.llm.entries import Cassette, Entry
 from jupyter_agent.messages import Message
 from jupyter_agent.plaintext import one_line
@@ -14,26 +15,35 @@ THIS_CELL = (
     "To record this cell and no other: %agent config mode record, run the cell, "
     "%agent config mode replay; or jupyter agent record NOTEBOOK --cell N."
 )
+_OF_FIRST_KIND = (
+    "was recorded by an earlier version, which did not compare times, durations, ids and paths in "
+    "tasks and calls, so that it may answer another task."
+)
 _OF_EARLIER_RUNS = ("Recorded note: ", "Saved decision to ", "Saved lesson to ")
 """How results begin that are others where the note or the entry is there already."""
 
 
-def explain(cassette: Cassette, file_name: str, turn: Sequence[Message]) -> str:
+def explain(
+    cassette: Cassette, file_name: str, turn: Sequence[Message], root: Path | None = None
+) -> str:
     """The first difference between what was recorded and what happened.
 
     Args:
         cassette: What was recorded.
         file_name: How its file is called.
         turn: The messages of the turn at hand; the last of them has no recorded reply.
+        root: The workspace's folder: paths in it are the same wherever it lies.
     """
-    task = next(item.text for item in items(turn[0]) if item.kind == "task")
+    if _is_of_first_kind(cassette, turn):
+        return f"{file_name} {_OF_FIRST_KIND} {THIS_CELL}"
+    task = next(item.text for item in items(turn[0], root) if item.kind == "task")
     then = _recorded_turn(cassette, task)
     if then is None:
         return _unknown_task(cassette, file_name, task)
     step = sum(message.role == "assistant" for message in turn) + 1
     if step > len(then):
         return f"{file_name} has {len(then)} replies for this task, not {step}. {THIS_CELL}"
-    now = asked(turn)
+    now = asked(turn, root)
     for number, (was, is_now) in enumerate(zip(then[step - 1].asked, now, strict=False), 1):
         if was != is_now:
             which = _which(is_now.kind, number, now)
@@ -53,6 +63,13 @@ def explain(cassette: Cassette, file_name: str, turn: Sequence[Message]) -> str:
             f"or edited by hand. {THIS_CELL}"
         )
     return f"Step {step} followed other tool calls or results than recorded. {THIS_CELL}"
+
+
+def _is_of_first_kind(cassette: Cassette, turn: Sequence[Message]) -> bool:
+    """Whether only the way of comparing that the first cassettes had finds this turn."""
+    said = [item for message in turn for item in items_before(message)]
+    digest = extend("", said)
+    return any(entry.turn == digest for turn in cassette.turns for entry in turn)
 
 
 def _recorded_turn(cassette: Cassette, task: str) -> tuple[Entry, ...] | None:

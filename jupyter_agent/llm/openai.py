@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -60,6 +61,11 @@ from jupyter_agent.messages import (
 
 _NAME = "openai"
 _OWN_HOST = "api.openai.com"
+_CALLING_HOSTS = re.compile(
+    r"(?:.+\.)?(?:openai\.com|(?:openai|cognitiveservices)\.azure\.(?:com|us|cn)"
+    r"|services\.ai\.azure\.com|models\.ai\.azure\.com|api\.cognitive\.microsoft\.com)\.?"
+)
+"""OpenAI's own servers and Azure's, which call tools by the API and in no other way."""
 _NO_KEY_NEEDED = "not-needed"
 _KNOWN_IN_A_CALL = ("index", "id", "type", "function")
 _STOPS: dict[str, ReplyStop] = {
@@ -86,6 +92,10 @@ class OpenAI:
         effort: How hard the model works, in the API's own word; None leaves it to the model.
         connection: Proxy, certificates and headers.
         label: What messages call the server; None: by its address.
+
+    Attributes:
+        address: Host and port of the server.
+        calls_natively: Whether it is known to call tools by the API and in no other way.
 
     Raises:
         ConfigError: There is no key and OpenAI's own server wants one, or the address is none.
@@ -116,7 +126,8 @@ class OpenAI:
         self._encoder = Encoder(_NAME, lambda message: [*_messages(message)], _tool)
         self._client = self._new_client()
         self._host = self._client.base_url.host
-        place = self._client.base_url.netloc.decode()
+        self.address = place = self._client.base_url.netloc.decode()
+        self.calls_natively = bool(_CALLING_HOSTS.fullmatch(self._host.casefold()))
         label = label or ("OpenAI" if self._host == _OWN_HOST else f"The server {place}")
         secrets = () if self._key == _NO_KEY_NEEDED else (self._key,)
         self._endpoint = Endpoint(label, model, place, "OPENAI_API_KEY", secrets)

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from jupyter_agent.errors import ToolError
 from jupyter_agent.events import FileChange
-from jupyter_agent.llm.conversation import normalized
+from jupyter_agent.llm.conversation import exact_json
 from jupyter_agent.llm.entries import Cassette, FileState, Remembered
 from jupyter_agent.messages import is_served
 from jupyter_agent.redact import MARK
@@ -76,8 +76,8 @@ class Past(Protocol):
 
 def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> Touch:
     """Take down what a call is about to find."""
-    text = json.dumps(values, sort_keys=True, ensure_ascii=False, default=str)
-    arguments = hashlib.sha256(normalized(text).encode("utf-8", "replace")).hexdigest()[:16]
+    text = exact_json(values, workspace.root)
+    arguments = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
     path = values.get("path")
     if not isinstance(path, str) or is_served(tool):
         return Touch(tool, arguments, "", "")

@@ -41,7 +41,8 @@ class Recorder:
         self.past = Taking(workspace or Workspace(Path()))
         self._provider = provider
         self._path = path
-        self._digests, self._turn_digests = Digests(), Digests()
+        self._root = (workspace or Workspace(Path())).root
+        self._digests, self._turn_digests = Digests(self._root), Digests(self._root)
         self._counter = TokenCounter()
         self._turn: list[Entry] = []
         self._written: list[str] = []
@@ -103,7 +104,7 @@ class Recorder:
             self._digests.conversation(request.messages),
             self._turn_digests.conversation(turn),
             step,
-            asked(turn),
+            asked(turn, self._root),
             reply,
             source,
             said=tuple(self._said),

@@ -14,6 +14,7 @@ from jupyter_agent.llm.miss import explain
 from jupyter_agent.llm.past import Recalled
 from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.recorder import told
+from jupyter_agent.llm.trusted import is_trusted
 from jupyter_agent.messages import JsonObject, Message
 from jupyter_agent.workspace import Workspace
 
@@ -32,6 +33,7 @@ class Replay:
         file_name: How its file is called.
         workspace: Where the tools work; the current folder where it does not matter.
         files: The file of each turn, where they come from several.
+        origins: The files with the digests of their contents.
 
     Attributes:
         past: What the recorded turns found and left in the workspace.
@@ -47,6 +49,7 @@ class Replay:
         file_name: str,
         workspace: Workspace | None = None,
         files: Sequence[str] = (),
+        origins: Sequence[tuple[Path, str]] = (),
     ) -> None:
         self.model = cassette.model
         self.source: ReplySource = cassette.source
@@ -56,7 +59,9 @@ class Replay:
         self._cassette = cassette
         self._file_name = file_name
         self._files = files
-        self._digests, self._turn_digests = Digests(), Digests()
+        self._origins = origins
+        self._root = (workspace or Workspace(Path())).root
+        self._digests, self._turn_digests = Digests(self._root), Digests(self._root)
         self._by_conversation: defaultdict[str, list[_Place]] = defaultdict(list)
         self._by_turn: defaultdict[str, list[_Place]] = defaultdict(list)
         for number, turn in enumerate(cassette.turns):
@@ -86,7 +91,7 @@ class Replay:
         turn = turn_messages(request.messages)
         places = self._places(request.messages, turn)
         if not places:
-            raise ReplayMismatch(explain(self._cassette, self._file_name, turn))
+            raise ReplayMismatch(explain(self._cassette, self._file_name, turn, self._root))
         self._refuse_ambiguous(places)
         entry = self._next(places)
         self.past.enter(entry.remembered, self._cassette.turns[self._current][-1].files)
@@ -101,6 +106,11 @@ class Replay:
                 if differs:
                     self._changed.setdefault(what, True)
         return entry
+
+    @property
+    def strangers(self) -> list[str]:
+        """The names of the files that were neither recorded nor trusted here."""
+        return [path.name for path, digest in self._origins if not is_trusted(path, digest)]
 
     def knows(self, messages: Sequence[Message]) -> bool:
         """Whether a reply to this conversation is recorded. Nothing is served."""

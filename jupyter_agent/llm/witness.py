@@ -8,10 +8,16 @@ from jupyter_agent.llm.entries import Decision
 from jupyter_agent.llm.provider import Provider
 from jupyter_agent.llm.recorder import Recorder
 from jupyter_agent.llm.replay import Replay
-from jupyter_agent.person import Person
+from jupyter_agent.person import Nobody, Person
 
 Taped = Recorder | Replay | Cached
 """The providers that have a cassette."""
+
+
+_NOTICE = (
+    "{name}: not recorded or trusted here, so what it allowed is asked about again. To trust it: "
+    "%agent trust."
+)
 
 
 def is_taped(provider: Provider) -> bool:
@@ -25,7 +31,13 @@ def witnessed(provider: Provider, person: Person) -> Person:
         return Companion(person, provider)
     if isinstance(provider, Recorder):
         return Witness(person, provider)
-    return Recollection(provider) if isinstance(provider, Replay) else person
+    return Recollection(provider, person) if isinstance(provider, Replay) else person
+
+
+def distrust(person: Person) -> list[str]:
+    """A line where what a cassette allowed does not count for this person."""
+    notice = person.notice if isinstance(person, (Recollection, Companion)) else ""
+    return [notice] if notice else []
 
 
 class Places:
@@ -74,12 +86,25 @@ class Witness(Places):
 
 
 class Recollection(Places):
-    """The person of a recorded turn: they decide and say what they did then."""
+    """The person of a recorded turn: they decide and say what they did then.
 
-    def __init__(self, replay: Replay) -> None:
+    Args:
+        replay: The recorded turns.
+        person: Who watches the replay. Where somebody does, and a cassette was neither recorded
+            nor trusted here, this person is asked instead of believing what is recorded; a
+            recorded no stays one.
+
+    Attributes:
+        notice: A line that says so; empty where the cassette is believed.
+    """
+
+    def __init__(self, replay: Replay, person: Person) -> None:
         super().__init__()
         self._replay = replay
         self._told = True
+        strangers = [] if isinstance(person, Nobody) else replay.strangers
+        self._person = person if strangers else None
+        self.notice = _NOTICE.format(name=" and ".join(strangers)) if strangers else ""
 
     @property
     def holds(self) -> bool:
@@ -96,7 +121,14 @@ class Recollection(Places):
         place = self.place(call_id)
         return next((d for d in self._replay.decisions if d.call == place), None)
 
+    def is_judged_anew(self, call_id: str) -> bool:
+        """Whether what was decided about a call does not count here."""
+        then = self.question(call_id)
+        return self._person is not None and (then is None or then.answer != "no")
+
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        if self._person is not None and self.is_judged_anew(asked.call_id):
+            return await self._person.decide(asked)
         then = self.question(asked.call_id)
         if then is None:
             return ApprovalAnswered(asked.call_id, "no", "nobody")
@@ -113,6 +145,7 @@ class Companion(Places):
     def __init__(self, person: Person, cached: Cached) -> None:
         super().__init__()
         self._cached = cached
+        self._person = person
         self._witness = Witness(person, cached.recorder)
         self._recollections: dict[int, Recollection] = {}
 
@@ -130,6 +163,15 @@ class Companion(Places):
     def question(self, call_id: str) -> Decision | None:
         """What was asked about a call then; None where nothing was."""
         return self._recollection.question(call_id)
+
+    @property
+    def notice(self) -> str:
+        """As `Recollection.notice`."""
+        return self._recollection.notice if self.holds else ""
+
+    def is_judged_anew(self, call_id: str) -> bool:
+        """Whether what was decided about a call does not count here."""
+        return self._recollection.is_judged_anew(call_id)
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         if not self.holds:
@@ -150,4 +192,5 @@ class Companion(Places):
         replay = self._cached.replay
         if replay is None:
             raise RuntimeError("nothing is recorded")
-        return self._recollections.setdefault(id(replay), Recollection(replay))
+        known = self._recollections.get(id(replay)) or Recollection(replay, self._person)
+        return self._recollections.setdefault(id(replay), known)

@@ -12,7 +12,7 @@ SETTINGS = {
     "api_base": "Address of the model server, where it is not the provider's own.",
     "script": "YAML file of scripted replies, for the provider scripted.",
     "mode": "Whether the model is asked or recorded replies are replayed; cached replays what is recorded, asks for the rest and records it.",
-    "tool_protocol": "How the model calls tools: native by the API alone, auto also in its text; code is for models without tool calling, which write one block of Python, and for local.",
+    "tool_protocol": "How the model calls tools: native by the API alone; text also in the text of its replies; auto as text, but asks about each such call, and reads none where the server calls tools by the API; code is for models without tool calling, which write one block of Python: auto means it for the provider local.",
     "instructions": "What the model is told of its work: short leaves out what small models do not follow (skills, memory, the tools besides code); auto is short for provider local.",
     "max_steps": "Model calls in one turn, at most.",
     "max_tokens": "Tokens in one reply, at most.",

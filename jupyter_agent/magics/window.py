@@ -62,7 +62,8 @@ def open_window(notebook: Notebook, settings: Settings) -> Window:
         finally:
             clicks.stop()
 
-    return Window(_unless_replayed(live), live, close, live.forget)
+    watching = OnceAsked(live)
+    return Window(watching, watching, close, live.forget)
 
 
 def _terminal(notebook: Notebook, settings: Settings) -> Window:
@@ -105,18 +106,35 @@ def _nothing(event: Event) -> None:
     """Nobody looks while the turn runs."""
 
 
-def _unless_replayed(sink: Sink) -> Sink:
-    """Replayed turns are shown when they are over, which is at once."""
-    wanted = True
+class OnceAsked:
+    """The person at a live view, which shows a replayed turn only once it asks something.
 
-    def watch(event: Event) -> None:
-        nonlocal wanted
-        if isinstance(event, TurnStarted):
-            wanted = event.provider != "replay"
-        if wanted:
-            sink(event)
+    Else replayed turns are shown when they are over, which is at once.
 
-    return watch
+    Args:
+        live: The view.
+    """
+
+    def __init__(self, live: LiveView) -> None:
+        self._live = live
+        self._held: list[Event] | None = None
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TurnStarted) and event.provider == "replay":
+            self._held = []
+        if self._held is None:
+            self._live(event)
+        else:
+            self._held.append(event)
+
+    async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        held, self._held = self._held or [], None
+        for event in held:
+            self._live(event)
+        return await self._live.decide(asked)
+
+    def said(self) -> tuple[str, ...]:
+        return self._live.said()
 
 
 class ByPrompt:

@@ -17,6 +17,8 @@ from jupyter_agent.plaintext import plain, shorten
 ANYTHING: JsonObject = {"type": "object"}
 _MOST_CHARACTERS = 20_000
 _MOST_DEPTH = 24
+_MOST_CHAIN = 25
+"""References in a row."""
 _MOST_TEXT = 1_000
 _DROPPED = frozenset({"$schema", "$id", "id", "$comment", "$anchor", "title", "examples"})
 _DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"})
@@ -204,26 +206,52 @@ def _schemas(value: Any) -> Iterator[dict[str, Any]]:
 
 def _references(schema: dict[str, Any]) -> None:
     """Each `$ref` must lead to a part of the schema, and none in a circle."""
-    _follow(schema, schema, ())
+    _References(schema).below(schema, 0)
 
 
-def _follow(node: Any, root: dict[str, Any], under: tuple[str, ...]) -> None:
-    if isinstance(node, list):
-        for one in node:
-            _follow(one, root, under)
-    if not isinstance(node, dict):
-        return
-    target = node.get("$ref")
-    if isinstance(target, str):
-        if target in under:
+class _References:
+    """Follows the references of a schema. Each part is looked at once, however many lead to it."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._open: set[int] = set()
+        self._chains: dict[int, int] = {}
+        """References in a row below a part, by the identity of the part."""
+
+    def below(self, node: Any, above: int) -> int:
+        """The longest chain of references below a part of the schema.
+
+        Args:
+            node: The part.
+            above: How many references lead to it.
+
+        Raises:
+            _Unusable: A reference leads nowhere or in a circle, or the chain is too long.
+        """
+        if isinstance(node, list):
+            return max((self.below(one, above) for one in node), default=0)
+        if not isinstance(node, dict):
+            return 0
+        if id(node) in self._open:
             raise _Unusable("its schema refers to itself")
-        if len(under) > _MOST_DEPTH:
+        if id(node) not in self._chains:
+            self._open.add(id(node))
+            self._chains[id(node)] = self._longest(node, above)
+            self._open.discard(id(node))
+        chain = self._chains[id(node)]
+        if above + chain > _MOST_CHAIN:
             raise _Unusable("its schema is nested too deeply")
-        _follow(_target(target, root), root, (*under, target))
-    for key, one in node.items():
+        return chain
+
+    def _longest(self, node: dict[str, Any], above: int) -> int:
+        chain, target = 0, node.get("$ref")
+        if isinstance(target, str):
+            if above >= _MOST_CHAIN:
+                raise _Unusable("its schema is nested too deeply")
+            chain = 1 + self.below(_target(target, self._root), above + 1)
         # What is defined is looked at where it is referred to.
-        if key not in ("$defs", "definitions"):
-            _follow(one, root, under)
+        others = (one for key, one in node.items() if key not in ("$defs", "definitions"))
+        return max(chain, *(self.below(one, above) for one in others), 0)
 
 
 def _target(reference: str, root: dict[str, Any]) -> Any:

@@ -20,7 +20,8 @@ class Ruling:
     """What the policy says of one call.
 
     `refusal` is why it must not run. `question`, `reasons` and `always` are what to ask, `grants`
-    is what "always" allows, `writes` are the files that the call writes.
+    is what "always" allows, `writes` are the files that the call writes. `beforehand` is the
+    setting by which a person can allow the call before anybody is asked.
     """
 
     decision: Literal["allow", "ask", "refuse"] = "allow"
@@ -30,6 +31,7 @@ class Ruling:
     always: str = ""
     grants: frozenset[str] = frozenset()
     writes: tuple[Path, ...] = ()
+    beforehand: str = "approvals.mode auto"
 
 
 Rule = Callable[[Prepared], Ruling]
@@ -87,7 +89,7 @@ class Gate:
         answered = await self._person.decide(asked)
         emit(answered)
         if answered.answer == "no":
-            return _refused_by(asked, answered)
+            return _refused_by(asked, answered, ruling.beforehand)
         if answered.answer == "always":
             self._grant(ruling)
         self._passed(ruling)
@@ -99,13 +101,13 @@ def refused(prepared: Prepared, ruling: Ruling) -> str:
     return f"{prepared.tool.name} is refused: {ruling.refusal}. {_NOTHING_DONE}"
 
 
-def _refused_by(asked: ApprovalAsked, answered: ApprovalAnswered) -> str:
+def _refused_by(asked: ApprovalAsked, answered: ApprovalAnswered, beforehand: str) -> str:
     # Not the reasons themselves: they may hold values of variables that the model must not see.
     because = f" ({asked.always})" if asked.always else ""
     if answered.by == "nobody":
         return (
             f"Refused: this needs a person's approval{because}, and nobody can be asked here. "
-            f"{_NOTHING_DONE} (A person can allow it beforehand: approvals.mode auto.)"
+            f"{_NOTHING_DONE} (A person can allow it beforehand: {beforehand}.)"
         )
     if answered.by == "time_out":
         return f"Refused: nobody answered the question{because} in time. {_NOTHING_DONE}"

@@ -18,6 +18,8 @@ from jupyter_agent.errors import AgentError
 from jupyter_agent.execution.one import read
 from jupyter_agent.execution.recording import cell_with_task, record
 from jupyter_agent.llm.cassette import load
+from jupyter_agent.llm.trusted import is_trusted
+from jupyter_agent.trust import store_path
 
 pytestmark = pytest.mark.timeout(180)
 LOAD = "%load_ext jupyter_agent"
@@ -107,6 +109,10 @@ def test_turns_that_no_cell_asks_for_are_dropped(tmp_path: Path) -> None:
         record(path, settings, tell=told.append)
     assert (tape.read_bytes(), path.read_bytes()) == before
     assert answers(Path(told[-1].rpartition(" in ")[2])) == ["three"]
+    # What was recorded here is trusted, and nothing of the takes stays in the store.
+    assert is_trusted(tape)
+    store = json.loads(store_path().read_text(encoding="utf-8"))
+    assert [place for place, held in store["trusted"]["cassette"].items() if held] == [str(tape)]
 
 
 def test_a_replay_that_shows_something_else(tmp_path: Path) -> None:
@@ -126,9 +132,9 @@ def test_a_replay_that_shows_something_else(tmp_path: Path) -> None:
     assert [(cell.number, cell.of_agent) for cell in recording.unsteady] == [(2, False)]
 
 
-def test_one_cell_again(tmp_path: Path) -> None:
+def test_one_cell_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two cells with the same words the second is recorded; the others are replayed, and
-    their turns stay where they are."""
+    their turns stay where they are, and no more trusted than they were."""
     same = "%%agent --fresh\nSame words"
     path = write(tmp_path / "a.ipynb", LOAD, same, "# heading", same, "%%agent\nLast")
     told = [("Same words", say("one")), ("Same words", say("two")), ("Last", say("three"))]
@@ -151,6 +157,8 @@ def test_one_cell_again(tmp_path: Path) -> None:
         cell_with_task(read(path), "same  WORDS")
     assert cell_with_task(read(path), "last") == 5
     assert tape.read_bytes() == before
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / ".home" / "jupyter"))
+    assert not is_trusted(tape)  # the other cells are not of who recorded this one
 
 
 @pytest.mark.deep
@@ -162,6 +170,7 @@ def test_a_cassette_of_two_notebooks(tmp_path: Path) -> None:
     for name in "AB":
         record(write(tmp_path / f"{name}.ipynb", top, f"%%agent\n{name}"), settings)
     assert tasks(tmp_path / "both.cassette.jsonl") == ["A", "B"]
+    assert is_trusted(tmp_path / "both.cassette.jsonl")
 
 
 def test_interrupted(tmp_path: Path) -> None:

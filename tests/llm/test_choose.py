@@ -12,6 +12,7 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.cassette import save
 from jupyter_agent.llm.choose import NO_MODEL, NOTHING_CONFIGURED, choose, provider_name
 from jupyter_agent.llm.entries import Cassette
+from jupyter_agent.llm.inline import Inline
 from jupyter_agent.llm.provider import Request
 from jupyter_agent.llm.recorder import Recorder
 from jupyter_agent.llm.replay import Replay
@@ -233,3 +234,38 @@ def test_effort() -> None:
         bodies[name] = choose(resolve([layer("test", given)]).settings, None, {}).body(HELLO)
     assert bodies["anthropic"]["output_config"] == {"effort": "low"}
     assert bodies["openai"]["reasoning_effort"] == "low"
+
+
+def reads_text(**given: str) -> bool:
+    """Whether calls are looked for in the text of the replies."""
+    provider = choose(made(**given), None, {})
+    return isinstance(provider, Inline) and provider.reads_text
+
+
+@pytest.mark.parametrize(
+    ("address", "reads"),
+    [
+        ("https://api.openai.com/v1", False),
+        ("https://API.OpenAI.com/v1", False),
+        ("https://eu.api.openai.com/v1", False),
+        ("https://mine.openai.azure.com/openai/v1", False),
+        ("https://mine.services.ai.azure.com/openai/v1", False),
+        ("https://api.openai.com.example.org/v1", True),
+        ("https://notopenai.com/v1", True),
+        ("http://127.0.0.1:8000/v1", True),
+    ],
+)
+def test_whose_texts_may_hold_calls(address: str, reads: bool) -> None:
+    """OpenAI's own servers and Azure's call by the API alone; of others the text is read."""
+    given = {"provider": "openai", "api_key": "k", "model": "m", "api_base": address}
+    assert reads_text(**given) == reads
+    assert reads_text(**given, tool_protocol="text")
+    assert not reads_text(**given, tool_protocol="native")
+
+
+def test_texts_of_anthropic_hold_no_calls() -> None:
+    """Tool calls are blocks of their own in this API, whoever serves it."""
+    given = {"provider": "anthropic", "api_key": "k"}
+    for base in ({}, {"api_base": "http://127.0.0.1:9/anthropic"}):
+        assert not reads_text(**given, **base)
+    assert reads_text(**given, tool_protocol="text")

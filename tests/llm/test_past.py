@@ -17,7 +17,7 @@ from jupyter_agent.messages import Message, ToolSpec, Usage
 from jupyter_agent.redact import redact
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.mcp_tools import any_arguments
-from jupyter_agent.tools.remembering import remembering
+from jupyter_agent.tools.remembering import recalled_tools, remembering
 from jupyter_agent.tools.search import search_tools
 from jupyter_agent.tools.tool import Tool, ToolReturn
 from jupyter_agent.workspace import Workspace
@@ -328,3 +328,22 @@ def test_a_notebook_whose_outputs_were_saved(desk: Desk) -> None:
     save("print(2)", "2")
     desk.replay((entry(known),)).enter(known, ())
     assert "print(2)" in desk("read_file", path="a.ipynb")
+
+
+@pytest.mark.parametrize(("then", "now"), [("30 min", "60 min"), ("2024-01-02", "2024-01-03")])
+async def test_a_server_is_not_taken_for_having_said_more(then: str, now: str, desk: Desk) -> None:
+    """What a server said to one question is no answer to another."""
+    spec = ToolSpec("trips__count", "", {"type": "object"})
+
+    async def count(**arguments: Any) -> str:
+        return f"longer than {arguments['than']}"
+
+    tool = Tool(spec, count, any_arguments(spec.parameters), "executes")
+    (asked,) = remembering([tool], desk.workspace, lambda: desk.past)
+    taking = desk.record()
+    await asked.function(than=then)
+    desk.replay((entry(known := taking.take()),)).enter(known, ())
+    (gone,) = remembering(recalled_tools({spec.name: {}}), desk.workspace, lambda: desk.past)
+    with pytest.raises(ToolError, match="not called like this"):
+        await gone.function(than=now)
+    assert (await gone.function(than=then)).content == f"longer than {then}"

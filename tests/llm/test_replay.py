@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from jupyter_agent.errors import ProviderError, ReplayMismatch
 from jupyter_agent.events import MessageFinished, TextDelta
 from jupyter_agent.llm.cassette import load
-from jupyter_agent.llm.conversation import Item, extend, items, normalized, task_index
+from jupyter_agent.llm.conversation import (
+    Item,
+    extend,
+    items,
+    items_before,
+    normalized,
+    task_index,
+)
+from jupyter_agent.llm.coverage import Task, coverage
 from jupyter_agent.llm.miss import THIS_CELL
 from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.recorder import Recorder
@@ -27,11 +35,13 @@ from jupyter_agent.messages import (
     Context,
     Image,
     Message,
+    Said,
     Text,
     ToolCall,
     ToolResult,
     ToolSpec,
 )
+from jupyter_agent.workspace import Workspace
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 LOOK = {"text": "I look.", "calls": [{"name": "look", "arguments": {"path": "a.csv"}}]}
@@ -275,6 +285,140 @@ async def test_numbers_and_words_count(path: Path, then: str, now: str) -> None:
     """A result that says something else is another conversation."""
     await recorded(path, "Count the rows.", results=[then, "3"])
     assert "Step 2 went another way than recorded" in await mismatch(path, "Count the rows.", [now])
+
+
+OTHER_WORDS = [
+    ("Which trips were longer than 30 min?", "Which trips were longer than 60 min?"),
+    ("Which trips were longer than 30 min?", "Which trips were longer than 30 s?"),
+    ("longer than 30 min?", "longer than 30  min?"),
+    ("What happened on 2024-01-02 10:00?", "What happened on 2024-01-02 11:00?"),
+    ("Since 2024-01-02T10:00:00Z.", "Since 2024-01-03T10:00:00Z."),
+    ("What happened at 10:00:00?", "What happened at 22:00:00?"),
+    ("Within 5 ms ± 1 ms?", "Within 5 ms ± 2 ms?"),
+    ("Plot Ann.", "Plot ann."),
+    ("Plot Ann.", "Plot Bob."),
+    ("One.\nTwo.", "One.\n\nTwo."),
+    ("One.  \nTwo.", "One.\nTwo."),
+    ("Order 123e4567-e89b-12d3-a456-426614174000", "Order 00000000-1111-2222-3333-444444444444"),
+    ("Read /" + "tmp/2023.csv", "Read /" + "tmp/2024.csv"),
+    ("Read /" + "home/ann/2023.csv", "Read /" + "home/ann/2024.csv"),
+    ("Colour it 0x00ff00.", "Colour it 0xff0000."),
+    ("Save it as <duration>.", "Save it as 30 min."),
+]
+SAME_WORDS = [
+    ("Read /" + "home/ann/a.csv", "Read /" + "Users/bob/a.csv"),
+    ("Read /" + "tmp/a.csv", "Read /private/" + "tmp/a.csv"),
+    ("What is <a.B object at 0x7f3d561bf430>?", "What is <a.B object at 0x55d0a1b2c3d4>?"),
+    (f"Log in with {KEY}.", f"Log in with {KEY.replace('1', '2')}."),
+]
+
+
+@pytest.mark.parametrize(("then", "now"), OTHER_WORDS)
+async def test_tasks_are_compared_to_the_letter(path: Path, then: str, now: str) -> None:
+    """Another number, unit, date, name, case or blank is another task, with a turn of its own."""
+    script: list[tuple[str, list[Any]]] = [(then, [{"text": "Then."}]), (now, [{"text": "Now."}])]
+    await Talk(Recorder(Scripted(script[:1]), path)).ask(then)
+    assert "analysis.cassette.jsonl" in await mismatch(path, now)
+    recorder = Recorder(Scripted(script[1:]), path)
+    await Talk(recorder).ask(now)
+    assert len(load(path).turns) == 2
+    assert [await replaying(path).ask(task) for task in (then, now)] == ["Then.", "Now."]
+
+
+@pytest.mark.parametrize(("then", "now"), SAME_WORDS)
+async def test_secrets_and_machines_are_no_part_of_a_task(path: Path, then: str, now: str) -> None:
+    """Home folders, temporary folders, memory addresses and secrets do not count."""
+    await Talk(Recorder(Scripted([(then, [{"text": "Done."}])]), path)).ask(then)
+    assert await replaying(path).ask(now) == "Done."
+
+
+@pytest.mark.parametrize(("then", "now"), OTHER_WORDS)
+def test_typed_lines_and_arguments_are_compared_to_the_letter(then: str, now: str) -> None:
+    """What the person typed meanwhile and what a call is given count as a task does."""
+    for made in (
+        lambda text: Message("user", (Said(text),)),
+        lambda text: Message("assistant", (ToolCall("c", "f", json.dumps({"q": text})),)),
+        lambda text: Message("assistant", (ToolCall("c", "f", json.dumps({"q": [text]})),)),
+        lambda text: Message("assistant", (ToolCall("c", "f", json.dumps({text: 1})),)),
+    ):
+        assert items(made(then)) != items(made(now))
+        assert items(made(then)) == items(made(then))
+
+
+def test_blanks_around_an_argument_count() -> None:
+    """An edit may consist of them."""
+    calls = [ToolCall("c", "f", json.dumps({"new": text})) for text in ("a", "a ", "\na", " ", "")]
+    assert len({items(Message("assistant", (call,)))[0].text for call in calls}) == 5
+
+
+def test_a_secret_in_an_argument_is_what_the_file_keeps_of_it() -> None:
+    """A key at the start of a line of code is taken out, whatever JSON makes of the line's end."""
+    live, kept = (
+        Message("assistant", (ToolCall("c", "f", json.dumps({"code": f"a = (\n{key})"})),))
+        for key in (KEY, "[redacted]")
+    )
+    assert items(live) == items(kept)
+
+
+async def test_the_workspace_may_lie_anywhere(tmp_path: Path) -> None:
+    """A path inside of the workspace is the same in another folder; its name is not."""
+    path = tmp_path / "a.cassette.jsonl"
+    here, there = (Workspace(tmp_path / name) for name in ("here", "there"))
+    task = "Read {}/data/a.csv, then {}."
+    typed, moved = (task.format(place.root, place.root) for place in (here, there))
+    script = [(typed, [{"text": "Read."}])]
+    await Talk(Recorder(Scripted(script), path, here)).ask(typed)
+    assert str(tmp_path) not in path.read_text(encoding="utf-8")
+    assert await Talk(Replay(load(path), path.name, there)).ask(moved) == "Read."
+    for other in (moved.replace("a.csv", "b.csv"), moved.replace("there", "there2")):
+        with pytest.raises(ReplayMismatch):
+            await Talk(Replay(load(path), path.name, there)).ask(other)
+    covered = coverage([Task(moved), Task(typed)], load(path), there.root)
+    assert covered.missing == (1,)
+
+
+def test_deep_arguments() -> None:
+    """Arguments that are nested as deeply as JSON allows are compared as well."""
+    deep = json.dumps({"a": "x"})
+    for _ in range(400):
+        deep = f'{{"a": {deep}}}'
+    (one,) = items(Message("assistant", (ToolCall("c", "f", deep),)))
+    (two,) = items(Message("assistant", (ToolCall("c", "f", deep.replace("x", "y")),)))
+    assert one != two
+
+
+def as_first_recorded(path: Path, *turns: Sequence[Message]) -> None:
+    """Give the cassette the digests and the texts of the first cassettes."""
+    header, *lines = path.read_text(encoding="utf-8").splitlines()
+    made = []
+    for line, messages in zip(lines, turns, strict=True):
+        said = [item for message in messages for item in items_before(message)]
+        new = [[item.kind, item.text] for item in items_before(messages[-1])]
+        digest = extend("", said)
+        made.append(json.loads(line) | {"conversation": digest, "turn": digest, "asked": new})
+    path.write_text("\n".join([header, *map(json.dumps, made), ""]), encoding="utf-8")
+
+
+async def test_a_cassette_of_an_earlier_version(path: Path) -> None:
+    """Where it may mean another task it says so, and how to record again; else it still serves."""
+    call = {"name": "wait", "arguments": {"for": "30 min"}}
+    script: list[tuple[str, list[Any]]] = [
+        ("Only the trips longer than 30 min.", [{"text": "12 trips."}]),
+        ("Wait.", [{"text": "I wait.", "calls": [call]}, {"text": "Done."}]),
+        ("Go on.", [{"text": "Fine."}]),
+    ]
+    talk = Talk(Recorder(Scripted(script), path))
+    for task, _ in script:
+        talk.history.clear()
+        await talk.ask(task)
+    waited = [user("Wait."), talk.replies[1].message]
+    waited.append(Message("user", (ToolResult("c", (Text("344"),)),)))
+    first = user(script[0][0])
+    as_first_recorded(path, [first], waited[:1], waited, [user("Go on.")])
+    for task in (script[0][0], "Only the trips longer than 60 min.", "Wait."):
+        message = await mismatch(path, task)
+        assert "recorded by an earlier version" in message and message.endswith(THIS_CELL)
+    assert await replaying(path).ask("Go on.") == "Fine."
 
 
 def test_order_and_blanks_of_arguments_do_not_count() -> None:

@@ -238,11 +238,13 @@ def test_the_next_protocol(kernel: LiveKernel) -> None:
     assert any(b["type"] == "tool_use" for m in bodies[0]["messages"] for b in m["content"])
 
 
+WRITTEN = '<tool_call>\n{"name": "execute_code", "arguments": {"code": "6 * 7"}}\n</tool_call>'
+
+
 def test_tool_calls_in_the_text(kernel: LiveKernel) -> None:
-    """A server leaves the call in the text: by default it is understood, run and shown."""
-    kernel.helper("%agent config tool_protocol auto")
-    written = '<tool_call>\n{"name": "execute_code", "arguments": {"code": "6 * 7"}}\n</tool_call>'
-    done, bodies = turn(kernel, Reply(text=f"I look.\n{written}"))
+    """A server leaves the call in the text: with tool_protocol text it is run, and shown as one."""
+    kernel.helper("%agent config tool_protocol text")
+    done, bodies = turn(kernel, Reply(text=f"I look.\n{WRITTEN}"))
     assert done.result.text == "42"
     assert "<tool_call>" not in done.cell.transcript
     check_openai(bodies[1])

@@ -158,10 +158,10 @@ def test_the_replay_is_the_same(recording: Recording, tmp_path: Path) -> None:
     assert (tmp_path / "ran.txt").read_text(encoding="utf-8") == recording.ran
 
 
-def test_a_replay_before_a_person(recording: Recording, tmp_path: Path) -> None:
-    """Replay in a front end with the widget: no question is put there either."""
-    shutil.copy(recording.cassette, tmp_path)
-    with LiveKernel(tmp_path, {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
+def test_a_replay_before_a_person(recording: Recording) -> None:
+    """Replay where it was recorded, in a front end with the widget: no question is put either."""
+    (recording.folder / "ran.txt").unlink()
+    with LiveKernel(recording.folder, {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
         kernel.load(f"cassette {CASSETTE}")
         for task in ("allowed", "refused"):
             running = kernel.start(line(task), allow_stdin=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from jupyter_agent.llm.code_protocol import signature
 from jupyter_agent.mcp.names import tool_name
 from jupyter_agent.mcp.schemas import ANYTHING, misfits, usable_schema
+from jupyter_agent.messages import ToolSpec
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 JSON = st.recursive(
@@ -131,3 +134,90 @@ def test_misfits() -> None:
         'k: must be one of ["a", 1]',
         "x: unknown",
     ]
+
+
+def chained(length: int, keyword: str, fan: int = 2) -> dict[str, Any]:
+    """A schema of definitions each of which refers to the next one `fan` times."""
+
+    def level(number: int) -> dict[str, Any]:
+        following = [{"$ref": f"#/$defs/d{number + 1}"} for _ in range(fan)]
+        if keyword == "properties":
+            named = {f"p{place}": part for place, part in enumerate(following)}
+            return {"type": "object", "properties": named}
+        return {keyword: following}
+
+    levels = {f"d{number}": level(number) for number in range(length)}
+    definitions = {**levels, f"d{length}": {"type": "string"}}
+    return {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
+
+
+@pytest.mark.parametrize("fan", [2, 20])
+@pytest.mark.parametrize("keyword", ["properties", "allOf", "anyOf", "oneOf", "prefixItems"])
+def test_chained_references_are_followed_once(keyword: str, fan: int) -> None:
+    """A small schema whose references fan out at each level is checked in no time."""
+    given = chained(22, keyword, fan)
+    began = time.process_time()
+    schema, problem = usable_schema(given)
+    signature(ToolSpec("t", "", schema))
+    assert list(misfits(schema, {"x": {"p0": {"p1": {}}}})) == []
+    assert problem == "" and schema["$defs"] == given["$defs"]
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (chained(24, "properties"), ""),
+        (chained(25, "properties"), "nested too deeply"),
+        (chained(150, "properties"), "nested too deeply"),
+        (
+            {
+                "properties": {"x": {"$ref": "#/$defs/a"}},
+                "$defs": {
+                    "a": {"anyOf": [{"$ref": "#/$defs/b"}] * 50},
+                    "b": {"allOf": [{"$ref": "#/$defs/a"}] * 50},
+                },
+            },
+            "refers to itself",
+        ),
+        ({"properties": {"x": {"items": {"$ref": "#/properties/x"}}}}, "refers to itself"),
+        ({"properties": {"x": {"items": {"$ref": "#/properties"}}}}, "refers to itself"),
+        # The end of the chain is known from a shorter way to it.
+        (
+            {
+                **chained(24, "allOf"),
+                "properties": {
+                    "end": {"$ref": "#/$defs/d9"},
+                    "x": {"allOf": [{"$ref": "#/properties/y"}]},
+                    "y": {"$ref": "#/$defs/d0"},
+                },
+            },
+            "nested too deeply",
+        ),
+    ],
+)
+def test_how_far_references_lead(given: dict[str, Any], problem: str) -> None:
+    """Twenty-five references in a row pass; more, and circles of any length, do not."""
+    schema, found = usable_schema(given)
+    assert problem in found and bool(problem) == bool(found)
+    assert (schema == ANYTHING) == bool(problem)
+
+
+def test_a_long_type_is_not_spelled_out() -> None:
+    """The head of a tool's function stays short, however much its parameters refer to others."""
+    given = {
+        "properties": {"x": {"$ref": "#/$defs/d0"}, "y": True},
+        "$defs": {
+            **{
+                f"d{level}": {
+                    "type": "object",
+                    "properties": {f"p{i}": {"$ref": f"#/$defs/d{level + 1}"} for i in range(60)},
+                }
+                for level in range(4)
+            },
+            "d4": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        },
+    }
+    schema, problem = usable_schema(given)
+    assert problem == ""
+    assert len(signature(ToolSpec("t", "", schema))) < 2_000

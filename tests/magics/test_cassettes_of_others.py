@@ -1,0 +1,210 @@
+"""Cassettes that came with somebody else's folder: what they allowed is asked about here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from front_end import FrontEnd
+from live_kernel import LiveKernel, Running, Turn, execute_code
+
+from jupyter_agent.llm.cassette import load
+from jupyter_agent.llm.trusted import cassettes, is_trusted, trust_as_written
+
+CASSETTE = "theirs.cassette.jsonl"
+ASK = {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}
+RISKY = "!echo risky >> ran.txt"
+TASKS = {
+    "allowed": [execute_code(RISKY), {"text": "It ran."}],
+    "refused": [execute_code("!echo refused >> ran.txt"), {"text": "You said no."}],
+    "harmless": [execute_code("twice = 21 * 2\ntwice"), {"text": "42."}],
+    # Recorded with approvals.mode auto, so that no question is in the cassette.
+    "unasked": [execute_code("!echo unasked >> ran.txt"), {"text": "It ran."}],
+    "30 min": [{"text": "12 trips."}],
+}
+ANSWERS = {"allowed": "y", "refused": "n"}
+
+
+def say(kernel: LiveKernel, task: str, *typed: str, attended: bool = True) -> Turn:
+    """One cell with a person who answers each question by the next of `typed`."""
+    logs = kernel.logs()
+    running = kernel.start(f"%%agent --fresh\n{task}", allow_stdin=attended)
+    for answer in typed:
+        running.question()
+        running.type(answer)
+    cell = running.finish()
+    assert cell.status == "ok", cell.error
+    return kernel.turn(cell, logs)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, LiveKernel]]:
+    """A folder with a cassette, and the kernel of the person who recorded it."""
+    folder = tmp_path_factory.mktemp("theirs")
+    script = [{"task": task, "replies": replies} for task, replies in TASKS.items()]
+    (folder / "script.yaml").write_text(yaml.safe_dump(script), encoding="utf-8")
+    with LiveKernel(folder, {**ASK, "JUPYTER_AGENT_DISPLAY": "static"}) as kernel:
+        kernel.load(f"cassette {CASSETTE}", "config script script.yaml", "config mode record")
+        for task in TASKS:
+            kernel.helper(f"%agent config approvals.mode {_mode(task)}")
+            say(kernel, task, *([ANSWERS[task]] if task in ANSWERS else []))
+        kernel.helper("%agent config mode replay", "%agent config approvals.mode ask_risky")
+        (folder / "ran.txt").unlink()
+        yield folder, kernel
+
+
+def _mode(task: str) -> str:
+    return "auto" if task == "unasked" else "ask_risky"
+
+
+@pytest.fixture(scope="module")
+def theirs(
+    recorded: tuple[Path, LiveKernel], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveKernel]:
+    """A kernel of somebody who got the cassette with a folder."""
+    folder = tmp_path_factory.mktemp("mine")
+    shutil.copy(recorded[0] / CASSETTE, folder)
+    with LiveKernel(folder, {**ASK, "JUPYTER_AGENT_DISPLAY": "static"}) as kernel:
+        kernel.load(f"cassette {CASSETTE}", "config mode replay")
+        yield kernel
+
+
+@pytest.fixture(autouse=True)
+def clean(theirs: LiveKernel) -> Iterator[None]:
+    yield
+    (theirs.folder / "ran.txt").unlink(missing_ok=True)
+    theirs.helper("%agent config mode replay", "%agent config approvals.mode ask_risky")
+
+
+def ran(kernel: LiveKernel) -> str:
+    path = kernel.folder / "ran.txt"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def test_what_was_recorded_here_is_believed(recorded: tuple[Path, LiveKernel]) -> None:
+    """Whoever recorded the turns is not asked again."""
+    folder, kernel = recorded
+    for task in TASKS:
+        say(kernel, task)
+    assert ran(kernel).split() == ["risky", "unasked"]
+    assert "cassette" in (folder / "empty_config/jupyter_agent_trust.json").read_text()
+
+
+def test_a_yes_of_others_is_asked_about(theirs: LiveKernel) -> None:
+    """The question comes up again, and a yes gives the recorded turn."""
+    turn = say(theirs, "allowed", "y")
+    assert ran(theirs) == "risky\n"
+    assert not turn.result.is_error
+    assert theirs.value("str(_agent)") == "It ran."
+
+
+def test_a_no_to_what_others_allowed(theirs: LiveKernel) -> None:
+    """Nothing is run, and the replay ends there: the recording goes on with another result."""
+    running = theirs.start("%%agent --fresh\nallowed", allow_stdin=True)
+    running.question()
+    running.type("n")
+    cell = running.finish()
+    assert cell.status == "error" and "ReplayMismatch" in cell.error
+    assert ran(theirs) == ""
+
+
+def test_what_was_never_asked_is_asked_about(theirs: LiveKernel) -> None:
+    """A cassette without any question does not run risky code either."""
+    say(theirs, "unasked", "y")
+    assert ran(theirs) == "unasked\n"
+
+
+def test_a_recorded_no_stays_one(theirs: LiveKernel) -> None:
+    """What was refused when it was recorded is refused without a question."""
+    assert say(theirs, "refused").result.state == "refused"
+    assert ran(theirs) == ""
+
+
+def test_harmless_code_just_runs(theirs: LiveKernel) -> None:
+    """Nobody is asked about an ordinary pull."""
+    assert say(theirs, "harmless").result.text == "42"
+
+
+def test_the_mode_of_the_person_holds(theirs: LiveKernel) -> None:
+    """With ask_all harmless code is asked about, with read_only it is refused."""
+    theirs.helper("%agent config approvals.mode ask_all")
+    assert say(theirs, "harmless", "y").result.text == "42"
+    theirs.helper("%agent config approvals.mode read_only")
+    theirs.helper("del twice")
+    cell = theirs.start("%%agent --fresh\nharmless", allow_stdin=True).finish()
+    assert "error: execute_code is refu" in cell.error
+    assert theirs.value("'twice' in globals()") is False
+
+
+def test_nobody_is_there(theirs: LiveKernel) -> None:
+    """Whoever executes a notebook by itself runs its code anyway: the cassette is believed."""
+    for task in TASKS:
+        say(theirs, task, attended=False)
+    assert ran(theirs).split() == ["risky", "unasked"]
+
+
+def test_mode_cached(theirs: LiveKernel) -> None:
+    """What is replayed in mode cached is asked about, and stays a stranger's in the file."""
+    theirs.helper("%agent config mode cached")
+    theirs.script("new", {"text": "New."})
+    say(theirs, "allowed", "y")
+    assert ran(theirs) == "risky\n"
+    say(theirs, "new")
+    assert len(load(theirs.folder / CASSETTE).turns) == len(TASKS) + 1
+    say(theirs, "allowed", "y")
+    shutil.copy(theirs.folder / CASSETTE, theirs.folder / "theirs.again")
+
+
+def test_in_the_widget(theirs: LiveKernel) -> None:
+    """A replay is not shown while it runs, but a question in it is."""
+    theirs.helper("%agent config display auto")
+    running: Running = theirs.start("%%agent --fresh\nallowed", allow_stdin=True)
+    page = FrontEnd(theirs, running)
+    page.until_asked()
+    assert "not recorded or trusted here" in json.dumps(page.text)
+    page.answer("yes")
+    cell = running.finish()
+    theirs.helper("%agent config display static")
+    assert cell.status == "ok" and ran(theirs) == "risky\n"
+    assert "not recorded or trusted" not in cell.transcript
+
+
+def test_once_it_is_trusted(theirs: LiveKernel) -> None:
+    """After the person's word nobody is asked, until the file changes."""
+    waiting = "get_ipython().agent_sessions.notebook.untrusted_cassettes()"
+    told = theirs.value(f"[(one.name, one.does) for one in {waiting}]")
+    ((name, does),) = told
+    assert name == CASSETTE and "1 call was allowed" in does and "echo risky" in does
+    theirs.helper(f"for one in {waiting}: one.trust()")
+    assert theirs.value(f"len({waiting})") == 0
+    say(theirs, "allowed")
+    assert ran(theirs) == "risky\n"
+    path = theirs.folder / CASSETTE
+    path.write_text(path.read_text(encoding="utf-8").replace("risky", "worse"), encoding="utf-8")
+    assert theirs.value(f"len({waiting})") == 1
+
+
+def test_what_is_trusted_is_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy elsewhere, a change and a file that is none are not trusted; the store stays small."""
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+    path = tmp_path / "a.cassette.jsonl"
+    header = {"cassette": 1, "provider": "p", "model": "m", "source": "recorded"}
+    for number in range(5):
+        path.write_text(json.dumps({**header, "model": f"m{number}"}) + "\n", encoding="utf-8")
+        assert not is_trusted(path)
+        trust_as_written(path)
+        assert is_trusted(path)
+    store = json.loads((tmp_path / "config/jupyter_agent_trust.json").read_text())
+    assert [len(digests) for digests in store["trusted"]["cassette"].values()] == [1]
+    copy, broken = tmp_path / "b.cassette.jsonl", tmp_path / "c.cassette.jsonl"
+    shutil.copy(path, copy)
+    broken.write_text("no cassette", encoding="utf-8")
+    found = cassettes([path, copy, copy, broken, tmp_path / "gone.cassette.jsonl"])
+    assert [one.name for one in found] == [copy.name]
+    assert found[0].does.startswith("0 recorded replies")
+    found[0].trust()
+    assert is_trusted(copy)
