@@ -431,7 +431,7 @@ _STRICT_TO_LOOSE: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "context.detail": ("none", "names", "schema", "sample"),
         "privacy.outputs": ("shapes", "full"),
         "local.download": (False, True),
-        "tool_protocol": ("native", "auto", "code"),
+        "tool_protocol": ("native", "auto", "text", "code"),
         "session.resume": ("ask", "auto"),
         "images.enabled": (False, True),
         "undo.enabled": (True, False),

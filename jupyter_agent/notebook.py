@@ -151,6 +151,12 @@ class Notebook:
             return cassette_of(self.path)
         return self._cassette
 
+    @property
+    def cassettes(self) -> list[Path]:
+        """The cassettes that a replay may answer from: the notebook's own, else those beside it."""
+        found = [self.cassette] if self.cassette is not None else self._nearby()
+        return [path for path in found if path.exists()]
+
     def refuse_while_busy(self) -> None:
         """For what must not change under a running turn, nor be changed by the agent's code.
 

@@ -15,6 +15,8 @@ from jupyter_agent import config, held, trust
 from jupyter_agent.deciding import Pending
 from jupyter_agent.effective import trust_settings, untrusted_settings
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.llm.trusted import KIND as CASSETTES
+from jupyter_agent.llm.trusted import cassettes as untrusted_cassettes
 from jupyter_agent.magics.surface import is_attended
 from jupyter_agent.mcp.servers import TRUST_KIND as SERVERS
 from jupyter_agent.notebook import Notebook
@@ -125,6 +127,9 @@ def _waiting(notebook: Notebook) -> Iterator[_Waiting]:
     for server in servers:
         line = f"MCP server {one_line(server.name, 40)}: {server.does}"
         yield _Waiting((line,), partial(notebook.servers.trust, server.name))
+    for cassette in untrusted_cassettes(notebook.cassettes):
+        line = f"Cassette {one_line(cassette.name, 60)}: {cassette.does}"
+        yield _Waiting((line,), cassette.trust)
     for skill in catalogue.untrusted:
         line = f"Skill {skill.name} ({skill.shown}): {one_line(skill.front.description, 100)}"
         yield _Waiting((line,), partial(trust_skill, catalogue, skill.name))
@@ -177,5 +182,6 @@ def _revoked(notebook: Notebook) -> str:
     ]
     places: list[tuple[str, Path]] = [(trust.SETTINGS, root), (SERVERS, root)]
     places += [(SKILLS, folder) for folder in skills]
+    places += [(CASSETTES, path) for path in notebook.cassettes]
     done = [trust.revoke(kind, place) for kind, place in places]
     return "Nothing of this folder is trusted any more." if any(done) else "Nothing was trusted."
