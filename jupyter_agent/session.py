@@ -216,7 +216,7 @@ class Session:
             after = self.notebook.snapshot()
             equipment.saw(after)
             files = keeping.end(after, findings.ran)
-            tell([*keeping.notices, *self._put_back()])
+            tell(keeping.notices)
             is_live = provider.source == "live"
             receipt = findings.receipt(
                 changes(before, after, one_line, keeping.mutated),
@@ -268,9 +268,11 @@ class Session:
 
     async def _run_turn(self, agent: Agent, emit: Sink) -> Outcome:
         try:
-            return await self._interruptible(run_turn(agent, self.history, emit))
+            outcome = await self._interruptible(run_turn(agent, self.history, emit))
         except TurnInterrupted:
-            return Outcome("interrupted", Usage())  # before the turn's first step
+            outcome = Outcome("interrupted", Usage())  # before the turn's first step
+        self._teller(agent.provider, emit)(self._put_back())
+        return outcome
 
     async def _interruptible(self, work: Coroutine[Any, Any, T], doing: str = "") -> T:
         """Work in a task of its own, so that an interrupt ends it and not the person's cell.
