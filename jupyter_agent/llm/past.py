@@ -253,6 +253,10 @@ class Recalled:
     def _digest(self, path: str) -> str:
         return digest(self._workspace, path)
 
+    def knows(self, touch: Touch) -> bool:
+        """Whether it is recorded what such a call gave."""
+        return self._find(touch) is not None
+
     def _find(self, touch: Touch) -> Remembered | None:
         key = (touch.tool, touch.arguments)
         with self._one_by_one:
