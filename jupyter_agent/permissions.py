@@ -13,6 +13,7 @@ from jupyter_agent.config import Settings
 from jupyter_agent.events import Event, ToolFinished
 from jupyter_agent.kernel.known import KnownNames
 from jupyter_agent.llm.inline import is_from_text
+from jupyter_agent.llm.past import touch
 from jupyter_agent.llm.witness import Companion, Recollection
 from jupyter_agent.messages import is_served
 from jupyter_agent.notebook import Notebook
@@ -73,6 +74,10 @@ class Permissions:
                 found = _of_text(found)
             if recollection is None or not recollection.holds:
                 return found
+            name = prepared.tool.name
+            if is_served(name) and settings.approvals.mode == "ask_risky":
+                about = touch(self._notebook.workspace, name, prepared.values)
+                recollection.believe(prepared.call.id, about)
             if recollection.is_judged_anew(prepared.call.id):
                 return found
             then = recollection.question(prepared.call.id)

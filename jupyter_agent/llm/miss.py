@@ -34,7 +34,7 @@ def explain(
         turn: The messages of the turn at hand; the last of them has no recorded reply.
         root: The workspace's folder: paths in it are the same wherever it lies.
     """
-    if _is_of_first_kind(cassette, turn):
+    if _is_of_first_kind(cassette, turn, root):
         return f"{file_name} {_OF_FIRST_KIND} {THIS_CELL}"
     task = next(item.text for item in items(turn[0], root) if item.kind == "task")
     then = _recorded_turn(cassette, task)
@@ -65,9 +65,12 @@ def explain(
     return f"Step {step} followed other tool calls or results than recorded. {THIS_CELL}"
 
 
-def _is_of_first_kind(cassette: Cassette, turn: Sequence[Message]) -> bool:
+def _is_of_first_kind(cassette: Cassette, turn: Sequence[Message], root: Path | None) -> bool:
     """Whether only the way of comparing that the first cassettes had finds this turn."""
     said = [item for message in turn for item in items_before(message)]
+    exactly = [item for message in turn for item in items(message, root)]
+    if [item.text.split() for item in said] == [item.text.split() for item in exactly]:
+        return False  # blanks at the ends of lines differ: an edit of the task
     digest = extend("", said)
     return any(entry.turn == digest for turn in cassette.turns for entry in turn)
 

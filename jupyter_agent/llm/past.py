@@ -76,8 +76,9 @@ class Past(Protocol):
 
 def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> Touch:
     """Take down what a call is about to find."""
-    text = exact_json(values, workspace.root)
-    arguments = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    text = json.dumps(values, ensure_ascii=False, default=str)
+    counting = exact_json(values, workspace.root)
+    arguments = hashlib.sha256(counting.encode("utf-8", "replace")).hexdigest()[:16]
     path = values.get("path")
     if not isinstance(path, str) or is_served(tool):
         return Touch(tool, arguments, "", "")
@@ -252,6 +253,10 @@ class Recalled:
 
     def _digest(self, path: str) -> str:
         return digest(self._workspace, path)
+
+    def knows(self, touch: Touch) -> bool:
+        """Whether it is recorded what such a call gave."""
+        return self._find(touch) is not None
 
     def _find(self, touch: Touch) -> Remembered | None:
         key = (touch.tool, touch.arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event, MessageFinished
 from jupyter_agent.llm.cached import Cached
 from jupyter_agent.llm.entries import Decision
+from jupyter_agent.llm.past import Touch
 from jupyter_agent.llm.provider import Provider
 from jupyter_agent.llm.recorder import Recorder
 from jupyter_agent.llm.replay import Replay
@@ -104,6 +105,7 @@ class Recollection(Places):
         self._told = True
         strangers = [] if isinstance(person, Nobody) else replay.strangers
         self._person = person if strangers else None
+        self._believed: set[str] = set()
         self.notice = _NOTICE.format(name=" and ".join(strangers)) if strangers else ""
 
     @property
@@ -123,8 +125,15 @@ class Recollection(Places):
 
     def is_judged_anew(self, call_id: str) -> bool:
         """Whether what was decided about a call does not count here."""
+        if self._person is None or call_id in self._believed:
+            return False
         then = self.question(call_id)
-        return self._person is not None and (then is None or then.answer != "no")
+        return then is None or then.answer != "no"
+
+    def believe(self, call_id: str, about: Touch) -> None:
+        """Let what was decided about a call count where nothing is called: its result is known."""
+        if self._replay.past.knows(about):
+            self._believed.add(call_id)
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         if self._person is not None and self.is_judged_anew(asked.call_id):
@@ -172,6 +181,10 @@ class Companion(Places):
     def is_judged_anew(self, call_id: str) -> bool:
         """Whether what was decided about a call does not count here."""
         return self._recollection.is_judged_anew(call_id)
+
+    def believe(self, call_id: str, about: Touch) -> None:
+        """As `Recollection.believe`."""
+        self._recollection.believe(call_id, about)
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         if not self.holds:

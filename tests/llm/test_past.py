@@ -347,3 +347,14 @@ async def test_a_server_is_not_taken_for_having_said_more(then: str, now: str, d
     with pytest.raises(ToolError, match="not called like this"):
         await gone.function(than=now)
     assert (await gone.function(than=then)).content == f"longer than {then}"
+
+
+def test_a_secret_that_is_still_there(desk: Desk) -> None:
+    """Only arguments that come out of a cassette count as redacted; their digest is the same."""
+    key = "sk-" + "ant-" + "Abc1" * 8
+    live, kept = (
+        touch(desk.workspace, "write_file", {"path": "a.txt", "content": text})
+        for text in (key, redact(key))
+    )
+    assert (live.is_redacted, kept.is_redacted) == (False, True)
+    assert live.arguments == kept.arguments

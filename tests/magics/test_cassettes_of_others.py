@@ -16,6 +16,7 @@ from jupyter_agent.llm.cassette import load
 from jupyter_agent.llm.trusted import cassettes, is_trusted, trust_as_written
 
 CASSETTE = "theirs.cassette.jsonl"
+EXAMPLES = Path(__file__).parents[2] / "example_notebooks"
 ASK = {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}
 RISKY = "!echo risky >> ran.txt"
 TASKS = {
@@ -208,3 +209,20 @@ def test_what_is_trusted_is_the_content(tmp_path: Path, monkeypatch: pytest.Monk
     assert found[0].does.startswith("0 recorded replies")
     found[0].trust()
     assert is_trusted(copy)
+
+
+def test_what_a_server_said_needs_no_question(tmp_path: Path) -> None:
+    """In the shipped example nothing is called, so nobody is asked, and the outputs are the same
+    bytes as where nobody is there."""
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    book = json.loads((EXAMPLES / "08_mcp.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+    with LiveKernel(tmp_path / "examples", {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
+        for cell in cells:
+            done = kernel.start("".join(cell["source"]), allow_stdin=True).finish()
+            assert done.status == "ok", done.error
+            saved = [out["data"] for out in cell["outputs"] if "data" in out]
+            shown = [out["data"] for out in done.outputs if "data" in out]
+            assert [out["text/plain"] for out in shown] == [
+                "".join(out["text/plain"]) for out in saved
+            ]
