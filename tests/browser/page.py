@@ -96,9 +96,12 @@ class Notebook:
 
 @contextmanager
 def notebook(
-    browser: Browser, theme: str = "light", width: int = 860, **values: object
+    browser: Browser, theme: str = "light", width: int = 860, before: str = "", **values: object
 ) -> Iterator[Notebook]:
-    """A notebook whose cell output waits for the widget with the model id `h1`."""
+    """A notebook whose cell output waits for the widget with the model id `h1`.
+
+    `before` is a script that the page runs first.
+    """
     light, background, colour = THEMES[theme]
     css = (WIDGETS / "live.css").read_text(encoding="utf-8")
     model = {"host": "h1", "kernel_id": "k-1", **values}
@@ -122,6 +125,7 @@ def notebook(
     context.add_cookies([{"name": "_xsrf", "value": "x1", "url": ORIGIN}])
     page = context.new_page()
     page.route("**/*", serve)
+    page.add_init_script(before)
     book = Notebook(page, requests)
     page.goto(f"{ORIGIN}/")
     page.wait_for_function("window.test?.loaded")
