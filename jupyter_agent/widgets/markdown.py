@@ -26,7 +26,7 @@ _LOCAL_IMAGE = re.compile(rf"!\[{_WORDS}\]\(/?{_NAME}(?:/{_NAME}){{0,30}}(?: \"{
 # JupyterLab draws these, and what it draws may bring pictures and styles.
 _DIAGRAM = re.compile(
     r"^```mermaid\n(?!---)((?:(?!https?:|---\n|#\w+;|url|image|import|src|click)"
-    r"[\w \n.,:;()\[\]{}|+*='\"!?#>^$-]){1,20000})\n```$",
+    r"[\w \n.,:;()\[\]{}|+*='\"!?#>^-]){1,20000})\n```$",
     re.IGNORECASE | re.MULTILINE,
 )
 _FENCED_LINE = re.compile(r"^.*(?:```|~~~).*$", re.MULTILINE)

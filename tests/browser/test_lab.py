@@ -302,7 +302,7 @@ def test_closed_while_it_works(lab: Lab, browser: Browser, model: Model) -> None
 
 
 def test_reloaded_while_it_works(lab: Lab, browser: Browser, model: Model) -> None:
-    """Reloading the page in the middle breaks nothing: the turn ends, and can be shown."""
+    """Reloading the page in the middle breaks nothing: the cell ends with the turn."""
     model.says(code("1", "I begin."), Reply(text=(*TALK, "END"), pause=0.04))
     lab.notebook("reload.ipynb", ["%load_ext jupyter_agent", "%%agent\nWork."])
     book = lab.open(browser, "reload.ipynb")
@@ -312,6 +312,10 @@ def test_reloaded_while_it_works(lab: Lab, browser: Browser, model: Model) -> No
     book.save()
     book.page.reload()
     book.await_kernel()
+    expect(book.live(1)).to_have_count(0)
+    expect(book.output(1)).to_contain_text("END")
+    kept = book.save()["cells"][1]["outputs"]
+    assert ["text/html" in output["data"] for output in kept] == [True, False]
     shown = book.do("%agent show last")
     expect(book.output(shown)).to_contain_text("END")
     book.check()

@@ -96,20 +96,15 @@ def test_a_refused_call_takes_nothing_away(book: NotebookPage, model: Model) -> 
 # ---- a page that comes back ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("saved_before", [True, False])
-def test_reloaded_in_the_middle(
-    lab: Lab, browser: Browser, model: Model, saved_before: bool
-) -> None:
+def test_reloaded_before_it_was_saved(lab: Lab, browser: Browser, model: Model) -> None:
     """After a reload the view goes on in its cell, which ends with its transcript and answer."""
-    name = f"reload_{saved_before}"
+    name = "reload"
     model.says(code(WAITS.format(name), "I begin."), Reply(text="It is over."))
     lab.notebook(f"{name}.ipynb", ["%load_ext jupyter_agent", CELL, "print('after')"])
     book = lab.open(browser, f"{name}.ipynb")
     book.run(0)
     book.run(1, wait=False)
     expect(book.live(1)).to_contain_text("waiting")
-    if saved_before:
-        book.save()
     book.page.reload()
     book.await_cells()
     expect(book.live(1)).to_contain_text("I begin.")
