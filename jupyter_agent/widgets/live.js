@@ -874,11 +874,13 @@ class Turn {
     this.#model = model;
     this.join(model);
     model.on("msg:custom", this.#receive);
+    model.on("comm_live_update", this.#lose);
     this.#timers.tick = setInterval(() => this.#tick(), 1000);
   }
 
   close() {
     this.#model.off("msg:custom", this.#receive);
+    this.#model.off("comm_live_update", this.#lose);
     this.#observer.disconnect();
     clearInterval(this.#timers.tick);
     clearTimeout(this.#timers.ask);
@@ -994,6 +996,17 @@ class Turn {
       if (by !== this.#name) for (const cell of this.#cells) cell.isKeptElsewhere();
     }
     else if (this.#views.length) this.#ask();
+  };
+
+  /** The kernel is gone, and with it the turn: nothing waits for an answer any more. */
+  #lose = () => {
+    if (!this.state?.running) return;
+    for (const call of arr(this.state.steps).flatMap((step) => arr(step.calls))) {
+      if (["waiting", "running", "asking"].includes(call.state)) call.state = "interrupted";
+    }
+    this.#noteRunning(true, false);
+    Object.assign(this.state, { running: false, ending: "The kernel was restarted; the turn is over." });
+    this.#draw("all");
   };
 
   /** The turn is over. The kernel keeps the outputs until a page says that they are in the cell. */

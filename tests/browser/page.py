@@ -30,9 +30,11 @@ HTML = """<!doctype html><html><head><meta charset="utf-8"><title>notebook</titl
 </main><script type="module">
 import live from "/live.js";
 class Model {
+  lost = [];
   constructor(values) { this.values = values; this.sent = []; this.handlers = new Set(); }
   get(name) { return this.values[name]; }
-  on(name, handler) { if (name === "msg:custom") this.handlers.add(handler); }
+  on(name, handler) { if (name === "msg:custom") this.handlers.add(handler);
+    if (name === "comm_live_update") this.lost.push(handler); }
   off(name, handler) { this.handlers.delete(handler); }
   send(content) { this.sent.push(JSON.parse(JSON.stringify(content))); }
   receive(content) { for (const one of this.handlers) one(structuredClone(content), []); }

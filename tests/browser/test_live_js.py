@@ -985,3 +985,12 @@ def test_a_listener_that_a_script_got_hold_of(browser: Browser) -> None:
         }""")
         book.settle()
         assert book.sent() == []
+
+
+def test_when_the_kernel_is_gone(book: Notebook) -> None:
+    """After a restart of the kernel a line says so, and no button is left that nobody hears."""
+    book.show(state(step(calls=[asking()])))
+    book.page.evaluate("test.model.lost.forEach((lose) => lose())")
+    book.settle()
+    assert "The kernel was restarted; the turn is over." in book.text()
+    assert book.page.locator(".ja button:visible, .ja input:visible").count() == 0
