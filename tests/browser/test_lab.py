@@ -432,6 +432,9 @@ EVIL = (
     f"![y]({CANARY}) <iframe src='{CANARY}'></iframe>"
     "\x1b[31mred\x1b[0m \u202eback\u2066 \ud800 end"
 )
+UNTIL_LOOKED_AT = (
+    "import asyncio, os\nwhile not os.path.exists('looked_at'): await asyncio.sleep(0.05)"
+)
 DRAWS = "script, svg, iframe, a[href^='javascript'], img[onerror], [onload], [onclick]"
 
 
@@ -449,16 +452,19 @@ def test_nothing_hostile_runs(lab: Lab, browser: Browser, book: NotebookPage, mo
                 call("write_file", path="x<img src=q onerror=window.pwned=6>.md", content=shown),
                 call("<b onclick=alert(1)>", **{"<i>": shown}),
                 call("update_plan", items=[{"text": shown, "state": "in_progress"}]),
+                call("execute_code", code=UNTIL_LOOKED_AT),
             ),
         ),
-        Reply(text=words(EVIL), pause=0.02, fault=Fault("stall", seconds=1)),
+        Reply(text=words(EVIL), pause=0.02),
     )
+    (lab.folder / "looked_at").unlink(missing_ok=True)
     cell = start(book, f"Look: {shown}", "--fresh --approve auto")
     expect(book.live(cell)).to_contain_text("<script>window.pwned=1</script>")
     expect(card(book, cell, 4)).to_be_visible()
     for summary in book.live(cell).locator("details:not([open]) > summary:visible").all()[::-1]:
         summary.click()
     assert book.live(cell).locator(DRAWS).count() == 0
+    (lab.folder / "looked_at").touch()
     book.await_done(cell)
     assert _drawn(book, cell) == 0
     expect(book.output(cell).first).to_contain_text("<script>window.pwned=1</script>")
