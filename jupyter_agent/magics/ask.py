@@ -15,7 +15,8 @@ from jupyter_agent.answer import Answer
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.magics.register import CONFIGURED
-from jupyter_agent.magics.window import Window, open_window, show
+from jupyter_agent.magics.surface import show
+from jupyter_agent.magics.window import Window, open_window
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.session import Session
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs

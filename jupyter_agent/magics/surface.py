@@ -51,9 +51,10 @@ class KernelSurface:
                 clear_output(wait=False)
             else:
                 self._handle.update({"text/plain": ""}, raw=True)
-        for number, output in enumerate(outputs):
-            show = self._handle.update if self._is_shown and number == 0 else display
-            show(dict(output.data), metadata=dict(output.metadata), raw=True)
+        if self._is_shown and outputs:
+            first, outputs = outputs[0], outputs[1:]
+            self._handle.update(dict(first.data), metadata=dict(first.metadata), raw=True)
+        show(outputs)
 
     @property
     def cell(self) -> TurnCell:
@@ -80,6 +81,12 @@ class KernelSurface:
         path = Path(str(getattr(self._shell.kernel.parent, "connection_file", "")))
         found = _CONNECTION_FILE.fullmatch(path.name)
         return found[1] if found else ""
+
+
+def show(outputs: Sequence[SavedOutput]) -> None:
+    """Display a saved form in the cell that runs."""
+    for output in outputs:
+        display(dict(output.data), metadata=dict(output.metadata), raw=True)
 
 
 def is_attended(shell: Any) -> bool:

@@ -16,7 +16,6 @@ from jupyter_agent.deciding import Pending
 from jupyter_agent.effective import trust_settings, untrusted_settings
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.trusted import KIND as CASSETTES
-from jupyter_agent.llm.trusted import cassettes as untrusted_cassettes
 from jupyter_agent.magics.surface import is_attended
 from jupyter_agent.mcp.servers import TRUST_KIND as SERVERS
 from jupyter_agent.notebook import Notebook
@@ -127,7 +126,7 @@ def _waiting(notebook: Notebook) -> Iterator[_Waiting]:
     for server in servers:
         line = f"MCP server {one_line(server.name, 40)}: {server.does}"
         yield _Waiting((line,), partial(notebook.servers.trust, server.name))
-    for cassette in untrusted_cassettes(notebook.cassettes):
+    for cassette in notebook.untrusted_cassettes():
         line = f"Cassette {one_line(cassette.name, 60)}: {cassette.does}"
         yield _Waiting((line,), cassette.trust)
     for skill in catalogue.untrusted:

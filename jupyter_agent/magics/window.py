@@ -6,14 +6,12 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from IPython.display import display
-
 from jupyter_agent.config import Settings
 from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
 from jupyter_agent.kernel.comms import Clicks
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.magics.prompt import ask_by_input
-from jupyter_agent.magics.surface import KernelSurface, is_attended, is_captured
+from jupyter_agent.magics.surface import KernelSurface, is_attended, is_captured, show
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.person import Nobody, Person
 from jupyter_agent.widgets.legible import cut
@@ -79,12 +77,6 @@ def _terminal(notebook: Notebook, settings: Settings) -> Window:
     if not live:
         return Window(by_prompt, person, _publish)
     return Window(TerminalView(sys.stdout), person, _lasts)
-
-
-def show(outputs: Sequence[SavedOutput]) -> None:
-    """Display a saved form in the cell that runs."""
-    for output in outputs:
-        display(dict(output.data), metadata=dict(output.metadata), raw=True)
 
 
 async def _publish(outputs: Sequence[SavedOutput]) -> bool:

@@ -27,6 +27,7 @@ const ASK_AGAIN_MS = 1000;
 const FORCE_STOP_MS = 400;
 const STOP_AGAIN_MS = 5000;
 const ANSWER_AGAIN_MS = 10_000;
+const CLAIM_AFTER_MS = 200;
 const UNFOLD_AFTER_S = 1;
 const NEAR_END_PX = 24;
 const HIGHLIGHT_LIMIT = 50_000;
@@ -778,7 +779,7 @@ class TurnCell {
     if (this.isServed) return;
     const cell = this.#find();
     if (!cell || this.#hostIn(cell) >= 0) return;
-    this.#change(cell, [this.#output({ data: obj(this.#place.output) })]);
+    this.#change(cell, [this.#output({ data: obj(this.#place.output) })], null);
     // Only what lasts is worth to be saved, perhaps over what another page has saved.
     this.#restoreDirty();
   }
@@ -789,7 +790,7 @@ class TurnCell {
     if (!cell) return false;
     const all = outputs.map((output) => this.#output(output));
     const present = this.#listed(cell).filter((one) => all.length && htmlOf(one) === htmlOf(all[0]));
-    if (this.#hostIn(cell) >= 0 || present.length === 0) this.#change(cell, all);
+    if (this.#hostIn(cell) >= 0 || present.length === 0) this.#change(cell, all, Number(this.#place.count) || null);
     return true;
   }
 
@@ -802,7 +803,7 @@ class TurnCell {
     return { output_type: "display_data", data: obj(data), metadata: obj(metadata) };
   }
 
-  #change(cell, outputs) {
+  #change(cell, outputs, count) {
     this.#wasDirty ??= this.#notebook.dirty;
     const at = this.#hostIn(cell);
     const old = this.#listed(cell);
@@ -810,8 +811,8 @@ class TurnCell {
     if (at >= 0) kept.splice(at, 1, ...outputs);
     else kept.push(...outputs);
     cell.outputs.fromJSON(kept);
-    if (this.#place.own) cell.executionCount = Number(this.#place.count) || null;
-    else if (at < 0) cell.executionCount = null;
+    // When the other code of a cell is over, nobody says.
+    cell.executionCount = this.#place.own ? count : null;
     this.#notebook.dirty = true;
   }
 
@@ -858,7 +859,7 @@ class Turn {
   #views = [];
   #changed = new Set();
   #frame = 0;
-  #timers = { tick: 0, ask: 0, force: 0 };
+  #timers = { tick: 0, ask: 0, force: 0, claim: 0 };
   #askedAt = -Infinity;
   #stoppedAt = 0;
   #clock = { seconds: 0, at: 0 };
@@ -873,15 +874,18 @@ class Turn {
     this.#model = model;
     this.join(model);
     model.on("msg:custom", this.#receive);
+    model.on("comm_live_update", this.#lose);
     this.#timers.tick = setInterval(() => this.#tick(), 1000);
   }
 
   close() {
     this.#model.off("msg:custom", this.#receive);
+    this.#model.off("comm_live_update", this.#lose);
     this.#observer.disconnect();
     clearInterval(this.#timers.tick);
     clearTimeout(this.#timers.ask);
     clearTimeout(this.#timers.force);
+    clearTimeout(this.#timers.claim);
     cancelAnimationFrame(this.#frame);
     for (const view of this.#views.splice(0)) view.root.remove();
   }
@@ -994,12 +998,26 @@ class Turn {
     else if (this.#views.length) this.#ask();
   };
 
+  /** The kernel is gone, and with it the turn: nothing waits for an answer any more. */
+  #lose = () => {
+    if (!this.state?.running) return;
+    for (const call of arr(this.state.steps).flatMap((step) => arr(step.calls))) {
+      if (["waiting", "running", "asking"].includes(call.state)) call.state = "interrupted";
+    }
+    this.#noteRunning(true, false);
+    Object.assign(this.state, { running: false, ending: "The kernel was restarted; the turn is over." });
+    this.#draw("all");
+  };
+
   /** The turn is over. The kernel keeps the outputs until a page says that they are in the cell. */
   #settle(outputs) {
     clearTimeout(this.#timers.ask);
-    if (!this.#isServed && !Array.isArray(outputs)) this.#ask();
-    else if (this.#isServed || this.#cells.some((cell) => cell.settle(outputs))) {
-      this.#send({ t: "kept", by: this.#name });
+    const claim = () => this.#send({ t: "kept", by: this.#name });
+    if (this.#isServed) claim();
+    else if (!Array.isArray(outputs)) this.#ask();
+    // A page that is served comes first: it is the one that saves.
+    else if (this.#cells.some((cell) => cell.settle(outputs))) {
+      this.#timers.claim = setTimeout(claim, CLAIM_AFTER_MS);
     }
   }
 

@@ -116,7 +116,12 @@ class LiveView:
         surface: The kernel.
         time_out: Seconds that a question waits for an answer.
         price: Says what the turn has cost so far.
+
+    Attributes:
+        has_pages: Whether some page has answered since the kernel began: then one may come back.
     """
+
+    has_pages = False
 
     def __init__(self, surface: Surface, time_out: float, price: Price = lambda view: "") -> None:
         self._surface = surface
@@ -186,7 +191,7 @@ class LiveView:
         if self._thread is not None:
             self._thread.join(timeout=2)
         self._surface.settle(outputs)
-        if self._mode == "widget":
+        if self._thread is not None and self.has_pages:
             self._final = [
                 {"data": dict(output.data), "metadata": dict(output.metadata)} for output in outputs
             ]
@@ -284,6 +289,7 @@ class LiveView:
             case {"t": "ready"}:
                 self._is_unserved = self._is_unserved or message.get("served") is False
                 self._mode = "widget"
+                LiveView.has_pages = True
                 self._fresh_state = True
                 self._decided.set()
                 self._wake()

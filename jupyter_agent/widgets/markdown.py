@@ -26,9 +26,10 @@ _LOCAL_IMAGE = re.compile(rf"!\[{_WORDS}\]\(/?{_NAME}(?:/{_NAME}){{0,30}}(?: \"{
 # JupyterLab draws these, and what it draws may bring pictures and styles.
 _DIAGRAM = re.compile(
     r"^```mermaid\n(?!---)((?:(?!https?:|---\n|#\w+;|url|image|import|src|click)"
-    r"[\w \n.,:;()\[\]{}|+*='\"!?#>^$-]){1,20000})\n```$",
+    r"[\w \n.,:;()\[\]{}|+*='\"!?#>^-]){1,20000})\n```$",
     re.IGNORECASE | re.MULTILINE,
 )
+_FENCED_LINE = re.compile(r"^.*(?:```|~~~).*$", re.MULTILINE)
 _DIAGRAM_NAME = re.compile("(?i)(?<=mer)(?=maid)")
 # JupyterLab's marks for formulas that it has taken out and puts back into the finished HTML.
 _MARK = re.compile(r"@(?=@[0-9])")
@@ -91,10 +92,8 @@ def _without_diagrams(text: str) -> str:
 
 
 def _undrawn(text: str) -> str:
-    fenced = lambda line: "```" in line or "~~~" in line  # noqa: E731
-    return "\n".join(
-        _DIAGRAM_NAME.sub(_JOINER, line) if fenced(line) else line for line in text.split("\n")
-    )
+    """The same with the name of each diagram's language broken up, wherever a fence may begin."""
+    return _FENCED_LINE.sub(lambda line: _DIAGRAM_NAME.sub(_JOINER, line[0]), text)
 
 
 def _target(text: str, start: int) -> str:

@@ -189,9 +189,14 @@ class Lab:
         return path
 
     def open(
-        self, browser: Browser, name: str, size: tuple[int, int] = (1000, 1100)
+        self,
+        browser: Browser,
+        name: str,
+        size: tuple[int, int] = (1000, 1100),
+        *,
+        idle: bool = True,
     ) -> NotebookPage:
-        """Open a notebook in a new window, and wait for its kernel."""
+        """Open a notebook in a new window, and wait for its kernel, or for its cells only."""
         self._workspaces += 1
         if self._window is None:  # one for all pages: its cache makes them quick to open
             self._window = browser.new_context()
@@ -201,7 +206,7 @@ class Lab:
         where = f"lab/workspaces/w{self._workspaces}"
         opened = NotebookPage(page, self.folder / name, f"http://127.0.0.1:{self.port}")
         page.goto(f"http://127.0.0.1:{self.port}/{where}/tree/{name}?token={TOKEN}&reset")
-        opened.await_kernel()
+        opened.await_kernel() if idle else opened.await_cells()
         return opened
 
 
@@ -249,9 +254,13 @@ class NotebookPage:
         assert (self.ugly, self.foreign, self.dialogs) == ([], [], [])
         assert [error for error in self.errors if "live" in error or "agent" in error] == []
 
+    def await_cells(self) -> None:
+        """Wait until the notebook is there, whatever its kernel does."""
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+
     def await_kernel(self) -> None:
         """Wait for what the status bar says when a notebook is ready to run."""
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self.await_cells()
         self.page.wait_for_selector("#jp-main-statusbar >> text=/ipykernel.*Idle/", timeout=60_000)
 
     def cell(self, number: int) -> Locator:

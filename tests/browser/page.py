@@ -30,9 +30,11 @@ HTML = """<!doctype html><html><head><meta charset="utf-8"><title>notebook</titl
 </main><script type="module">
 import live from "/live.js";
 class Model {
+  lost = [];
   constructor(values) { this.values = values; this.sent = []; this.handlers = new Set(); }
   get(name) { return this.values[name]; }
-  on(name, handler) { if (name === "msg:custom") this.handlers.add(handler); }
+  on(name, handler) { if (name === "msg:custom") this.handlers.add(handler);
+    if (name === "comm_live_update") this.lost.push(handler); }
   off(name, handler) { this.handlers.delete(handler); }
   send(content) { this.sent.push(JSON.parse(JSON.stringify(content))); }
   receive(content) { for (const one of this.handlers) one(structuredClone(content), []); }
@@ -96,9 +98,12 @@ class Notebook:
 
 @contextmanager
 def notebook(
-    browser: Browser, theme: str = "light", width: int = 860, **values: object
+    browser: Browser, theme: str = "light", width: int = 860, before: str = "", **values: object
 ) -> Iterator[Notebook]:
-    """A notebook whose cell output waits for the widget with the model id `h1`."""
+    """A notebook whose cell output waits for the widget with the model id `h1`.
+
+    `before` is a script that the page runs first.
+    """
     light, background, colour = THEMES[theme]
     css = (WIDGETS / "live.css").read_text(encoding="utf-8")
     model = {"host": "h1", "kernel_id": "k-1", **values}
@@ -122,6 +127,7 @@ def notebook(
     context.add_cookies([{"name": "_xsrf", "value": "x1", "url": ORIGIN}])
     page = context.new_page()
     page.route("**/*", serve)
+    page.add_init_script(before)
     book = Notebook(page, requests)
     page.goto(f"{ORIGIN}/")
     page.wait_for_function("window.test?.loaded")

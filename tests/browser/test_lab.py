@@ -305,7 +305,7 @@ def test_closed_while_it_works(lab: Lab, browser: Browser, model: Model) -> None
 
 
 def test_reloaded_while_it_works(lab: Lab, browser: Browser, model: Model) -> None:
-    """Reloading the page in the middle breaks nothing: the turn ends, and can be shown."""
+    """Reloading the page in the middle breaks nothing: the cell ends with the turn."""
     model.says(code("1", "I begin."), Reply(text=(*TALK, "END"), pause=0.04))
     lab.notebook("reload.ipynb", ["%load_ext jupyter_agent", "%%agent\nWork."])
     book = lab.open(browser, "reload.ipynb")
@@ -315,6 +315,10 @@ def test_reloaded_while_it_works(lab: Lab, browser: Browser, model: Model) -> No
     book.save()
     book.page.reload()
     book.await_kernel()
+    expect(book.live(1)).to_have_count(0)
+    expect(book.output(1)).to_contain_text("END")
+    kept = book.save()["cells"][1]["outputs"]
+    assert ["text/html" in output["data"] for output in kept] == [True, False]
     shown = book.do("%agent show last")
     expect(book.output(shown)).to_contain_text("END")
     book.check()
@@ -435,6 +439,9 @@ EVIL = (
     f"![y]({CANARY}) <iframe src='{CANARY}'></iframe>"
     "\x1b[31mred\x1b[0m \u202eback\u2066 \ud800 end"
 )
+UNTIL_LOOKED_AT = (
+    "import asyncio, os\nwhile not os.path.exists('looked_at'): await asyncio.sleep(0.05)"
+)
 DRAWS = "script, svg, iframe, a[href^='javascript'], img[onerror], [onload], [onclick]"
 
 
@@ -452,17 +459,19 @@ def test_nothing_hostile_runs(lab: Lab, browser: Browser, book: NotebookPage, mo
                 call("write_file", path="x<img src=q onerror=window.pwned=6>.md", content=shown),
                 call("<b onclick=alert(1)>", **{"<i>": shown}),
                 call("update_plan", items=[{"text": shown, "state": "in_progress"}]),
+                call("execute_code", code=UNTIL_LOOKED_AT),
             ),
         ),
-        Reply(text=words(EVIL), pause=0.02, fault=Fault("stall", seconds=60)),
+        Reply(text=words(EVIL), pause=0.02),
     )
+    (lab.folder / "looked_at").unlink(missing_ok=True)
     cell = start(book, f"Look: {shown}", "--fresh --approve auto")
     expect(book.live(cell)).to_contain_text("<script>window.pwned=1</script>")
     expect(card(book, cell, 4)).to_be_visible()
     for summary in book.live(cell).locator("details:not([open]) > summary:visible").all()[::-1]:
         summary.click()
     assert book.live(cell).locator(DRAWS).count() == 0
-    model.goes_on.set()
+    (lab.folder / "looked_at").touch()
     book.await_done(cell)
     assert _drawn(book, cell) == 0
     expect(book.output(cell).first).to_contain_text("<script>window.pwned=1</script>")

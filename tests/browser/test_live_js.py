@@ -929,3 +929,68 @@ def test_no_markup_is_ever_parsed() -> None:
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function", source
     )
+
+
+# ---- scripts -------------------------------------------------------------------------------------
+
+SCRIPT = """() => {
+  for (const node of document.querySelectorAll(".ja button, .ja input, .ja summary")) {
+    if (node.matches("input")) node.value = "typed by a script";
+    node.focus();
+    node.click();
+    for (const type of ["pointerdown", "mousedown", "mouseup", "click", "input", "change"])
+      node.dispatchEvent(new Event(type, {bubbles: true}));
+    for (const type of ["keydown", "keypress", "keyup"])
+      for (const key of ["Enter", " ", "Escape"])
+        node.dispatchEvent(new KeyboardEvent(type, {key, code: key, bubbles: true}));
+  }
+}"""
+
+
+def test_what_a_script_does_counts_for_nothing(book: Notebook) -> None:
+    """Clicks, keys and words that a script makes are not a person's; a person's do work."""
+    book.show(state(step(calls=[asking()])))
+    assert book.sent() == [{"t": "ready"}]
+    book.page.evaluate(SCRIPT)
+    book.settle()
+    assert book.sent() == []
+    # A person presses Send below words that a script has put into the field.
+    book.page.evaluate("document.querySelector('.ja-foot input').value = 'typed by a script'")
+    book.page.get_by_role("button", name="Send").click()
+    assert book.sent() == []
+    book.page.get_by_label("Steer the agent").fill("mine")
+    book.page.get_by_role("button", name="Send").click()
+    book.page.get_by_role("button", name="Yes", exact=True).click()
+    sent = [message for message in book.sent() if message["t"] != "ready"]
+    assert [message["t"] for message in sent] == ["steer", "answer"]
+    assert sent[0]["text"] == "mine" and sent[1]["answer"] == "yes"
+
+
+def test_a_listener_that_a_script_got_hold_of(browser: Browser) -> None:
+    """A script that has listened in on our listeners cannot call them with an event of its own."""
+    spy = """const add = EventTarget.prototype.addEventListener; window.listeners = [];
+      EventTarget.prototype.addEventListener = function (type, act, ...more) {
+        window.listeners.push({ node: this, type, act });
+        return add.call(this, type, act, ...more);
+      };"""
+    with notebook(browser, before=spy) as book:
+        book.show(state(step(calls=[asking()])))
+        book.sent()
+        book.page.evaluate("""() => {
+          for (const { node, type, act } of window.listeners)
+            if (node instanceof HTMLElement && node.closest(".ja")) {
+              const fake = { isTrusted: true, target: node, key: "Enter", type };
+              try { act.call(node, fake); } catch {}
+            }
+        }""")
+        book.settle()
+        assert book.sent() == []
+
+
+def test_when_the_kernel_is_gone(book: Notebook) -> None:
+    """After a restart of the kernel a line says so, and no button is left that nobody hears."""
+    book.show(state(step(calls=[asking()])))
+    book.page.evaluate("test.model.lost.forEach((lose) => lose())")
+    book.settle()
+    assert "The kernel was restarted; the turn is over." in book.text()
+    assert book.page.locator(".ja button:visible, .ja input:visible").count() == 0

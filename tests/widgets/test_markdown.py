@@ -7,11 +7,15 @@ from typing import Any
 
 import mistune
 import pytest
+from browser.hostile_markdown import ORDINARY, spellings
 from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from jupyter_agent.answer import make_answer
+from jupyter_agent.events import Receipt
+from jupyter_agent.messages import Usage
 from jupyter_agent.widgets.markdown import inert
 
 HARMLESS = [
@@ -229,3 +233,61 @@ def test_a_tag_reads_as_it_was_written() -> None:
 def test_one_time_is_enough(text: str) -> None:
     """Making it inert once more changes nothing."""
     assert inert(inert(text)) == inert(text)
+
+
+FETCHES = ["src", "srcset", "href", "poster", "data", "background", "style"]
+
+
+class Loaded(HTMLParser):
+    """What a browser would fetch from another server; of a diagram, whether it is drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag not in HARMLESS:
+            self.found.append(tag)
+        if tag != "a":
+            fetched = [named.get(name) or "" for name in FETCHES]
+            self.found += [value for value in fetched if ":" in value or "//" in value]
+        if tag == "code" and "mermaid" in (named.get("class") or "").lower():
+            self.found.append("a diagram")
+
+
+@pytest.mark.parametrize("renderer", ["markdown-it", "mistune", "nbconvert"])
+def test_no_spelling_of_a_picture_loads(renderer: str) -> None:
+    """Whatever the spelling and whoever renders it: nothing would be fetched from elsewhere."""
+    render = renderers()[renderer]
+    found = {}
+    for text in spellings("http://elsewhere.example"):
+        for variant in (text, f"- {text}", f"`a` {text} `b`"):
+            page = Loaded()
+            page.feed(render(inert(variant)))
+            page.close()
+            found.update({variant: page.found} if page.found else {})
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *ORDINARY,
+        "![a plot](figures/plot.png)",
+        '![Grüße, 1 (b)](../x_1-2.png "a title")',
+        "![](./x.svg)",
+        "![x](/files/my%20plot.png)",
+        "[![a](x.png)](https://example.org)",
+    ],
+)
+def test_pictures_beside_the_notebook_stay(text: str) -> None:
+    """A plainly written local picture, and a diagram of words and arrows, stay as they are."""
+    assert inert(text) == text
+
+
+def test_an_answer_shown_again_is_inert() -> None:
+    """The Markdown of an answer in a variable is as inert as that of the turn."""
+    text = "![a\\](b](http://x/) <img src=http://x/>"
+    answer = make_answer(text, (), Receipt(), Usage(), "end")
+    assert answer == text and answer._repr_markdown_() == inert(text) != text
