@@ -57,7 +57,7 @@ test-deep: $(VENV)/.dev ## run every test with many more generated examples: hal
 	@$(MAKE) --no-print-directory notebooks
 
 notebooks: $(VENV)/.dev ## validate the example notebooks from their cassettes
-	$(REPLAY) $(BIN)/python -m pytest --nbval -p no:cacheprovider -n 2 --dist loadscope example_notebooks
+	$(REPLAY) $(BIN)/python -m pytest --nbval -p no:cacheprovider -n 2 --dist loadscope --loadscope-reorder example_notebooks
 
 check: $(VENV)/.dev ## formatting, lint, types, and who may import whom
 	$(BIN)/ruff format --check .

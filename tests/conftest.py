@@ -18,7 +18,7 @@ from live_kernel import LiveKernel
 # HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("commit", max_examples=20, derandomize=True, deadline=None)
 settings.register_profile("deep", max_examples=100, derandomize=True, deadline=None)
-settings.register_profile("explore", settings.get_profile("deep"), derandomize=False)
+settings.register_profile("explore", max_examples=100, print_blob=True, deadline=None)
 settings.load_profile(generated.PROFILE)
 
 LONGEST = (
