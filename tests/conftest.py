@@ -42,7 +42,9 @@ LONGEST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for all workers, which inherit the environment."""
+    """One seed for all workers, which inherit the environment. Hundreds of kernels and commands
+    start: each would compile the package anew where no bytecode may be kept."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault(generated.SEED, str(random.SystemRandom().randrange(10**6)))
 
 

@@ -266,9 +266,11 @@ def test_code_is_highlighted_without_changing_it(book: Notebook) -> None:
     assert ["ja-d", "%matplotlib inline"] in spans and ["ja-s", "'''doc\n    more'''"] in spans
 
 
-@pytest.mark.parametrize(
-    "unit", ["'''", '"', "\\", "rb", "f'", "#", "(", "`", "**", "1e", " ", "\n@", "é"]
-)
+ODD = ["'''", "\\", "rb", "f'", " ", "\n@"]
+ODDER = ['"', "#", "(", "`", "**", "1e", "é"]
+
+
+@pytest.mark.parametrize("unit", [*ODD, *(pytest.param(u, marks=pytest.mark.deep) for u in ODDER)])
 def test_highlighting_takes_linear_time(book: Notebook, unit: str) -> None:
     """No text, however odd, freezes the page."""
     text = (unit * 45_000)[:45_000]
@@ -885,6 +887,7 @@ def test_no_motion_for_who_wants_none(book: Notebook) -> None:
     assert book.page.locator(".ja-dot").evaluate(animation) == "none"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("width", [860, 400])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_screenshots(browser: Browser, theme: str, width: int) -> None:
