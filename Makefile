@@ -9,6 +9,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LAB_FLAGS ?= $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
+# One more than two cores: tests wait for kernels, servers and pages for a part of their time.
+WORKERS ?= 3
 # Nothing of what is run here may ask a model, whatever keys are set.
 REPLAY := JUPYTER_AGENT_MODE=replay
 
@@ -49,15 +51,15 @@ lab: $(VENV)/.dev ## open JupyterLab with the examples
 	$(BIN)/jupyter lab $(LAB_FLAGS) --notebook-dir=example_notebooks
 
 test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval: about eight minutes
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n $(WORKERS)
 	@$(MAKE) --no-print-directory notebooks
 
 test-deep: $(VENV)/.dev ## run every test with many more generated examples: half an hour and more
-	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m ""
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n $(WORKERS) -m ""
 	@$(MAKE) --no-print-directory notebooks
 
 notebooks: $(VENV)/.dev ## validate the example notebooks from their cassettes
-	$(REPLAY) $(BIN)/python -m pytest --nbval -p no:cacheprovider -n 2 --dist loadscope example_notebooks
+	$(REPLAY) $(BIN)/python -m pytest --nbval -p no:cacheprovider -n $(WORKERS) --dist loadscope --loadscope-reorder example_notebooks
 
 check: $(VENV)/.dev ## formatting, lint, types, and who may import whom
 	$(BIN)/ruff format --check .

@@ -18,7 +18,7 @@ from live_kernel import LiveKernel
 # HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("commit", max_examples=20, derandomize=True, deadline=None)
 settings.register_profile("deep", max_examples=100, derandomize=True, deadline=None)
-settings.register_profile("explore", settings.get_profile("deep"), derandomize=False)
+settings.register_profile("explore", max_examples=100, print_blob=True, deadline=None)
 settings.load_profile(generated.PROFILE)
 
 LONGEST = (
@@ -42,7 +42,9 @@ LONGEST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for all workers, which inherit the environment."""
+    """One seed for all workers, which inherit the environment. Hundreds of kernels and commands
+    start: each would compile the package anew where no bytecode may be kept."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault(generated.SEED, str(random.SystemRandom().randrange(10**6)))
 
 

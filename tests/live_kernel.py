@@ -36,7 +36,7 @@ from jupyter_agent.runs import read_lines
 Json = dict[str, Any]
 _CLEANED = ("JUPYTER_AGENT_", "ANTHROPIC_", "OPENAI_", "JPY_", "PYTEST_")
 _OUTPUTS = ("stream", "display_data", "execute_result", "error")
-START_TIMEOUT = 60.0
+START_TIMEOUT = 180.0
 
 
 def clean_environment(folder: Path) -> dict[str, str]:
@@ -175,7 +175,7 @@ class Running:
         self._idle = False
         self._clear_next = False
 
-    def finish(self, timeout: float = 60) -> Cell:
+    def finish(self, timeout: float = 180) -> Cell:
         """Wait until the kernel is idle again. Raises TimeoutError where it stays busy."""
         self._read(timeout, until=lambda: self._idle)
         while True:
@@ -184,11 +184,11 @@ class Running:
                 content = reply["content"]
                 return Cell(content["status"], tuple(self.shown), content)
 
-    def wait_for(self, text: str, timeout: float = 30) -> None:
+    def wait_for(self, text: str, timeout: float = 180) -> None:
         """Wait until `text` is somewhere in what the cell shows."""
         self._read(timeout, until=lambda: text in json.dumps(self.shown, ensure_ascii=False))
 
-    def question(self, timeout: float = 30) -> str:
+    def question(self, timeout: float = 180) -> str:
         """Wait until the kernel asks for a line of text, and give its prompt."""
         asked: list[str] = []
 
@@ -205,7 +205,7 @@ class Running:
         """Answer the kernel's question."""
         self._client.input(text)
 
-    def await_that(self, condition: Callable[[], bool], timeout: float = 30) -> None:
+    def await_that(self, condition: Callable[[], bool], timeout: float = 180) -> None:
         """Wait until something holds of what `watch` has seen."""
         self._read(timeout, until=condition)
 
@@ -301,7 +301,7 @@ class LiveKernel:
         """Load the extension, then run `%agent` commands such as `config max_steps 3`."""
         self.helper("%load_ext jupyter_agent", *(f"%agent {command}" for command in commands))
 
-    def answers(self, timeout: float = 5) -> bool:
+    def answers(self, timeout: float = 30) -> bool:
         """Whether the kernel lives and is not stuck in a cell."""
         if not self._manager.is_alive():
             return False
@@ -334,7 +334,7 @@ class LiveKernel:
         time.sleep(1)
         return Path(self._stderr.name).read_text(encoding="utf-8", errors="replace")[-20_000:]
 
-    def run(self, code: str, timeout: float = 60) -> Cell:
+    def run(self, code: str, timeout: float = 180) -> Cell:
         """Run a cell as a person does."""
         return self.start(code).finish(timeout)
 
@@ -355,7 +355,7 @@ class LiveKernel:
     def complete(self, code: str) -> tuple[str, list[str]]:
         """What Tab offers at the end of a cell: the text that is replaced, and the words."""
         self._client.complete(code, len(code))
-        reply = self._client.get_shell_msg(timeout=30)["content"]
+        reply = self._client.get_shell_msg(timeout=180)["content"]
         return code[reply["cursor_start"] : reply["cursor_end"]], reply["matches"]
 
     def interrupt(self) -> None:
@@ -370,7 +370,7 @@ class LiveKernel:
         path.write_text(yaml.safe_dump([turn], allow_unicode=True), encoding="utf-8")
         self.helper("%agent config provider scripted", f'%agent config script "{path}"')
 
-    def agent(self, *codes: str | Json, timeout: float = 60) -> Turn:
+    def agent(self, *codes: str | Json, timeout: float = 180) -> Turn:
         """Run an %%agent cell in which the model calls `execute_code` with each of `codes`.
 
         A code may be a dict of all the arguments. The last reply is the answer "Done.".
@@ -394,7 +394,7 @@ class LiveKernel:
         (new,) = self.logs() - logs_before
         return Turn(cell, tuple(logged(new)))
 
-    def await_file(self, name: str, timeout: float = 30) -> None:
+    def await_file(self, name: str, timeout: float = 180) -> None:
         """Wait until code in the kernel has made a file: it says how far it is."""
         end = time.monotonic() + timeout
         while not (self.folder / name).exists():

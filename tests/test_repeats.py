@@ -157,17 +157,17 @@ def test_the_time_for_a_line_does_not_grow() -> None:
     repeats = Repeats()
     took: list[float] = []
     for number in range(4_000):
-        began = time.perf_counter()
+        began = time.process_time()
         text = f"{number} {CODE}"
         repeats.shorten(number, {"seq": number, "content": text, "display": text + "\n"}, ())
-        took.append(time.perf_counter() - began)
+        took.append(time.process_time() - began)
     assert sum(sorted(took[-500:])[:400]) < 3 * sum(sorted(took[:500])[:400]) + 0.02
 
 
 def test_lines_that_repeat_without_end() -> None:
     """Fifty thousand equal short lines, and as many of two kinds, are no trap."""
-    began = time.perf_counter()
+    began = time.process_time()
     for text in ("a\n" * 50_000, "a\nb\n" * 25_000):
         line = Repeats().shorten(1, {"seq": 1, "content": text, "display": "b\n" + text}, ())
         assert Restoring().restore(line)["display"] == "b\n" + text
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

@@ -152,9 +152,12 @@ def test_no_output_no_ready(browser: Browser) -> None:
 def test_header_tells_step_tokens_cost_and_time(book: Notebook) -> None:
     """A glance at the header says how far it is and what it cost; the clock goes on by itself."""
     book.show(state(step(), step(), activity="waiting for the model"))
-    assert re.search(r"step 2 of 50 · 6,120 tokens · \$0\.021 · 1[89] s", book.text())
+    first = re.search(r"step 2 of 50 · 6,120 tokens · \$0\.021 · (\d\d) s", book.text())
+    assert first and int(first[1]) >= 18
     assert "waiting for the model" in book.text()
-    expect(book.page.locator(".ja-facts")).to_contain_text("20 s")
+    expect(book.page.locator(".ja-facts")).not_to_contain_text(f"{first[1]} s")
+    later = re.search(r"(\d\d) s", book.text())
+    assert later and int(later[1]) > int(first[1])
 
 
 def test_streamed_text_appears_in_the_same_node(book: Notebook) -> None:
@@ -263,9 +266,11 @@ def test_code_is_highlighted_without_changing_it(book: Notebook) -> None:
     assert ["ja-d", "%matplotlib inline"] in spans and ["ja-s", "'''doc\n    more'''"] in spans
 
 
-@pytest.mark.parametrize(
-    "unit", ["'''", '"', "\\", "rb", "f'", "#", "(", "`", "**", "1e", " ", "\n@", "é"]
-)
+ODD = ["'''", "\\", "rb", "f'", " ", "\n@"]
+ODDER = ['"', "#", "(", "`", "**", "1e", "é"]
+
+
+@pytest.mark.parametrize("unit", [*ODD, *(pytest.param(u, marks=pytest.mark.deep) for u in ODDER)])
 def test_highlighting_takes_linear_time(book: Notebook, unit: str) -> None:
     """No text, however odd, freezes the page."""
     text = (unit * 45_000)[:45_000]
@@ -357,8 +362,9 @@ def test_stop_is_sent_at_once(book: Notebook) -> None:
 def test_stop_interrupts_a_kernel_that_does_not_listen(book: Notebook) -> None:
     """Where blocking code holds the kernel, the server interrupts it, with the page's own keys."""
     book.show(state(step()))
-    book.page.get_by_role("button", name="Stop").click()
-    book.page.wait_for_timeout(900)
+    with book.page.expect_request("**/interrupt"):
+        book.page.get_by_role("button", name="Stop").click()
+    book.settle()
     assert book.requests == [
         "POST http://notebook.test/user/me/api/kernels/k-1/interrupt x1 token t0"
     ]
@@ -881,6 +887,7 @@ def test_no_motion_for_who_wants_none(book: Notebook) -> None:
     assert book.page.locator(".ja-dot").evaluate(animation) == "none"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("width", [860, 400])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_screenshots(browser: Browser, theme: str, width: int) -> None:

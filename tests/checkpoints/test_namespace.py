@@ -315,9 +315,9 @@ def test_copying_takes_little_time() -> None:
     here: Namespace = {f"a{n}": np.random.default_rng(n).random(1_200_000) for n in range(5)}
     here |= {f"l{n}": list(range(100_000)) for n in range(5)}
     bindings = Bindings()
-    began = time.perf_counter()
+    began = time.process_time()
     turn(bindings, "t1", here, lambda: None)
-    assert time.perf_counter() - began < 1.5
+    assert time.process_time() - began < 1.5
 
 
 PLAIN = st.recursive(

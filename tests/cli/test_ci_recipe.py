@@ -82,27 +82,37 @@ def book(original: Recorded, tmp_path: Path) -> Recorded:
 
 
 def test_the_recipe_passes(book: Recorded) -> None:
-    """In a shell, then as GitHub's workflow in the same clone, beside a key: all is well twice."""
+    """In a shell, beside a key, all is well; GitHub's workflow has the same commands."""
     said = follow(shell_recipe(), book.path.parent)
     assert said.returncode == 0, said.stdout[-3000:] + said.stderr[-3000:]
     assert "1 replayed: 0 errors, 0 warnings." in said.stdout
     assert "6 passed" in said.stdout
-    workflow = _workflow(book)
-    scripts = [step["run"] for step in workflow["jobs"]["validate"]["steps"] if "run" in step]
-    assert len(scripts) == 4
+    _, scripts = _workflow(book)
+    shell = blocks("bash")[1]
+    for line in (scripts[0].splitlines()[-1], *scripts[1:]):
+        assert line.strip().replace(" --format github", "") in shell, line
+
+
+@pytest.mark.deep
+def test_the_workflow_passes(book: Recorded) -> None:
+    """GitHub's workflow twice in the same clone, beside a key: all is well."""
+    workflow, scripts = _workflow(book)
     assert scripts[0].count(INSTALL) == 1
     scripts[0] = scripts[0].replace(INSTALL, INSTALLED)
-    for script in scripts:
+    for script in scripts * 2:
         said = follow(script, book.path.parent, **workflow["env"])
         assert said.returncode == 0, said.stdout[-3000:] + said.stderr[-3000:]
 
 
-def _workflow(book: Recorded) -> Any:
-    """What `init` wrote, which is what the page shows."""
+def _workflow(book: Recorded) -> tuple[Any, list[str]]:
+    """What `init` wrote, which is what the page shows, and its four scripts."""
     written = book.path.parent / ".github" / "workflows" / "notebooks.yml"
     text = written.read_text(encoding="utf-8")
     assert text == blocks("yaml")[0], "the page and `init` differ"
-    return yaml.safe_load(text)
+    workflow = yaml.safe_load(text)
+    scripts = [step["run"] for step in workflow["jobs"]["validate"]["steps"] if "run" in step]
+    assert len(scripts) == 4
+    return workflow, scripts
 
 
 def test_gitlabs_file_says_the_same() -> None:

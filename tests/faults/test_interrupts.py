@@ -109,7 +109,7 @@ MOMENTS = [
     ),
 ]
 # Half a second is promised; what is told apart from it waits for ten and more.
-SOON = 4.0
+SOON = 9.0
 KINDS = pytest.mark.parametrize("kind", ["anthropic", "openai"])
 
 
@@ -193,4 +193,4 @@ async def test_the_connection_goes(kind: str) -> None:
             bench = Bench(provider, QUICK)
             moment = Moment("", lambda w: [], lambda event, bench: isinstance(event, TextDelta))
             await interrupted(bench, moment, server, times=1)
-            assert await asyncio.to_thread(server.hung_up.wait, 2)
+            assert await asyncio.to_thread(server.hung_up.wait, 60)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.bench import Bench, adapter
+from faults.bench import Bench, adapter, hasty
 
 from jupyter_agent.llm.retry import RetryPolicy
 
@@ -114,7 +114,9 @@ async def test_what_passes(judge: Judge, kind: str, name: str) -> None:
     """Faults that pass are overcome, and the judge has nothing to find fault with."""
     faults, requests = PASSING[name]
     judge.script(NOTE)
-    async with adapter(kind, judge.address + PATHS[kind], timeout=1.5) as provider:
+    async with hasty(
+        kind, judge.address + PATHS[kind], 1.5 if name == "stalled" else 20.0
+    ) as provider:
         bench = Bench(provider, POLICY)
         bench.on_event = lambda event: (
             judge.call("POST", "/_llmock/scenario", {"behaviors": [*faults, ANSWER]})

@@ -507,14 +507,14 @@ async def test_overflow_in_a_stream(kind: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize(
-    "reply", [Reply(delay=30), Reply(text="x", fault=Fault("stall", seconds=30))]
+    "reply", [Reply(delay=120), Reply(text="x", fault=Fault("stall", seconds=120))]
 )
 async def test_time_outs(kind: str, reply: Reply) -> None:
     """A server that says nothing, before or amid its reply, is given up in time."""
     begun = time.monotonic()
     error = await error_of(kind, reply, timeout=0.3)
     assert error.retryable and "in time" in str(error)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
 
 
 @KINDS
@@ -554,7 +554,7 @@ async def test_stopping_closes_the_connection(kind: str, how: str) -> None:
             await _cancelled(stream)
         else:
             await stream.aclose()
-        assert await asyncio.to_thread(server.hung_up.wait, 2)
+        assert await asyncio.to_thread(server.hung_up.wait, 20)
 
 
 async def _cancelled(stream: AsyncGenerator[ReplyPart, None]) -> None:
@@ -575,14 +575,14 @@ async def test_dawdling_after_the_reply(kind: str) -> None:
     stop: tuple[dict[str, Any], ...] = (
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
         {"type": "message_stop"},
-        {"fault": Fault("stall", seconds=30)},
+        {"fault": Fault("stall", seconds=120)},
     )
     if kind == "openai":
         usage = {"choices": [], "usage": {"prompt_tokens": 1}}
         stop = (delta("stop", content="x"), usage, stop[-1])
     begun = time.monotonic()
     await reply_of(kind, Reply(raw=stop))
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
 
 
 @KINDS

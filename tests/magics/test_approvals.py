@@ -263,17 +263,17 @@ def test_a_question_that_nobody_answers(kernel: LiveKernel) -> None:
 
 def test_the_time_of_all_tries_counts(kernel: LiveKernel) -> None:
     """Type nonsense again and again: the time-out is for the question, not for each try."""
-    kernel.helper("%agent config approvals.timeout 5")
+    kernel.helper("%agent config approvals.timeout 6")
     running, logs = ask(kernel, RISKY["a shell command"][0])
     running.question()
     started = time.monotonic()
-    time.sleep(3)  # a person takes their time
+    time.sleep(4.5)  # a person takes their time
     running.type("what?")
     running.question()
-    turn = kernel.turn(running.finish(20), logs)
+    turn = kernel.turn(running.finish(60), logs)
+    assert time.monotonic() - started < 10.4
     kernel.helper("%agent config approvals.timeout 600")
     assert "nobody answered" in turn.result.text
-    assert time.monotonic() - started < 7.9
 
 
 def test_always_holds_for_its_kind_and_session(kernel: LiveKernel) -> None:

@@ -58,7 +58,7 @@ class Terminal:
             cwd=str(folder),
             env=environ,
             encoding="utf-8",
-            timeout=20,
+            timeout=60,
             dimensions=(50, 200),
             echo=False,
         )

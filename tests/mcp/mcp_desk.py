@@ -59,7 +59,7 @@ class Desk:
     def __init__(self, root: Path, config: Path) -> None:
         self.root = root
         self.config = config
-        self.settings = McpSettings(connect_timeout=20.0)
+        self.settings = McpSettings(connect_timeout=60.0)
         self.servers = Servers(lambda: Workspace(root), lambda: self.settings)
         self.sight = Sight(False, 768)
         self.offered = Offer()

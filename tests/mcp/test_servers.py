@@ -264,11 +264,11 @@ async def test_an_entry_that_is_taken_out(desk: Desk, tmp_path: Path) -> None:
     desk.user(srv=good())
     await desk.offer()
     first = int(await desk.text("srv__process"))
-    desk.settings = McpSettings(connect_timeout=20.0, execute_timeout=0.2)
+    desk.settings = McpSettings(connect_timeout=60.0, execute_timeout=0.2)
     desk.servers.status()
     with pytest.raises(ToolError, match=r"no answer after 0\.2 s"):
         await desk.call("srv__sleeps", seconds=2.0, note=str(tmp_path / "note"))
-    desk.settings = McpSettings(connect_timeout=20.0)
+    desk.settings = McpSettings(connect_timeout=60.0)
     desk.servers.status()
     assert int(await desk.text("srv__process")) == first
     for entry in ({}, {"srv": good(disabled=True)}):

@@ -203,13 +203,13 @@ async def test_plain_functions_do_not_block_the_loop() -> None:
     @tool("reads")
     def meet() -> str:
         """Wait until the event loop answers."""
-        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(5)
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(60)
         loop.call_soon_threadsafe(met.set)
         return "met"
 
     box: list[Tool] = [meet]
     assert (await run(Toolbox(box), "meet", "")).text == "met"
-    await asyncio.wait_for(met.wait(), 1)
+    await asyncio.wait_for(met.wait(), 60)
 
 
 def test_functions_that_are_defined_again() -> None:
