@@ -19,10 +19,10 @@ from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.choose import choose
+from jupyter_agent.llm.connection import keep_secrets
 from jupyter_agent.llm.embedded import Embedded
 from jupyter_agent.llm.provider import Provider
 from jupyter_agent.mcp.servers import Servers
-from jupyter_agent.redact import keep_secret
 from jupyter_agent.safekeeping import Safekeeping
 from jupyter_agent.skills.discovery import Place, places
 from jupyter_agent.workspace import (
@@ -115,8 +115,7 @@ class Notebook:
         workspace = self._workspace(config.resolve([user, *nearer]).settings)
         folder = config.workspace_layer(workspace.state_folder)
         resolved = config.resolve([user, config.not_looser(folder, user), *nearer])
-        if key := resolved.settings.api_key:
-            keep_secret(key.get_secret_value())
+        keep_secrets(resolved.settings)
         return resolved
 
     def set(self, key: str, value: str) -> None:

@@ -16,7 +16,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from jupyter_agent.secret_shapes import MARK, Span, merged, part_of, replaced, spans
 
@@ -27,6 +27,7 @@ _SECRET_NAME = re.compile(
     r"|password|passwd|passphrase|(?:api|access|secret|account|auth|private)key(?![a-z])"
     r"|(?:api|access|auth|bearer)token(?![a-z])|(?:client|app)secret(?![a-z])|connection_?string"
 )
+_SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|password|credential|signature")
 _PASSWORD_NAME = re.compile(r"(?i)passw|passphrase|secret")
 _FOLDERS = ("PWD", "OLDPWD")
 _MIN_SECRET = 8
@@ -39,14 +40,21 @@ _LAST: list[tuple[object, tuple[str, ...]]] = [(None, ())]
 """What was looked through last, and the secrets in it."""
 
 
-def secret_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def secret_values(
+    environ: Mapping[str, str] | None = None, *, also: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """The values of environment variables that look like secrets, longest first.
 
     Each also as JSON escapes it, since tool arguments are JSON text.
 
     Args:
         environ: The environment; None is that of this process, as it is now.
+        also: Values that were secret before, and stay so when their variables are gone.
     """
+    if also:
+        current = secret_values(environ)
+        missing = set(also).difference(current)
+        return tuple(sorted({*current, *missing}, key=len, reverse=True)) if missing else current
     if environ is not None:
         return _secret_values(environ)
     # Each line that is stored asks, and looking through an environment takes longer than most lines
@@ -73,6 +81,22 @@ def keep_secret(value: str) -> None:
     """Treat a configured value (an API key) as secret from now on."""
     if len(value) >= _MIN_SECRET:
         _CONFIGURED.add(value)
+
+
+def keep_headers(headers: Mapping[str, str]) -> None:
+    """Treat the values of headers that identify somebody as secret, whole and word by word."""
+    for name, value in headers.items():
+        if _SECRET_HEADER.search(name):
+            for word in (value, *value.split()):
+                keep_secret(word)
+
+
+def keep_address(address: str) -> None:
+    """Treat the password in an address as secret, as it is written there and as it is meant."""
+    found = re.search(r"://([^/@\s]*?):([^/\s]+)@", address)
+    if found is not None:
+        for word in (found[2], unquote(found[2]), f"{found[1]}:{found[2]}"):
+            keep_secret(word)
 
 
 def _may_be_secret(value: str, name: str = "") -> bool:
@@ -154,6 +178,16 @@ def _in_base64(value: str) -> Iterable[str]:
             yield from (core, core.replace("+", "-").replace("/", "_"))
 
 
+def redact_arguments(text: str, secrets: tuple[str, ...] = ()) -> str:
+    """The same for the arguments of a call, which are JSON in a text, mostly."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return redact(text, secrets)
+    redacted = redact_json(value, secrets)
+    return text if redacted == value else json.dumps(redacted, ensure_ascii=False)
+
+
 def redact_json(value: Any, secrets: tuple[str, ...] = ()) -> Any:
     """The same for every text in a JSON-like value, and for what its keys say is secret.
 
@@ -184,4 +218,6 @@ def _item(key: Any, item: Any, secrets: tuple[str, ...]) -> Any:
     part = part_of(name, item) if len(item) <= _LONGEST_VALUE else None
     if part is not None:
         item = replaced(item, [part])
+    if name == "arguments":
+        return redact_arguments(item, secrets)
     return redact(item, secrets)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jupyter_agent.checkpoints.states import ABSENT, State, from_json, to_json
+from jupyter_agent.workspace import open_private, private_folder
 
 FORMAT = 1
 FILE = "journal.jsonl"
@@ -134,7 +135,7 @@ class Journal:
     def __init__(self, folder: Path, record: Record) -> None:
         self.folder = folder
         self.record = record
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         self._path = folder / FILE
         self._torn = False
         if self._path.exists():
@@ -164,7 +165,7 @@ class Journal:
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         data = (b"\n" if self._torn else b"") + text.encode()
         self._torn = True  # as long as not all of it is in the file
-        with self._path.open("ab") as stream:
+        with open_private(self._path, "ab") as stream:
             stream.write(data)
             stream.flush()
             if durable:

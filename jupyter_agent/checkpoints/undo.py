@@ -31,7 +31,7 @@ from jupyter_agent.checkpoints.turn import missing_folders
 from jupyter_agent.errors import AgentError
 from jupyter_agent.tools.diffs import compare
 from jupyter_agent.tools.textfile import detect
-from jupyter_agent.workspace import atomic_write
+from jupyter_agent.workspace import atomic_write, private_folder
 
 Action = Literal["restore", "remove", "conflict", "not_restorable"]
 Outcome = Literal["restored", "removed", "conflict", "not_restorable", "failed"]
@@ -306,7 +306,7 @@ def _put(shelf: Shelf, place: Path, now: State, entry: Entry, target: State) -> 
     """Make a path what it should be. Raises OSError where the system refuses."""
     trash = _in_trash(shelf, entry.before)
     if now.is_there and trash is not None:
-        trash.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(trash.parent)
         shutil.move(place, trash)
         now = State()
     if not target.is_there:
@@ -325,7 +325,7 @@ def _put(shelf: Shelf, place: Path, now: State, entry: Entry, target: State) -> 
         if target.is_link:
             _link(place, os.fsdecode(data))
         else:
-            atomic_write(place, data)
+            atomic_write(place, data, mode=stat.S_IMODE(target.mode))
     if not target.is_link:
         place.chmod(stat.S_IMODE(target.mode))
 

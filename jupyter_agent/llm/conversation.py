@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from jupyter_agent.llm.wire import arguments_object
 from jupyter_agent.memory.quoting import SAVED_AT, SAVED_IN
 from jupyter_agent.messages import Image, Message, Said, Text, ToolCall, ToolResult, clean
-from jupyter_agent.redact import redact, secret_values
+from jupyter_agent.redact import redact, redact_json, secret_values
 
 _VOLATILE = (
     # A skill's text is part of what the agent is told, like the system prompt: an upgrade that
@@ -67,7 +67,9 @@ def items(message: Message) -> list[Item]:
     found: list[Item] = []
     for block in message.blocks:
         if isinstance(block, ToolCall):
-            arguments = json.dumps(arguments_object(block), sort_keys=True, ensure_ascii=False)
+            # As the cassette has them: without secrets before they are JSON.
+            values = redact_json(arguments_object(block), secret_values())
+            arguments = json.dumps(values, sort_keys=True, ensure_ascii=False)
             found.append(Item("call", normalized(f"{block.name} {arguments}")))
         elif isinstance(block, ToolResult):
             found.append(Item("result", _result_text(block)))

@@ -27,7 +27,7 @@ from jupyter_agent.events import FileChange
 from jupyter_agent.llm.conversation import normalized
 from jupyter_agent.llm.entries import Cassette, FileState, Remembered
 from jupyter_agent.messages import is_served
-from jupyter_agent.redact import MARK
+from jupyter_agent.redact import MARK, redact_json, secret_values
 from jupyter_agent.workspace import Workspace
 
 _NOTEBOOK = ".ipynb"
@@ -77,7 +77,9 @@ class Past(Protocol):
 def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> Touch:
     """Take down what a call is about to find."""
     text = json.dumps(values, sort_keys=True, ensure_ascii=False, default=str)
-    arguments = hashlib.sha256(normalized(text).encode("utf-8", "replace")).hexdigest()[:16]
+    stored = redact_json(dict(values), secret_values())
+    counting = json.dumps(stored, sort_keys=True, ensure_ascii=False, default=str)
+    arguments = hashlib.sha256(normalized(counting).encode("utf-8", "replace")).hexdigest()[:16]
     path = values.get("path")
     if not isinstance(path, str) or is_served(tool):
         return Touch(tool, arguments, "", "")
