@@ -103,7 +103,9 @@ _WORD = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]")
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_LONGEST = 20_000
-_PEM_LINE = re.compile(r"(?:[\s\"'>|+]{0,40}[A-Za-z0-9+/=]{16,80}(?![^\s\"'\\]))*+")
+_PEM_LINE = re.compile(
+    r"(?:[\s\"'>|│+\-]{0,40}(?:\d{1,6}[ \t:|→]{1,4})?[A-Za-z0-9+/=]{16,80}(?![^\s\"'\\]))*+"
+)
 _IN_ADDRESS = re.compile(
     r"://[^\s/:@'\"\\{}<>]{0,100}:(?P<secret>[^\s/'\"\\{}<>]{3,200})(?=@[\w.\[-])"
 )
@@ -118,7 +120,7 @@ _AUTHORIZATION = re.compile(
 )
 _COOKIE = re.compile(
     r"cookie(?:[\"'`]\s{0,3},|[\"'`]?\s{0,3}[:=])\s{0,3}[rbuf]{0,2}[\"'`]?"
-    r"(?P<secret>[\w.\-%$!]{1,100}=[^\s;\"'`{}<>$][^\r\n\"'`]{2,8000})"
+    r"(?P<secret>[\w.\-%$!]{1,100}=[^\s;\"'`{}<>$\\][^\r\n\"'`\\]{2,8000})"
 )
 _QUERY = re.compile(
     r"[?&#](?P<name>[\w.\-]{0,40}?(?:key|token|secret|sig|signature|auth|password|passwd|pwd|pass"
@@ -131,7 +133,7 @@ _PAIR = re.compile(
     r"[\"'][^\"'\n]{0,100}[\"']\s{0,3},\s{0,20}[\"'](?P<secret>[^\"'\n{}]{3,300})[\"']"
 )
 _NETRC = re.compile(
-    r"(?:login\s{1,4}\S{1,100}\s{1,4}password\s{1,4}|sshpass -p ?)(?P<secret>[^\s\"'$]{3,300})"
+    r"(?:login\s{1,4}\S{1,100}\s{1,4}password\s{1,4}|sshpass -p ?)(?P<secret>[^\s\"'$\\]{3,300})"
 )
 _CREDENTIALS = re.compile(r"(?:[A-Za-z][A-Za-z0-9\-]{1,24}\s+)?(\S.{5,})", re.DOTALL)
 _SAS = re.compile(r"(?<![a-z0-9_])sig=(?P<secret>[a-z0-9%+/_\-]{16,}={0,2})")
@@ -153,9 +155,8 @@ _SITE = re.compile(
     r"\d{0,2}(?P<close>[\"'`]?\]?)"
     r"(?P<join>\s{0,12}(?:=>|:=|=(?![=~])|:(?![:=/]))|\s?,(?=\s?[rbuf]{0,2}[\"'])|\s(?:is|was):?(?=\s))"
 )
-_BEFORE = re.compile(
-    r"(?:(?:api|access|secret|auth|private|account|session|bearer|bot) |[a-z0-9_\-]*)\Z"
-)
+_NAME = "abcdefghijklmnopqrstuvwxyz0123456789_-"
+_FIRST_WORDS = ("api ", "access ", "secret ", "auth ", "private ", "account ", "bearer ", "bot ")
 _ANNOTATION = re.compile(r"\s{0,4}[A-Za-z_][\w.]*(?:\[[\w. |,]*\])?(?:\s?\|\s?None)?\s{0,4}=(?!=)")
 _OPENING = re.compile(
     r"\s{0,12}(?:\w{0,20}[Ss]ecret\w{0,20}\()?[rbufRBUF]{0,2}(?P<quote>\"\"\"|'''|[\"'`])"
@@ -472,10 +473,14 @@ def _assigned(text: str, lowered: str) -> Iterator[Span]:
 
 def _before(lowered: str, start: int) -> str:
     """What stands before a name's last word and belongs to the name."""
-    found = _BEFORE.search(lowered[max(0, start - 40) : start])
-    return found[0] if found else ""
+    chunk = lowered[max(0, start - 40) : start]
+    name = chunk[len(chunk.rstrip(_NAME)) :]
+    if not name and chunk.endswith(_FIRST_WORDS):
+        return chunk[chunk.rstrip().rfind(" ") + 1 :]
+    return name
 
 
+@lru_cache(2_000)
 def _strength(before: str, core: str, name: str) -> int:
     """How surely a name says that its value is secret.
 
@@ -594,7 +599,9 @@ def _may_be_call(text: str, end: int) -> bool:
 
 _IN_LIST = re.compile(r"\[\s*[\"'][\w\-]*\Z")
 _LINE_BEFORE = re.compile(
-    r"(?:^|[\"'`])[ \t]*(?:-[ \t]+)?(?:(?:export|set|env|run)[ \t]+)?[\w.\-]*\Z", re.IGNORECASE
+    r"(?:^|[\"'`>])[ \t]*(?:\d{1,6}[ \t:|→]{1,4})?[+\-|│>*•# \t]{0,12}"
+    r"(?:(?:export|set|env|run)[ \t]+)?[\w.\-]*\Z",
+    re.IGNORECASE,
 )
 _PAIR_BEFORE = re.compile(r"=[^\s,;()\[\]{}=]+[; ][ ]?[\w ]*\Z|;[ ]?[\w ]*\Z|[?&][\w.\-]*\Z")
 
@@ -605,8 +612,8 @@ def _is_code(text: str, site: re.Match[str], start: int, end: int, before: str) 
     It is a text in a line `password: …` or `DB_PASSWORD=…` of its own, among other pairs
     (`host=… password=…`, `Uid=…;Pwd=…`), in an address, and after a header's name.
     """
-    begins = text.rfind("\n", max(0, site.start() - 200), site.start()) + 1
-    line_start = text[max(begins, site.start() - 200) : site.start()]
+    begins = text.rfind("\n", max(0, site.start() - 100), site.start()) + 1
+    line_start = text[max(begins, site.start() - 100) : site.start()]
     after = text[end : end + 1]
     join = site["join"]
     if "-" in before and not site["close"]:
@@ -618,6 +625,6 @@ def _is_code(text: str, site: re.Match[str], start: int, end: int, before: str) 
     if not is_line:
         return join.strip() not in ("is", "was")
     if join == ":":
-        return bool(site["close"]) or (bool(rest) and rest[0] not in "#\"'`")
+        return bool(site["close"]) or (bool(rest) and rest[0] not in "#\"'`<")
     name = text[site.start() - len(before) : site.end("core")]
     return not (join == "=" and name.isupper() and after not in (",", ")"))
