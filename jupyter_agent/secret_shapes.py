@@ -98,6 +98,11 @@ _HOOKS = re.compile(
 _TELEGRAM = re.compile(r"(?<!\d)\d{8,10}:AA[\w\-]{30,}")
 _DISCORD = re.compile(r"(?<![\w\-.])[MNO][\w\-]{22,28}\.[\w\-]{6,7}\.[\w\-]{27,45}(?![\w\-])")
 _RUN = re.compile(r"[A-Za-z0-9_\-]{13,}")
+_CUT = re.compile(r"\n?\[\.\.\. [\d,]{1,15} characters left out[^\]\n]{0,300}\]\n?")
+_LAST_WORD = re.compile(r"[^\s\"'\\\[\]]{6,}\Z")
+_FIRST_KEY_LINES = re.compile(
+    r"(?P<secret>[^\s\"'\\\[\]]{6,}(?:\s{1,8}[A-Za-z0-9+/=]{16,80}(?![^\s\"'\\]))*+)"
+)
 _LIKE_A_KEY = re.compile(r"\d|[A-Za-z]{16}")
 _WORD = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]")
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
@@ -346,6 +351,8 @@ def _plain_spans(text: str) -> Iterator[Span]:
         yield from _pems(text)
     if "hook" in lowered or "api.telegram" in lowered or "ifttt" in lowered:
         yield from _all(_HOOKS, lowered)
+    if " characters left out" in text:
+        yield from _beside_cuts(text)
     if "=" in text:
         yield from _queries(text, lowered)
     if "auth" in lowered or "bearer" in lowered or "cookie" in lowered:
@@ -405,6 +412,17 @@ def _pems(text: str) -> Iterator[Span]:
             yield match.start(), ending.end()
         elif body := _PEM_LINE.match(text, match.end()):  # it was cut
             yield match.start(), body.end()
+
+
+def _beside_cuts(text: str) -> Iterator[Span]:
+    """The halves of keys where a text was shortened: no beginning or name says what they are."""
+    for cut in _CUT.finditer(text):
+        before = _LAST_WORD.search(text, max(0, cut.start() - 200), cut.start())
+        if before and _RANDOM_RUN.search(before[0]):
+            yield before.span()
+        after = _FIRST_KEY_LINES.match(text, cut.end())
+        if after and _RANDOM_RUN.search(after[0]):
+            yield after.span("secret")
 
 
 def _queries(text: str, lowered: str) -> Iterator[Span]:

@@ -61,6 +61,7 @@ class Command:
         return f"%agent {name} {self.words}".rstrip(), self.about
 
 
+@errors_without_secrets()
 def run_command(shell: Any, line: str) -> None:
     """Run one command and show what it says. Raises `ConfigError` with one line."""
     name, _, rest = line.strip().partition(" ")
@@ -73,8 +74,7 @@ def run_command(shell: Any, line: str) -> None:
         words = rest.split() if name == "context" else shlex.split(rest)
     except ValueError as error:
         raise ConfigError(f"%agent: {error}.") from None
-    with errors_without_secrets():
-        said = without_secrets(COMMANDS[name].run(sessions_of(shell), words))
+    said = without_secrets(COMMANDS[name].run(sessions_of(shell), words))
     if not str(said):
         return
     if isinstance(said, Report) and hasattr(shell, "kernel"):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from live_kernel import Cell, Json, LiveKernel
 from secret_texts import HOLDING
@@ -78,7 +78,7 @@ def leaked(folder: Path, secrets: list[str], cells: list[Cell]) -> list[tuple[st
     st.permutations([*HOLDING, (IN_ENVIRONMENT, IN_ENVIRONMENT)]),
     st.sampled_from(["\n", "\n\t", "\n- ", "\n    "]),
 )
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2, deadline=None, phases=[Phase.generate])
 def test_a_turn_full_of_secrets(
     desk: LiveKernel, texts: list[tuple[str, str]], between: str
 ) -> None:
