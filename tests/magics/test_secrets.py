@@ -57,7 +57,7 @@ def replies(text: str, number: int) -> list[Json]:
     ]
 
 
-def leaked(folder: Path, secrets: list[str], cells: list[Cell]) -> list[tuple[str, str]]:
+def leaked(folder: Path, secrets: list[str], cells: list[Cell]) -> list[tuple[str, str, str]]:
     """Where one of the secrets still stands."""
     texts = {"a cell": json.dumps([cell.outputs for cell in cells], ensure_ascii=False)}
     for path in folder.rglob("*"):
@@ -67,7 +67,7 @@ def leaked(folder: Path, secrets: list[str], cells: list[Cell]) -> list[tuple[st
             texts[str(shown)] = path.read_bytes().decode("utf-8", "replace")
     forms = [(secret, {secret, json.dumps(secret)[1:-1]}) for secret in secrets]
     return [
-        (place, secret)
+        (place, secret, text[max(0, text.find(secret) - 300) : text.find(secret) + 60])
         for place, text in texts.items()
         for secret, written in forms
         if any(each in text for each in written)
