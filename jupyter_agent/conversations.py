@@ -42,7 +42,7 @@ from jupyter_agent.kernel.describe.parts import name as inert_name
 from jupyter_agent.messages import JsonObject, Message, Text, Usage
 from jupyter_agent.redact import redact_json, secret_values
 from jupyter_agent.version import __version__
-from jupyter_agent.workspace import atomic_write
+from jupyter_agent.workspace import atomic_write, private_folder
 
 FORMAT = 1
 PICTURE_CHARACTERS = 1_500_000
@@ -189,7 +189,7 @@ class Conversations:
         """A turn has ended. It is on the disk when this returns."""
         data = asdict(end)
         data["variables"] = [list(asdict(each).values()) for each in end.variables]
-        self._append([{"line": "turn", "session": session, **data}], durable=True)
+        self._append([{"line": "turn", "session": session, **self._redacted(data)}], durable=True)
 
     def reset(self, session: str) -> None:
         """The session's conversation is forgotten."""
@@ -216,6 +216,11 @@ class Conversations:
             data = message_to_json(Message(message.role, (Text(NOT_STORED),)))
         blocks = (self._stored_block(block) for block in data["blocks"])
         return {**data, "blocks": [block for block in blocks if block is not None]}
+
+    def _redacted(self, data: dict[str, Any]) -> dict[str, Any]:
+        self._secrets = secret_values(also=self._secrets)
+        redacted: dict[str, Any] = redact_json(data, self._secrets)
+        return redacted
 
     def _stored_block(self, block: dict[str, Any]) -> dict[str, Any] | None:
         if block["type"] == "image":
@@ -275,7 +280,7 @@ class Conversations:
         if self.path is not None or self.problem:
             return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            private_folder(self._folder)
             self.path = self._free_path()
             data = self.path.read_bytes() if self.path.exists() else b""
             if data and not _is_ours(data):
@@ -297,7 +302,7 @@ class Conversations:
         stem = file_stem(self._notebook)
         for number in range(1, _MOST_KERNELS + 1):
             path = self._folder / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
-            lock = FileLock(f"{path}.lock", thread_local=False)
+            lock = FileLock(f"{path}.lock", mode=0o600, thread_local=False)
             try:
                 lock.acquire(timeout=0)
             except Timeout:

@@ -21,11 +21,11 @@ from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.choose import choose
+from jupyter_agent.llm.connection import keep_secrets
 from jupyter_agent.llm.embedded import Embedded
 from jupyter_agent.llm.provider import Provider
 from jupyter_agent.llm.trusted import UntrustedCassette, cassettes
 from jupyter_agent.mcp.servers import Servers
-from jupyter_agent.redact import keep_secret
 from jupyter_agent.safekeeping import Safekeeping
 from jupyter_agent.skills.discovery import Place, places
 from jupyter_agent.workspace import (
@@ -118,8 +118,7 @@ class Notebook:
     def effective(self, turn: config.Layer | None = None) -> EffectiveSettings:
         """The workspace, and all layers of settings. Files and the environment are read anew."""
         found = effective_settings(self._folder, os.environ, self._nearer(turn))
-        if key := found.settings.settings.api_key:
-            keep_secret(key.get_secret_value())
+        keep_secrets(found.settings.settings)
         return found
 
     def settings(self, turn: config.Layer | None = None) -> config.Resolved:

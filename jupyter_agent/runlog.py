@@ -53,6 +53,7 @@ from jupyter_agent.events import (
 from jupyter_agent.messages import Image, Output, ToolSpec, clean
 from jupyter_agent.redact import redact_json, secret_values
 from jupyter_agent.repeats import LeftOut, Repeats, texts_in
+from jupyter_agent.workspace import open_private, private_folder
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -149,9 +150,8 @@ class RunLog:
         self._number += 1
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         try:
+            self._secrets = secret_values(also=self._secrets)
             line = redact_json(_storable(data), self._secrets)
-            for _, block in _calls(line):
-                block["arguments"] = self._redacted_json(block["arguments"])
             text = self._text(now, kind, line, near)
         except RecursionError:
             line = {"not_logged": "its content is nested too deeply"}
@@ -206,16 +206,6 @@ class RunLog:
             parts.clear()
         return {"streamed": streamed} if streamed else {}
 
-    def _redacted_json(self, text: str) -> str:
-        """Arguments without what is a secret only once their quotation marks are no longer escaped:
-        `\\"Authorization\\": \\"Basic …`."""
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            return text
-        redacted = redact_json(value, self._secrets)
-        return text if redacted == value else json.dumps(redacted, ensure_ascii=False)
-
     def _text(
         self, now: str, kind: str, data: dict[str, Any], near: Iterable[tuple[str, str]] | None
     ) -> str:
@@ -236,12 +226,12 @@ class RunLog:
         return texts_in(address, arguments)
 
     def _create(self) -> IO[str]:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self._folder)
         stem = datetime.now().astimezone().strftime("agent_run_%Y%m%d_%H%M%S")
         for number in range(1, 10_000):
             path = self._folder / (f"{stem}.jsonl" if number == 1 else f"{stem}_{number}.jsonl")
             try:
-                file = path.open("x", encoding="utf-8")
+                file = open_private(path, "x", encoding="utf-8")
             except FileExistsError:
                 continue
             self.path = path

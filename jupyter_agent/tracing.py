@@ -34,7 +34,7 @@ from jupyter_agent.events import (
     TurnStarted,
 )
 from jupyter_agent.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
-from jupyter_agent.redact import redact, redact_json, secret_values
+from jupyter_agent.redact import redact, redact_arguments, redact_json, secret_values
 from jupyter_agent.version import __version__
 
 if TYPE_CHECKING:
@@ -182,7 +182,10 @@ class Spans:
             "gen_ai.tool.type": "function",
         }
         if self._with_content:
-            attributes["gen_ai.tool.call.arguments"] = redact(call.arguments, self._secrets)
+            self._secrets = secret_values(also=self._secrets)
+            attributes["gen_ai.tool.call.arguments"] = redact_arguments(
+                call.arguments, self._secrets
+            )
             attributes["gen_ai.tool.call.result"] = redact(result.text, self._secrets)
         span = self._started(f"execute_tool {call.name}", "INTERNAL", attributes, running.began)
         _end(span, _failure(result))
@@ -208,6 +211,7 @@ class Spans:
         )
 
     def _json(self, messages: list[dict[str, Any]]) -> str:
+        self._secrets = secret_values(also=self._secrets)
         return json.dumps(redact_json(messages, self._secrets), ensure_ascii=False)
 
 

@@ -27,7 +27,7 @@ from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.config import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.workspace import atomic_write
+from jupyter_agent.workspace import atomic_write, private_folder
 
 STORE = "jupyter_agent_trust.json"
 SECRET = "jupyter_agent_secret"
@@ -191,12 +191,12 @@ def _changing() -> Iterator[Trusted]:
 
     path = store_path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS):
+        private_folder(path.parent)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS, mode=0o600):
             trusted = _read()
             yield trusted
             data = json.dumps({"version": _VERSION, "trusted": trusted}, indent=2) + "\n"
-            atomic_write(path, data.encode("ascii"))
+            atomic_write(path, data.encode("ascii"), private=True)
     except Timeout:
         raise ConfigError(f"{path} is locked by another process. Try again.") from None
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -10,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import Any
+from typing import IO, Any
 
 from jupyter_core.paths import jupyter_config_dir
 
@@ -150,7 +151,7 @@ class Workspace:
         if not Path(os.path.realpath(folder)).is_relative_to(self.root):
             raise ConfigError(f"{folder} leads out of the workspace. Replace it by a folder.")
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
             if not os.path.lexists(folder / ".gitignore"):
                 atomic_write(folder / ".gitignore", _GITIGNORE.encode())
         except OSError as error:
@@ -221,25 +222,108 @@ def changed_at(folder: Path) -> int | None:
     return changed if time.time_ns() - changed > _TICK else None
 
 
-def atomic_write(path: Path, data: bytes) -> None:
+def private_folder(folder: Path) -> None:
+    """Make a folder that only its owner may enter, and those above it that are missing.
+
+    A folder that is there already is left as it is, but for a state folder, which an earlier
+    version left open: it is closed with all that is in it.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    for place in (*reversed(folder.parents), folder):
+        if not place.exists():
+            is_ours = place == folder or STATE_FOLDER in place.parts
+            place.mkdir(mode=0o700 if is_ours else 0o777, exist_ok=True)
+        elif place.name == STATE_FOLDER:
+            _close(place)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+
+
+def _close(state: Path) -> None:
+    """Take a state folder's permissions from others, and those of all that is in it.
+
+    Only where it is open, and only what is this user's own; no link is followed. Where the system
+    refuses, or knows no permissions, all stays as it is.
+    """
+    with contextlib.suppress(OSError):
+        if os.name == "nt" or not _is_open_to_others(state):
+            return
+        for folder, _, files in os.walk(state, topdown=False):
+            for place in (*(os.path.join(folder, name) for name in files), folder):  # noqa: PTH118
+                only_owner(place)
+
+
+def _is_open_to_others(place: Path) -> bool:
+    found = place.lstat()
+    return stat.S_ISDIR(found.st_mode) and bool(found.st_mode & 0o077)
+
+
+def only_owner(place: str | os.PathLike[str] | int) -> None:
+    """Take the permissions of others from a file or a folder of one's own, as far as that can be.
+
+    Args:
+        place: A path, whose links are not followed, or a descriptor.
+    """
+    if os.name == "nt":
+        return
+    with contextlib.suppress(OSError):
+        found = os.fstat(place) if isinstance(place, int) else os.lstat(place)
+        is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+        if is_plain and found.st_mode & 0o077 and found.st_uid == os.geteuid():
+            os.chmod(place, stat.S_IMODE(found.st_mode) & 0o700)  # noqa: PTH101 (or a descriptor)
+
+
+def open_private(path: Path, mode: str, **options: Any) -> IO[Any]:
+    """Like `open`, for what only its owner may read: logs, copies, outputs.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    stream: IO[Any] = open(path, mode, opener=_private_opener, **options)  # noqa: SIM115 (the caller's)
+    return stream
+
+
+def _private_opener(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    only_owner(descriptor)
+    return descriptor
+
+
+def atomic_write(
+    path: Path, data: bytes, *, mode: int | None = None, private: bool | None = None
+) -> None:
     """Put data in a file's place, all of it or nothing.
 
     The bytes go to a new file in the same folder, which is renamed when they are on the disk. An
-    existing file's permission bits are kept, and its owner where the system allows. A symlink at
-    `path` is replaced, never followed.
+    existing file's permission bits are kept, and its owner where the system allows; a new file's
+    are as the umask says. Meanwhile the bytes are never more open than that. A symlink at `path`
+    is replaced, never followed.
+
+    Args:
+        path: Where they go.
+        data: The bytes.
+        mode: Permission bits that the file gets instead.
+        private: Whether only the owner may read the file; None: where it is in a state folder.
 
     Raises:
         OSError: Nothing was written; a file that was there is unchanged.
     """
     temporary = path.with_name(f".jupyter_agent-{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    if private is None:
+        private = STATE_FOLDER in path.parts
+    old = _regular(path)
+    is_new = old is None and mode is None and not private
     try:
         # Mode 0o666 leaves it to the umask what a new file may, which mkstemp does not.
-        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as stream:
+        with os.fdopen(os.open(temporary, flags, 0o666 if is_new else 0o600), "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        _copy_permissions(path, temporary)
+        if not private and not is_new:
+            _give_permissions(temporary, old, mode)
         os.replace(temporary, path)  # noqa: PTH105 (Path.replace says less of what it does)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -247,17 +331,30 @@ def atomic_write(path: Path, data: bytes) -> None:
         raise
 
 
-def _copy_permissions(source: Path, target: Path) -> None:
+def _regular(path: Path) -> os.stat_result | None:
+    """What the system says of a file; None where there is none, or it is a link or a folder."""
     try:
-        old = source.lstat()
+        found = path.lstat()
     except FileNotFoundError:
-        return
-    if not stat.S_ISREG(old.st_mode):
-        return
-    if hasattr(os, "chown"):
-        with contextlib.suppress(OSError):
-            os.chown(target, old.st_uid, old.st_gid)
-    target.chmod(stat.S_IMODE(old.st_mode))
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _give_permissions(target: Path, old: os.stat_result | None, mode: int | None) -> None:
+    """Give a file the owner and the permission bits of an earlier one, or these bits.
+
+    Where the group cannot be kept, the new one gets no more than everybody has.
+    """
+    if old is not None:
+        mode = stat.S_IMODE(old.st_mode) if mode is None else mode
+        if hasattr(os, "chown"):
+            with contextlib.suppress(OSError):
+                os.chown(target, old.st_uid, old.st_gid)
+        if target.stat().st_gid != old.st_gid:
+            mode &= ~0o070 | (mode & 0o007) << 3
+    if mode is not None:
+        with contextlib.suppress(OSError):  # a file system that knows no permissions
+            target.chmod(mode)
 
 
 def _check_spelling(path: str) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from secret_texts import HOLDING, ORDINARY
 
 from jupyter_agent.redact import MARK, keep_secret, redact, redact_json, secret_values
 
@@ -228,3 +233,114 @@ def test_folders_and_numbers_are_no_secrets() -> None:
         "DB_PASS": "correct-horse",
     }
     assert found_in(environ) == {"correct-horse"}
+
+
+def _as_dash(text: str) -> str:
+    return json.dumps({"c": f"x\n{text}"}).replace("-", r"\u002d").replace("=", r"\u003d")
+
+
+WRITTEN: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "after a line": lambda text: f"first\n{text}",
+    "in JSON": lambda text: json.dumps({"code": f"a = 1\n{text}\nb = 2"}),
+    "in JSON in JSON": lambda text: json.dumps({"code": json.dumps({"x": f"a\n\t{text}"})}),
+    "in JSON that was cut": lambda text: json.dumps({"code": f"a\n{text}"})[:-2],
+    "with letters by their numbers": _as_dash,
+    "as Python shows it": lambda text: repr(f"a\n{text}"),
+    "in a page": lambda text: f"<p>{html.escape(text)}</p>",
+}
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_secrets_however_they_are_written(way: str) -> None:
+    """No escape hides a secret; the text around it stays, and a second look changes nothing."""
+    write = WRITTEN[way]
+    for text, secret in HOLDING:
+        redacted = redact(write(text))
+        forms = {secret, json.dumps(secret)[1:-1], html.escape(secret), _as_dash(secret)[10:-2]}
+        assert not [form for form in forms if form in redacted], text
+        assert MARK in redacted and redact(redacted) == redacted, text
+        if way.startswith("in JSON") and "cut" not in way:
+            assert isinstance(json.loads(redacted), dict), text
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_ordinary_texts_stay(way: str) -> None:
+    """Code and prose that speak of keys and passwords hold none."""
+    for text in ORDINARY:
+        written = WRITTEN[way](text)
+        assert redact(written) == written
+
+
+@given(st.permutations(HOLDING[:40]), st.sampled_from(["\n", "\t", "\\n", '"', " ", "\n\n  "]))
+@settings(max_examples=20, deadline=None)
+def test_secrets_beside_each_other(texts: list[tuple[str, str]], between: str) -> None:
+    """None hides another, in any order."""
+    redacted = redact(json.dumps(between.join(text for text, _ in texts[:12])))
+    assert not [secret for _, secret in texts[:12] if secret in redacted]
+
+
+def test_what_a_key_says() -> None:
+    """A decoded value is secret where its key says so; numbers and structure stay."""
+    value = {
+        "password": "swordfish",
+        "nested": [{"x-api-key": "abcd1234efgh", "n": 1.10, "token": 5}],
+        "passwords": {"a": 1},
+        "Authorization": "Basic dXNlcjpwYXNz",
+        "Cookie": "sid=abc",
+        "pairs": [["X-Auth-Token", "abcd1234efgh"], ["password", "username1"]],
+        "arguments": '{"password": "swordfish", "n": 1}',
+        "key": "value1234567890",
+        "signature": "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pk",
+    }
+    assert redact_json(value) == {
+        **value,
+        "password": MARK,
+        "nested": [{"x-api-key": MARK, "n": 1.10, "token": 5}],
+        "Authorization": f"Basic {MARK}",
+        "Cookie": MARK,
+        "pairs": [["X-Auth-Token", MARK], ["password", "username1"]],
+        "arguments": f'{{"password": "{MARK}", "n": 1}}',
+    }
+
+
+@pytest.mark.parametrize(
+    "value", ["p@ss/w0rd&1", 'quo"te\\d-one', "plain-secret-1", "grün-und-geheim"]
+)
+def test_values_however_they_are_written(value: str) -> None:
+    """A value of the environment, escaped, percent-encoded, or in base64 with a user's name."""
+    secrets = secret_values({"MY_API_KEY": value})
+    forms = [json.dumps(value), json.dumps(json.dumps(value)), quote(value, safe=""), repr(value)]
+    forms += [html.escape(value), f"{value}{value}", f"x{value}x"]
+    for name in ("a", "ab", "abc", "someone"):
+        forms.append(b64encode(f"{name}:{value}".encode()).decode())
+        forms.append(urlsafe_b64encode(f"{name}:{value}:more".encode()).decode())
+    for form in forms:
+        assert MARK in redact(f"<{form}>", secrets), form
+        left = redact(form, secrets).replace(MARK, "").strip("\"'\\x=")
+        assert len(left) < 6, (form, left)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=" * 20_000,
+        'secret="' * 20_000,
+        "token: x-" * 20_000,
+        "\\n" * 100_000,
+        "%41" * 60_000,
+        "&amp;" * 40_000,
+        "\\\\\\\\" * 40_000,
+        "-----BEGIN PRIVATE KEY-----" * 6_000,
+        "cookie: a=" * 20_000,
+        "authorization: x" * 12_000,
+        "--password" * 20_000,
+        "?a=1&token=" * 18_000,
+        "xoxa-1.xoxb-2." * 14_000,
+        "eyJ.eyJaaaaaaaaaaaaa." * 10_000,
+    ],
+)
+@pytest.mark.timeout(10)
+def test_hostile_texts_take_no_time(text: str) -> None:
+    """The time grows with the length of a text, whatever is in it."""
+    redact(text)

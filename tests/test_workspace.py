@@ -11,7 +11,14 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.workspace import Workspace, atomic_write, notebook_path, refused_on_windows
+from jupyter_agent.workspace import (
+    Workspace,
+    atomic_write,
+    notebook_path,
+    open_private,
+    private_folder,
+    refused_on_windows,
+)
 
 
 @pytest.fixture
@@ -329,3 +336,74 @@ except OSError as error:
     assert done.stdout.startswith("refused")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no permission bits")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_the_state_folder_is_the_owners(tmp_path: Path, umask: int) -> None:
+    """Whatever the umask: folders 0700, files 0600; new files beside them are as the umask says."""
+    before = os.umask(umask)
+    try:
+        state = Workspace(tmp_path).ensure_state_folder()
+        private_folder(state / "logs" / "deep")
+        with open_private(state / "logs" / "a.jsonl", "x", encoding="utf-8") as stream:
+            stream.write("x")
+        atomic_write(state / "config.yaml", b"x")
+        atomic_write(tmp_path / "mine.txt", b"x")
+    finally:
+        os.umask(before)
+    for path in (state, state / "logs", state / "logs" / "deep"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    for name in (".gitignore", "config.yaml", "logs/a.jsonl"):
+        assert stat.S_IMODE((state / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "mine.txt").stat().st_mode) == 0o666 & ~umask
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no permission bits")
+def test_an_open_state_folder_is_closed(tmp_path: Path) -> None:
+    """What an earlier version left open is closed at the first use; no link is followed."""
+    outside = tmp_path / "outside.txt"
+    outside.write_text("x")
+    state = tmp_path / "work" / ".jupyter_agent"
+    (state / "logs" / "mcp").mkdir(parents=True)
+    (state / "logs" / "old.jsonl").write_text("x")
+    (state / "logs" / "link").symlink_to(outside)
+    for path in (outside, state, state / "logs", state / "logs" / "mcp", state / "logs/old.jsonl"):
+        path.chmod(0o755)
+    Workspace(tmp_path / "work").ensure_state_folder()
+    for path in (state, state / "logs", state / "logs" / "mcp", state / "logs/old.jsonl"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "work").stat().st_mode) & 0o055
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no permission bits")
+def test_a_copy_is_never_more_open(tmp_path: Path) -> None:
+    """While a file is replaced its bytes are as private as the file, and so is what is restored."""
+    path = tmp_path / "key.txt"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    script = f"""
+import os, stat, sys
+from pathlib import Path
+seen = []
+def look(event, args):
+    if event == "os.rename":
+        seen.append(stat.S_IMODE(os.stat(args[0]).st_mode))
+    if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)):
+        if str(args[0]).endswith(".tmp"):
+            seen.append("opened")
+from jupyter_agent.workspace import atomic_write
+os.umask(0)
+
+
+sys.addaudithook(look)
+atomic_write(Path({str(path)!r}), b"new")
+atomic_write(Path({str(path)!r} + "2"), b"new", mode=0o640)
+print(seen)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"['opened', {0o600}, 'opened', {0o640}]"
+    assert path.read_bytes() == b"new" and stat.S_IMODE(path.stat().st_mode) == 0o600

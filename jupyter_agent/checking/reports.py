@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from jupyter_agent.checking.findings import Checked, Finding, Report, Tape
 from jupyter_agent.plaintext import plain
+from jupyter_agent.redact import redact, secret_values
 from jupyter_agent.version import __version__
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
@@ -175,7 +176,7 @@ def _count(number: int, noun: str) -> str:
 
 def _inert(text: str) -> str:
     """On one line, without control characters."""
-    return " ".join(plain(text).split())
+    return " ".join(redact(plain(text), secret_values()).split())
 
 
 def _from(folder: Path, path: Path) -> str:

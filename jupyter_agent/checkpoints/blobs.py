@@ -11,6 +11,8 @@ import stat
 from collections.abc import Iterator, Set
 from pathlib import Path
 
+from jupyter_agent.workspace import open_private, private_folder
+
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -40,10 +42,10 @@ class Blobs:
             OSError: It could not be kept.
         """
         path = self._path(digest)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         temporary = path.with_name(f"{secrets.token_hex(8)}.tmp")
         try:
-            with temporary.open("xb") as stream:
+            with open_private(temporary, "xb") as stream:
                 stream.write(data)
                 if durable:
                     stream.flush()

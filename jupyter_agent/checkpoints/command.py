@@ -13,6 +13,7 @@ from jupyter_agent.checkpoints.store import NOTHING, Checkpoints
 from jupyter_agent.checkpoints.undo import Done, Plan, Undone
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.plaintext import one_line, plain
+from jupyter_agent.redact import redact, secret_values
 from jupyter_agent.workspace import STATE_FOLDER
 
 USAGE = "%agent undo [show] [N] [--over FILE ...], %agent undo list, %agent undo redo"
@@ -232,7 +233,8 @@ def _of(plan: Plan) -> str:
 
 
 def _named(record: Record) -> str:
-    return f"“{one_line(record.task, 60) or '(no task)'}”"
+    task = redact(record.task, secret_values())  # an earlier version kept it as it was typed
+    return f"“{one_line(task, 60) or '(no task)'}”"
 
 
 # For the model -----------------------------------------------------------------------------------

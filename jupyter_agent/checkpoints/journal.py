@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jupyter_agent.checkpoints.states import ABSENT, State, from_json, to_json
-from jupyter_agent.workspace import Workspace, refused_on_windows
+from jupyter_agent.workspace import Workspace, open_private, private_folder, refused_on_windows
 
 FORMAT = 2
 FILE = "journal.jsonl"
@@ -181,7 +181,7 @@ class Journal:
         self.folder = folder
         self.record = record
         self._seal = seal
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         self._path = folder / FILE
         self._torn = False
         if self._path.exists():
@@ -213,7 +213,7 @@ class Journal:
             text = json.dumps(line, separators=(",", ":")).encode()
             data += text + b"\t" + self._seal.of(self.record.id, text) + b"\n"
         self._torn = True  # as long as not all of it is in the file
-        with self._path.open("ab") as stream:
+        with open_private(self._path, "ab") as stream:
             stream.write(data)
             stream.flush()
             if durable:

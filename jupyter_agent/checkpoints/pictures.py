@@ -21,6 +21,7 @@ from jupyter_agent.checkpoints.scan import (
 )
 from jupyter_agent.checkpoints.states import ABSENT, MOVED, State, folder_state, look, stat_mark
 from jupyter_agent.kernel.writes import Writes
+from jupyter_agent.workspace import open_private
 
 PICTURE = "picture.json"
 KNOWN = "known.json"
@@ -203,5 +204,6 @@ def _json(path: Path) -> Any:
 def _replace(path: Path, data: Any) -> None:
     """Put JSON in a file's place. What is lost with the power is made anew, so it is not synced."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    temporary.write_bytes(json.dumps(data, separators=(",", ":")).encode())
+    with open_private(temporary, "xb") as stream:
+        stream.write(json.dumps(data, separators=(",", ":")).encode())
     temporary.replace(path)

@@ -32,7 +32,7 @@ from jupyter_agent.checkpoints.pictures import load_known, pictured_digests
 from jupyter_agent.checkpoints.states import State, read
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.tools.textfile import size
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.workspace import Workspace, private_folder
 
 FOLDER = "checkpoints"
 TRASH = "trash"
@@ -86,7 +86,7 @@ class Shelf:
         if Path(os.path.realpath(self.folder)) != self.folder:
             raise ConfigError(f"{self.folder} is a link. Replace it by a folder.")
         try:
-            self.folder.mkdir(exist_ok=True)
+            private_folder(self.folder)
         except OSError as error:
             raise ConfigError(
                 f"The folder {self.folder} cannot be made: {error.strerror}."
@@ -102,7 +102,7 @@ class Shelf:
             secret = _SECRET  # then turns can be undone in this kernel alone
         self.seal = Seal(secret)
         self.blobs = Blobs(self.folder / "blobs")
-        self._lock = FileLock(self.folder / ".lock", timeout=LOCK_SECONDS)
+        self._lock = FileLock(self.folder / ".lock", timeout=LOCK_SECONDS, mode=0o600)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -258,7 +258,7 @@ class Shelf:
 
     def running_lock(self, record: Record) -> FileLock:
         """The lock that is held as long as a record is being written."""
-        return FileLock(self.folder / record.id / "running", thread_local=False)
+        return FileLock(self.folder / record.id / "running", mode=0o600, thread_local=False)
 
     def is_running(self, record: Record) -> bool:
         """Whether some kernel is at it."""

@@ -15,10 +15,16 @@ from jupyter_agent.checkpoints.shelf import Limits, Shelf
 from jupyter_agent.checkpoints.turn import ALIVE, Checkpoint, clear_away
 from jupyter_agent.checkpoints.undo import Plan, Undone
 from jupyter_agent.errors import AgentError
+from jupyter_agent.redact import redact, secret_values
 from jupyter_agent.workspace import STATE_FOLDER, Workspace
 
 NOTHING = "There is no turn to undo."
 NOTHING_BACK = "There is no undo to take back: none was made since the last turn."
+
+
+def _without_secrets(task: str) -> str:
+    """The beginning of a task; what is cut off could be half of a key."""
+    return redact(task[:20_000], secret_values())
 
 
 class Checkpoints:
@@ -55,7 +61,7 @@ class Checkpoints:
         try:
             with self._shelf.locked():
                 self.settle()
-                journal = self._shelf.begin("turn", self.owner, task[:200])
+                journal = self._shelf.begin("turn", self.owner, _without_secrets(task)[:200])
                 running = self._shelf.running_lock(journal.record)
                 running.acquire()
         except OSError as error:

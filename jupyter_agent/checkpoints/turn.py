@@ -364,7 +364,7 @@ class _Heart:
 
     def beat(self) -> None:
         """Code runs from now on. Raises OSError where the file cannot be made."""
-        self._path.touch()
+        self._path.touch(mode=0o600)
         self._running = True
 
     def rest(self) -> None:

@@ -34,7 +34,7 @@ from jupyter_agent.checkpoints.turn import missing_folders
 from jupyter_agent.errors import AgentError
 from jupyter_agent.tools.diffs import compare
 from jupyter_agent.tools.textfile import detect
-from jupyter_agent.workspace import atomic_write
+from jupyter_agent.workspace import atomic_write, private_folder
 
 Action = Literal["restore", "remove", "conflict", "not_restorable"]
 Outcome = Literal["restored", "removed", "conflict", "not_restorable", "failed"]
@@ -406,7 +406,7 @@ class _Work:
         trash = aside if is_moved else _in_trash(self._shelf, entry.before)
         if now.mark == target.mark or trash is None or self._is_in_doubt(path, entry, now):
             return
-        trash.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(trash.parent)
         shutil.move(self._place(path), trash)
 
     def remove_folder(self, path: str, entry: Entry) -> None:
@@ -529,7 +529,7 @@ def _put(shelf: Shelf, record: Record, place: Path, now: State, target: State) -
         if target.is_link:
             _link(place, os.fsdecode(data))
         else:
-            atomic_write(place, data)
+            atomic_write(place, data, mode=_mode(target))
             if target.modified:
                 os.utime(place, ns=(target.modified, target.modified))
     if not target.is_link:

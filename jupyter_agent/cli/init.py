@@ -143,7 +143,9 @@ def _added(path: Path, text: str, dry_run: bool) -> str:
 
 def _write_new(path: Path, data: bytes) -> None:
     """Make a file that is not there yet, whole or not at all."""
-    from jupyter_agent.workspace import atomic_write
+    from jupyter_agent.workspace import STATE_FOLDER, atomic_write, private_folder
 
+    if STATE_FOLDER in path.parts:
+        private_folder(path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, data)

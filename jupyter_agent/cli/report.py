@@ -15,6 +15,7 @@ import click
 
 from jupyter_agent.execution.jobs import Outcome
 from jupyter_agent.plaintext import one_line
+from jupyter_agent.redact import redact, secret_values
 
 _WORDS = 200
 
@@ -61,10 +62,11 @@ class Report:
     def doing(self, words: str) -> None:
         """What is going on now; only where somebody watches."""
         if self._bar:
-            self._bar.update(self._bar.task_ids[0], description=one_line(words, 60))
+            self._bar.update(self._bar.task_ids[0], description=one_line(redact(words), 60))
 
     def line(self, text: str, **style: Any) -> None:
-        """One line that stays."""
+        """One line that stays, without secrets."""
+        text = redact(text, secret_values())
         if self._bar:
             self._bar.console.print(_ansi(text, style), highlight=False, soft_wrap=True)
         else:

@@ -8,7 +8,8 @@ from jupyter_agent.errors import AgentError, ToolError
 from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.llm.wire import safe_id
 from jupyter_agent.messages import clean
-from jupyter_agent.workspace import STATE_FOLDER, Workspace, atomic_write
+from jupyter_agent.redact import redact, secret_values
+from jupyter_agent.workspace import STATE_FOLDER, Workspace, atomic_write, private_folder
 
 Keep = Callable[[str, str], str]
 """Takes a text and a name for it, gives the path where the whole can be read; empty where it
@@ -31,8 +32,9 @@ def keep_in(workspace: Workspace, conversation: str) -> Keep:
         try:
             workspace.ensure_state_folder()
             target = workspace.resolve(path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(target, clean(text).encode("utf-8"))
+            private_folder(target.parent)
+            stored = redact(clean(text), secret_values())
+            atomic_write(target, stored.encode("utf-8"))
         except (OSError, AgentError, ToolError):
             return ""  # the notice then names no file
         return path

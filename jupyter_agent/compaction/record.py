@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from jupyter_agent.messages import Block, Context, Image, Message, Text, ToolCall, ToolResult
 from jupyter_agent.plaintext import one_line, plain, shorten
+from jupyter_agent.redact import redact, secret_values
 
 LINE = 160
 """Characters of one line that is quoted."""
@@ -125,7 +126,9 @@ def _argument(call: ToolCall) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    stripped = (line.strip() for line in plain(text).split("\n"))
+    # Of the lines of a private key some would be chosen, and nothing would say what they are.
+    whole = redact(plain(text), secret_values())
+    stripped = (line.strip() for line in whole.split("\n"))
     return [one_line(line, LINE) for line in stripped if line]
 
 

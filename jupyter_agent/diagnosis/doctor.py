@@ -19,8 +19,9 @@ from jupyter_agent.diagnosis.packages import examine_packages
 from jupyter_agent.diagnosis.servers import examine_servers
 from jupyter_agent.effective import effective_settings
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.llm.connection import keep_secrets
 from jupyter_agent.plaintext import plain
-from jupyter_agent.redact import keep_secret, redact, secret_values
+from jupyter_agent.redact import redact, secret_values
 
 
 def examine(
@@ -50,8 +51,7 @@ def _examined(
         yield Examined("settings", "settings", "problem", str(error), remedy)
         place = None
     if place is not None:
-        if key := place.settings.settings.api_key:
-            keep_secret(key.get_secret_value())
+        keep_secrets(place.settings.settings)
         yield from examine_settings(place)
         yield from examine_model(place.settings, environ, folder, offline=offline, timeout=timeout)
     yield from examine_kernel()

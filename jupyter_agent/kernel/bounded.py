@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import IO
 
 from jupyter_agent.errors import AgentError
+from jupyter_agent.redact import redact, secret_values
+from jupyter_agent.workspace import open_private, private_folder
 
 HEAD = 50_000
 TAIL = 50_000
@@ -15,6 +17,9 @@ OVERFLOW = 50_000_000
 """Characters of one long output that are kept on disk."""
 OUTPUTS = "outputs"
 """The folder for them, inside of the state folder."""
+_WHOLE = 100_000
+"""Characters that are looked through for secrets in one piece."""
+_KEY_BEGINS = "-----BEGIN "
 
 
 class Overflow:
@@ -30,6 +35,7 @@ class Overflow:
         self._name = name
         self._file: IO[str] | None = None
         self._room = OVERFLOW
+        self._pending = ""
         self._failed = False
 
     def write(self, text: str) -> None:
@@ -39,17 +45,34 @@ class Overflow:
         try:
             if self._file is None:
                 folder = self._folder()
-                folder.mkdir(parents=True, exist_ok=True)
-                path = folder / self._name
-                self._file = path.open("w", encoding="utf-8", errors="replace", newline="")
-            self._file.write(text[: self._room])
+                private_folder(folder)
+                self._file = open_private(
+                    folder / self._name, "w", encoding="utf-8", errors="replace", newline=""
+                )
+            self._pending += text[: self._room]
+            if len(self._pending) > _WHOLE:
+                self._write_lines()
         except (OSError, AgentError):
             self._failed = True  # the notice then names no file; the code's print goes on
         self._room -= len(text)
 
+    def _write_lines(self) -> None:
+        """Write the lines that are whole, without secrets; a key of several lines stays in one."""
+        assert self._file is not None
+        end = self._pending.rfind("\n") + 1
+        key = self._pending.find(_KEY_BEGINS, max(0, end - _WHOLE // 2))
+        if key > 0 and "-----END " not in self._pending[key:end]:
+            end = min(end, key)
+        end = end or len(self._pending)
+        self._file.write(redact(self._pending[:end], secret_values()))
+        self._pending = self._pending[end:]
+
     def close(self) -> None:
+        """Write what is left, and close the file."""
         if self._file is not None:
             try:
+                self._file.write(redact(self._pending, secret_values()))
+                self._pending = ""
                 self._file.close()
             except OSError:
                 self._failed = True

@@ -105,7 +105,8 @@ def record(path: Path, blank: Cassette, turn: tuple[Entry, ...], written: Collec
     """
     key = sha256(str(path.resolve()).encode()).hexdigest()[:16]
     try:
-        with FileLock(Path(tempfile.gettempdir()) / f"jupyter_agent-{key}.lock", timeout=10):
+        lock = Path(tempfile.gettempdir()) / f"jupyter_agent-{key}.lock"
+        with FileLock(lock, timeout=10, mode=0o600):
             is_own = not path.exists() or is_trusted(path)
             present = load(path) if path.exists() else blank
             stamped = tuple(replace(e, source=e.source or blank.source) for e in turn)

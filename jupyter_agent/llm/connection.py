@@ -6,6 +6,7 @@ Without settings the environment decides, as everywhere: `HTTPS_PROXY`, `NO_PROX
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import ssl
@@ -14,7 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.config import Settings
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.redact import keep_address, keep_headers, keep_secret
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -63,6 +66,17 @@ def parse_headers(text: str) -> dict[str, str]:
             raise ConfigError(f"http.headers, line {number}: not of the form Name: value.")
         headers[name.strip()] = value
     return headers
+
+
+def keep_secrets(settings: Settings) -> None:
+    """Treat what the settings hold of keys, headers and passwords as secret from now on."""
+    if settings.api_key:
+        keep_secret(settings.api_key.get_secret_value())
+    if settings.http.headers:
+        with contextlib.suppress(ConfigError):  # it is told where they are sent
+            keep_headers(parse_headers(settings.http.headers.get_secret_value()))
+    if settings.http.proxy:
+        keep_address(settings.http.proxy.get_secret_value())
 
 
 def _bundle_of(environ: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from IPython.core.magic_arguments import parse_argstring
 from jupyter_agent import config
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.magics.ask import run_and_show, sessions_of
+from jupyter_agent.magics.report import errors_without_secrets
 
 WHERE = "%%agent"
 GO_ON = "Go on with the task where you stopped."
@@ -35,15 +36,16 @@ async def run_agent_cell(shell: Any, magic: Any, line: str, cell: str) -> None:
         line: The rest of the first line.
         cell: The task.
     """
-    arguments = parse_line(magic, line)
-    answer = await run_and_show(
-        sessions_of(shell),
-        cell,
-        _turn(arguments),
-        arguments.session or "default",
-        arguments.fresh,
-        arguments.skill or (),
-    )
+    with errors_without_secrets():
+        arguments = parse_line(magic, line)
+        answer = await run_and_show(
+            sessions_of(shell),
+            cell,
+            _turn(arguments),
+            arguments.session or "default",
+            arguments.fresh,
+            arguments.skill or (),
+        )
     if arguments.into:
         shell.user_ns[arguments.into] = answer
 
@@ -69,7 +71,8 @@ async def resume_turn(shell: Any, magic: Any, line: str) -> None:
         raise ConfigError("%agent resume: no turn has run in this session yet.")
     if stop == "end":
         raise ConfigError("%agent resume: the last turn ended with an answer. Give a new task.")
-    answer = await run_and_show(sessions, GO_ON, _turn(arguments), name, fresh=False)
+    with errors_without_secrets():
+        answer = await run_and_show(sessions, GO_ON, _turn(arguments), name, fresh=False)
     if arguments.into:
         shell.user_ns[arguments.into] = answer
 

@@ -19,7 +19,13 @@ from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import Sessions, publish, sessions_of
 from jupyter_agent.magics.log import log_command
-from jupyter_agent.magics.report import Report, report, table
+from jupyter_agent.magics.report import (
+    Report,
+    errors_without_secrets,
+    report,
+    table,
+    without_secrets,
+)
 from jupyter_agent.magics.trust import USAGE as TRUST_USAGE
 from jupyter_agent.magics.trust import trust_command
 from jupyter_agent.mcp.command import mcp_command
@@ -30,10 +36,10 @@ from jupyter_agent.memory.commands import (
     notes_command,
 )
 from jupyter_agent.messages import Context, Message, Said, Text, ToolCall, ToolResult, Usage
-from jupyter_agent.plaintext import one_line
 from jupyter_agent.promotion import cells_command, export_command, opaque_names
 from jupyter_agent.skills.report import skills_command
 from jupyter_agent.version import __version__
+from jupyter_agent.widgets import legible
 from jupyter_agent.widgets.saved import plain_transcript
 from jupyter_agent.widgets.transcript import CallView, TurnView
 from jupyter_agent.widgets.wording import count
@@ -57,6 +63,7 @@ class Command:
         return f"%agent {name} {self.words}".rstrip(), self.about
 
 
+@errors_without_secrets()
 def run_command(shell: Any, line: str) -> None:
     """Run one command and show what it says. Raises `ConfigError` with one line."""
     name, _, rest = line.strip().partition(" ")
@@ -69,7 +76,7 @@ def run_command(shell: Any, line: str) -> None:
         words = rest.split() if name == "context" else shlex.split(rest)
     except ValueError as error:
         raise ConfigError(f"%agent: {error}.") from None
-    said = COMMANDS[name].run(sessions_of(shell), words)
+    said = without_secrets(COMMANDS[name].run(sessions_of(shell), words))
     if not str(said):
         return
     if isinstance(said, Report) and hasattr(shell, "kernel"):
@@ -201,16 +208,16 @@ def _told(message: Message) -> Iterator[tuple[str, str]]:
     for block in message.blocks:
         match block:
             case Text(text=text) if text.strip():
-                yield "you" if message.role == "user" else "agent", one_line(text, 110)
+                yield "you" if message.role == "user" else "agent", legible.line(text, 110)
             case Said(text=text):
-                yield "you", one_line(text, 110)
+                yield "you", legible.line(text, 110)
             case ToolCall():
                 yield "calls", f"{block.name} {CallView(block).gist}"
             case ToolResult(is_error=True):
                 # A traceback says at its end what it was.
-                yield "failed", one_line(block.text.strip().rpartition("\n")[2], 110)
+                yield "failed", legible.line(block.text.strip().rpartition("\n")[2], 110)
             case Context(text=text) if message.role == "user" and len(message.blocks) == 1:
-                yield "told", one_line(text, 110)
+                yield "told", legible.line(text, 110)
 
 
 def _show(sessions: Sessions, words: list[str]) -> str:
@@ -228,7 +235,7 @@ def _shown(sessions: Sessions, heading: str, view: TurnView) -> str:
     if not hasattr(sessions.notebook.shell, "kernel"):
         return "\n".join([*([heading] if heading else []), plain_transcript(view)])
     if heading:
-        print(heading)  # noqa: T201 (above what is published)
+        print(without_secrets(heading))  # noqa: T201 (above what is published)
     publish(view)
     return ""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jupyter_agent.plaintext import plain
+from jupyter_agent.redact import redact, secret_values
 
 _CELL = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0"
 _TABLE = "border-collapse:collapse;margin:2px 0;font-size:13px"
@@ -56,6 +58,31 @@ class Report:
     def html(self) -> str:
         """Everything escaped; inline styles only, since notebooks keep no others."""
         return "".join(_html_part(part) for part in self.parts)
+
+
+def without_secrets(said: Report | str) -> Report | str:
+    """The same without secrets: what a command prints is saved with the notebook."""
+    secrets = secret_values()
+    if isinstance(said, str):
+        return redact(said, secrets)
+    return Report(tuple(_part_without(part, secrets) for part in said.parts))
+
+
+def _part_without(part: Table | str, secrets: tuple[str, ...]) -> Table | str:
+    if isinstance(part, str):
+        return redact(part, secrets)
+    return Table(tuple(tuple(redact(cell, secrets) for cell in row) for row in part.rows))
+
+
+@contextmanager
+def errors_without_secrets() -> Iterator[None]:
+    """Errors raised inside go on without secrets in their words, which IPython shows and saves."""
+    try:
+        yield
+    except Exception as error:
+        if error.args and isinstance(error.args[0], str):
+            error.args = (redact(error.args[0], secret_values()), *error.args[1:])
+        raise
 
 
 def table(rows: Iterable[Sequence[str]]) -> Table:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.mcp.definitions import Definition, expand
 from jupyter_agent.messages import JsonObject, Text
-from jupyter_agent.redact import keep_secret, secret_values
+from jupyter_agent.redact import keep_headers, keep_secret, secret_values
 
 if TYPE_CHECKING:
     from jupyter_agent.mcp.connection import Connection, Endpoint, OfferedTool, Reply
@@ -25,7 +25,6 @@ _RETIRED = (
     "its entry in mcp.json was changed or taken out since this session began, or it is not trusted "
     "any more. The next session has what is there now (%agent reset)."
 )
-_SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +270,8 @@ class Server:
         where = f"{definition.place}: mcpServers.{definition.name}"
         headers = _expanded(definition.headers, environ, f"{where}.headers")
         env = _expanded(definition.env, environ, f"{where}.env")
-        keys = [value for name, value in headers.items() if _SECRET_HEADER.search(name)]
-        for value in (*keys, *secret_values(env)):
+        keep_headers(headers)
+        for value in secret_values(env):
             for word in (value, *re.split(r"\s+", value)):
                 keep_secret(word)
         return Endpoint(

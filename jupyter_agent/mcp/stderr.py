@@ -9,9 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from jupyter_agent.redact import redact, secret_values
+from jupyter_agent.workspace import open_private, private_folder
+
 _MOST = 500_000
 """Bytes of the newer file; when it is full it becomes the older one, `NAME.old`."""
 _CHUNK = 65_536
+_LONGEST_LINE = 65_536
 _PAUSE = 0.005
 
 
@@ -31,6 +35,7 @@ class StderrLog:
         self._read, write = os.pipe()
         self.stream: TextIO = os.fdopen(write, "w", encoding="utf-8")
         self._last = b""
+        self._unwritten = b""
         self._thread = threading.Thread(target=self._run, name="mcp stderr", daemon=True)
         self._thread.start()
 
@@ -43,7 +48,7 @@ class StderrLog:
         """The last line that says something: why a server ended, most often."""
         self._thread.join(0.2)  # what a dying server wrote may still be on its way
         lines = [line.strip() for line in self._last.split(b"\n") if line.strip()]
-        return lines[-1].decode("utf-8", "replace") if lines else ""
+        return redact(lines[-1].decode("utf-8", "replace"), secret_values()) if lines else ""
 
     def _run(self) -> None:
         with open(self._read, "rb", buffering=0) as source:  # noqa: PTH123 (a descriptor)
@@ -51,13 +56,25 @@ class StderrLog:
                 self._last = (self._last + chunk)[-4_096:]
                 # A full disk or a folder that was deleted must not stop the server.
                 with suppress(OSError):
-                    self._append(chunk)
+                    self._append(self._whole_lines(chunk))
                 if len(chunk) == _CHUNK:
                     time.sleep(_PAUSE)
+        with suppress(OSError):
+            self._append(self._whole_lines(b"\n" if self._unwritten else b""))
+
+    def _whole_lines(self, chunk: bytes) -> bytes:
+        """The lines that are complete by now, without secrets, which a chunk may cut in two."""
+        whole, newline, self._unwritten = (self._unwritten + chunk).rpartition(b"\n")
+        if len(self._unwritten) > _LONGEST_LINE:
+            whole, self._unwritten = whole + newline + self._unwritten, b""
+        text = redact((whole + newline).decode("utf-8", "surrogateescape"), secret_values())
+        return text.encode("utf-8", "surrogateescape")
 
     def _append(self, chunk: bytes) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not chunk:
+            return
+        private_folder(self.path.parent)
         if self.path.exists() and self.path.stat().st_size + len(chunk) > _MOST:
             self.path.replace(self.path.with_name(f"{self.path.name}.old"))
-        with self.path.open("ab") as file:
+        with open_private(self.path, "ab") as file:
             file.write(chunk)

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from jupyter_agent.errors import ToolError
+from jupyter_agent.workspace import STATE_FOLDER, atomic_write, private_folder
 
 CACHE = "cache"
 READ_LIMIT = 64 * 1024 * 1024
@@ -27,10 +28,10 @@ _POLL_SECONDS = 0.01
 def cache_folder(state: Path) -> Path:
     """The folder for what can be made again, made on demand. Raises `OSError`."""
     folder = state / CACHE
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     ignore = folder / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("*\n", encoding="utf-8")
+        atomic_write(ignore, b"*\n", private=True)
     return folder
 
 
@@ -50,8 +51,10 @@ def locked(path: Path, state: Path, seconds: float = _LOCK_SECONDS) -> Iterator[
     name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
     try:
         folder = cache_folder(state) / "locks"
-        folder.mkdir(exist_ok=True)
-        lock = FileLock(folder / f"{name}.lock", timeout=seconds, poll_interval=_POLL_SECONDS)
+        private_folder(folder)
+        lock = FileLock(
+            folder / f"{name}.lock", timeout=seconds, mode=0o600, poll_interval=_POLL_SECONDS
+        )
         lock.acquire()
     except Timeout:
         raise ToolError(f"{path.name} is in use by another process. Try again later.") from None
@@ -90,9 +93,9 @@ def append(path: Path, data: bytes) -> None:
     Raises:
         OSError: Nothing was added.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-    target = os.open(path, flags, 0o666)
+    target = os.open(path, flags, 0o600)
     try:
         start = os.fstat(target).st_size
         try:
@@ -118,19 +121,20 @@ def replace(path: Path, data: bytes, durable: bool = True) -> None:
     Raises:
         OSError: A file that was there is unchanged.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     temporary = path.with_name(f".{path.name.lstrip('.')}.tmp")
     with contextlib.suppress(FileNotFoundError):
         temporary.unlink()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as stream:
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
             stream.write(data)
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+        if STATE_FOLDER not in path.parts:  # there it is the owner's alone
+            with contextlib.suppress(OSError):
+                temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         os.replace(temporary, path)  # noqa: PTH105 (Path.replace says less of what it does)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -155,7 +159,7 @@ def set_aside(path: Path, data: bytes | None = None) -> Path:
         end = stamp if number == 1 else f"{stamp}-{number}"
         aside = path.with_name(f"{path.name}.corrupt-{end}")
         try:
-            handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             continue
         with os.fdopen(handle, "wb") as stream:

@@ -23,6 +23,7 @@ from jupyter_agent.memory.files import READ_LIMIT, cache_folder
 from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.memory.sources import markdown_files
 from jupyter_agent.plaintext import plain
+from jupyter_agent.workspace import only_owner, open_private
 
 SourceKind = Literal["decision", "lesson", "resource", "log", "session"]
 LASTING: tuple[SourceKind, ...] = ("decision", "lesson", "resource")
@@ -157,6 +158,12 @@ class Search:
 
     def _open(self) -> sqlite3.Connection:
         path = cache_folder(self._state) / DATABASE
+        # SQLite would leave it to the umask; its other files get the permissions of this one.
+        # Closing a file that is in use would free the locks that this process has on it.
+        if path.exists():
+            only_owner(path)
+        else:
+            open_private(path, "ab").close()
         base = sqlite3.connect(path, timeout=10, isolation_level=None)
         try:
             # Derived data need not survive a crash of the system: it is checked and made anew.

@@ -32,6 +32,7 @@ from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.messages import Text
 from jupyter_agent.plaintext import one_line, plain
 from jupyter_agent.redact import redact_json, secret_values
+from jupyter_agent.workspace import atomic_write, open_private, private_folder
 
 FOLDER = "agent-transcripts"
 _TASK_LIMIT = 500
@@ -116,7 +117,7 @@ class SessionRecord:
         text = json.dumps(redact_json(line, secret_values()), ensure_ascii=False) + "\n"
         try:
             path = self.path or self._create()
-            with path.open("ab") as stream:
+            with open_private(path, "ab") as stream:
                 stream.write(text.encode("utf-8", "replace"))
         except OSError as error:
             self.problem = f"The record of the session cannot be written: {error.strerror}."
@@ -126,8 +127,8 @@ class SessionRecord:
             raise OSError(0, "agent-transcripts leads out of the memory root")
         if not self._folder.exists():
             # What people asked for is theirs: git gets it only when they say so.
-            self._folder.mkdir(parents=True)
-            (self._folder / ".gitignore").write_text("*\n", encoding="utf-8")
+            private_folder(self._folder)
+            atomic_write(self._folder / ".gitignore", b"*\n", private=True)
         stem = Path(self._notebook).stem or "kernel"
         name = _NOT_IN_NAME.sub("_", f"{stem[:60]}-{self._session[:40]}")
         stamp = self._now().astimezone().strftime("%Y%m%d_%H%M%S")
@@ -139,12 +140,13 @@ class SessionRecord:
             "host": socket.gethostname(),
             "pid": os.getpid(),
         }
+        started = redact_json(started, secret_values())
         line = (json.dumps(started, ensure_ascii=False) + "\n").encode("utf-8", "replace")
         for number in range(1, 10_000):
             end = "" if number == 1 else f"_{number}"
             path = self._folder / f"{stamp}-{name}{end}.jsonl"
             try:
-                with path.open("xb") as stream:
+                with open_private(path, "xb") as stream:
                     stream.write(line)
             except FileExistsError:
                 continue
