@@ -196,6 +196,8 @@ class Bindings:
         results, going = [], {}
         for name, change in wanted.items():
             current = everything.get(name)
+            if name == surroundings.FOLDER and current is MISSING:
+                current = change.after.value  # it has just gone with the turn's files
             if change.before.is_of(current) and change.before.is_unchanged(current):
                 continue
             if why := BETWEEN if name in broken else _obstacle(name, change, current):
