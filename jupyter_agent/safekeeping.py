@@ -89,6 +89,7 @@ class Safekeeping:
             code: What was executed.
         """
         checkpoint, self._checkpoint = self._checkpoint, None
+        self.notices = ()  # those of the beginning are told
         if checkpoint is None:
             return ()
         try:

@@ -510,7 +510,12 @@ _ROW = 4_096
 
 
 def digest(value: Any) -> Any:
-    """A number for all that a large array or table holds; None for what is read in another way."""
+    """What tells all changes in a large array or table; None for what is read in another way.
+
+    Of a generator it is where it stands.
+    """
+    if type(value) is types.GeneratorType:
+        return _generator_digest(value)
     maker = _maker(type(value))
     if maker is _Copy.array and not value.dtype.hasobject:
         return value.shape, str(value.dtype), value.flags.writeable, _array_digest(value)
@@ -521,6 +526,15 @@ def digest(value: Any) -> Any:
     if maker is _Copy.polars:
         return _polars_digest(value)
     return None
+
+
+def _generator_digest(value: Any) -> Any:
+    frame = value.gi_frame
+    if frame is None or value.gi_running:
+        return value.gi_running
+    local = frame.f_locals.items()
+    shown = ((name, item if type(item) in _ATOMS else id(item)) for name, item in local)
+    return frame.f_lasti, tuple(shown)
 
 
 def _polars_digest(value: Any) -> Any:
@@ -534,6 +548,8 @@ def _polars_digest(value: Any) -> Any:
 
 def digest_bytes(value: Any) -> int:
     """How much `digest` reads of an object; 0 where it gives None."""
+    if type(value) is types.GeneratorType:
+        return 1
     maker = _maker(type(value))
     if maker is _Copy.array:
         return 0 if value.dtype.hasobject else int(value.nbytes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from types import GeneratorType
 from typing import Any, Literal
 
 from jupyter_agent.checkpoints import surroundings
@@ -196,6 +197,8 @@ class Bindings:
         results, going = [], {}
         for name, change in wanted.items():
             current = everything.get(name)
+            if name == surroundings.FOLDER and current is MISSING:
+                current = change.after.value  # it has just gone with the turn's files
             if change.before.is_of(current) and change.before.is_unchanged(current):
                 continue
             if why := BETWEEN if name in broken else _obstacle(name, change, current):
@@ -360,7 +363,8 @@ def _states(taken: Snapshot) -> tuple[dict[str, _State], set[str]]:
             whole = copier.is_whole
         elif 0 < (size := digest_bytes(value)) <= room:
             room -= size
-            state.digest, whole = _digest(value), True
+            # A generator that goes through another one's items may go on unseen.
+            state.digest, whole = _digest(value), type(value) is not GeneratorType
         else:
             whole = is_constant(type(value))
         if not whole:

@@ -110,6 +110,19 @@ class Scanner:
         """Whether a path is no part of the person's work."""
         return path.relative_to(self.workspace.root).as_posix() in self._hidden_here()
 
+    def leaves_out(self, path: str) -> bool:
+        """Whether a file is none that is looked at, wherever the limit is."""
+        rules: Rules = []
+        parts = path.split("/")
+        for count in range(len(parts)):
+            folder = "".join(f"{part}/" for part in parts[:count])
+            if folder in self._rules:
+                rules = [*rules, *self._rules[folder][1]]
+            here = "/".join(parts[: count + 1])
+            if self._is_left_out(here, count + 1 < len(parts), rules):
+                return True
+        return False
+
     def _hidden_here(self) -> frozenset[str]:
         """The paths of hidden files, from the root."""
         paths, root = self.hidden(), self.workspace.root

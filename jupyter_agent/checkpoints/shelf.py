@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -101,6 +102,7 @@ class Shelf:
         except ConfigError:
             secret = _SECRET  # then turns can be undone in this kernel alone
         self.seal = Seal(secret)
+        self._ended: dict[str, tuple[tuple[int, ...], Record]] = {}
         self.blobs = Blobs(self.folder / "blobs")
         self._lock = FileLock(self.folder / ".lock", timeout=LOCK_SECONDS, mode=0o600)
 
@@ -184,6 +186,7 @@ class Shelf:
 
     def _drop(self, record: Record) -> None:
         shutil.rmtree(self.folder / record.id, ignore_errors=True)
+        self._ended.pop(record.id, None)
 
     def _advance(self) -> set[str]:
         digests = {digest for _, digest in load_known(self.folder).values()}
@@ -199,8 +202,22 @@ class Shelf:
 
     def records(self, owner: str | None = None) -> list[Record]:
         """What is remembered, oldest first; only what one owner did, where one is given."""
-        found = (journal.read(self.folder / name, self.seal) for name in self._names())
+        found = (self._read(name) for name in self._names())
         return [each for each in found if each and owner in (None, each.owner)]
+
+    def _read(self, name: str) -> Record | None:
+        """The record of a name; one that has ended is read once, unless its file changes."""
+        try:
+            found = (self.folder / name / FILE).lstat()
+        except OSError:
+            return None
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if name in self._ended and self._ended[name][0] == stamp:
+            return self._ended[name][1]
+        record = journal.read(self.folder / name, self.seal)
+        if record and record.ended:
+            self._ended[name] = stamp, record
+        return record
 
     def foreign(self) -> int:
         """How many records there are that were not written here for this person."""
@@ -306,6 +323,7 @@ def finished(records: Sequence[Record]) -> list[Record]:
     return list(found.values())
 
 
+@lru_cache(maxsize=2_000)
 def _is_id(name: str) -> bool:
     """Whether a name is a record's: with a date that there is, and that has a later one."""
     if not _ID.fullmatch(name):

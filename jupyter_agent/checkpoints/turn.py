@@ -208,18 +208,26 @@ class Checkpoint:
 
     def _not_looked_at(self, writes: Writes, after: Picture) -> list[dict[str, Any]]:
         """Notices about files that the code wrote, and that are left out or beyond the limit."""
-        before = self._kept.picture.files if self._kept else {}
         found = (Path(path) for path in sorted(writes.paths - self._unkept))
         paths = [path for path in found if self._is_worth_a_notice(path)]
         names = [path.relative_to(self._root).as_posix() for path in paths]
-        names = [name for name in names if name not in before and name not in after.files]
-        names = [name for name in names if name not in self._journal.record.entries]
+        names = [name for name in names if self._is_beyond(name, after)]
         room = max(0, _NAMED - len(self._unkept))
         lines = [f"{name}: cannot be restored, since undo does not look at it" for name in names]
         if len(names) > room:
             lines[room:] = ["More files were changed that undo does not look at."]
         self._unkept.update(map(str, paths))
         return [notice_line(line) for line in lines if line not in self._journal.record.notices]
+
+    def _is_beyond(self, name: str, after: Picture) -> bool:
+        """Whether a file that was written is none of those that are looked at."""
+        pictures = [after, *([self._kept.picture] if self._kept else [])]
+        if name in self._journal.record.entries or any(name in each.files for each in pictures):
+            return False
+        if self._scanner.leaves_out(name):
+            return True
+        is_all = all(picture.complete for picture in pictures)
+        return not is_all and os.path.lexists(self._root / name)
 
     def _is_worth_a_notice(self, path: Path) -> bool:
         """Whether a path is a file of the person's, which is there, or was until now."""
@@ -228,10 +236,8 @@ class Checkpoint:
         parts = path.relative_to(self._root).parts
         if not _CACHES.isdisjoint(parts) or path.name.startswith(".jupyter_agent-"):
             return False
-        return not (path.is_dir() or self._scanner.hides(path) or self._protects(path))
-
-    def _protects(self, path: Path) -> bool:
-        return self._shelf.workspace.protects(path)
+        is_own = self._scanner.hides(path) or self._shelf.workspace.protects(path)
+        return not (path.is_dir() or is_own)
 
     @property
     def _code_runs(self) -> bool:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from jupyter_agent.events import VariableChange
@@ -131,8 +131,8 @@ def _guarded(value: object) -> Fingerprint:
 
 def _fingerprint(value: Any) -> Fingerprint:
     kind = type(value)
-    if kind in (FunctionType, GeneratorType, type):
-        return _moving(value)
+    if kind in (FunctionType, type):
+        return _own_attributes(value)
     if kind in _OPAQUE or isinstance(value, _CODE):
         return None
     if issubclass(kind, (list, tuple, deque, set)):
@@ -225,14 +225,8 @@ def _is_same(before: object, after: object) -> bool:
     return before.leads_to(after) if type(before) is _Trace else before is after
 
 
-def _moving(value: Any) -> Fingerprint:
-    """Attributes of a function, or of a class of the person's; where a generator stands."""
-    if type(value) is GeneratorType:
-        frame = value.gi_frame
-        if frame is None or value.gi_running:
-            return value.gi_running
-        local = frame.f_locals
-        return frame.f_lasti, tuple(local), _Same(local.values())
+def _own_attributes(value: Any) -> Fingerprint:
+    """Those of a function, or of a class of the person's."""
     if type(value) is type and value.__module__ != "__main__":
         return None
     state = dict(vars(value))

@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 from checkpoints.conftest import redo, run, tree, undo, write
 
-from jupyter_agent.checkpoints import Checkpoints
+from jupyter_agent.checkpoints import Checkpoints, Limits
+from jupyter_agent.checkpoints.command import undo as command
+from jupyter_agent.checkpoints.namespace import Bindings
 from jupyter_agent.checkpoints.pictures import NOT_SEEN
 from jupyter_agent.checkpoints.states import kind_mark, mark_of
 from jupyter_agent.checkpoints.undo import BY_ANOTHER, NO_PLACE
@@ -241,6 +243,8 @@ def test_ignored_files_are_named(root: Path, checkpoints: Checkpoints) -> None:
         (root / "made.ipynb").write_text("{}")
         (root / "__pycache__").mkdir()
         (root / "__pycache__" / "m.pyc").write_text("")
+        (root / "a.tmp").write_text("1")
+        (root / "a.tmp").rename(root / "a.txt")
 
     turn = checkpoints.begin()
     run(turn, code)
@@ -249,6 +253,24 @@ def test_ignored_files_are_named(root: Path, checkpoints: Checkpoints) -> None:
         f"{name}: cannot be restored, since undo does not look at it"
         for name in ("made.ipynb", "old.log", "out/data.csv")
     )
+
+
+def test_more_files_than_are_looked_at(root: Path) -> None:
+    """Beyond the limit: that is said, and what Python code wrote there is named."""
+    (root / "deep").mkdir()
+    for number in range(6):
+        (root / f"{number}.txt").write_text("0")
+    (root / "deep" / "x.txt").write_text("0")
+    checkpoints = Checkpoints(Workspace(root), limits=Limits(scanned_files=4))
+    turn = checkpoints.begin()
+    run(turn, lambda: (root / "deep" / "x.txt").write_text("1"))
+    turn.end()
+    assert turn.notices == (
+        "Only 4 files were looked at, of which code may change others.",
+        "deep/x.txt: cannot be restored, since undo does not look at it",
+    )
+    report = command([], checkpoints, Bindings(), {})
+    assert all(f"  {notice}" in report.text for notice in turn.notices)
 
 
 # Planted things ----------------------------------------------------------------------------------
@@ -456,8 +478,6 @@ async def test_a_pipe_in_a_files_place(root: Path, checkpoints: Checkpoints) -> 
 
 def test_back_and_forth_costs_no_turn(root: Path) -> None:
     """As many undos and redos as one likes: all turns are still there, and nothing piles up."""
-    from jupyter_agent.checkpoints import Limits
-
     checkpoints = Checkpoints(Workspace(root), "a.ipynb", Limits(records=6))
     for number in range(6):
         turn = checkpoints.begin(f"task {number}")

@@ -226,7 +226,7 @@ def graph(here: Namespace) -> Any:
     return {name: walk(here[name]) for name in sorted(here)}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     turns=st.lists(st.lists(STEP, max_size=4), min_size=1, max_size=5),
     back=st.lists(st.integers(1, 3), max_size=5),

@@ -127,3 +127,91 @@ def test_switched_off_and_by_the_agent(desk: LiveKernel) -> None:
     assert turn.results[0].is_error and "A turn is running already" in turn.results[0].text
     desk.helper("%agent config undo.enabled false")
     assert "undo.enabled is false" in desk.run("%agent undo").error
+
+
+def test_one_turn_at_a_time(desk: LiveKernel) -> None:
+    """Turns that change the same list and table in place, undone one by one and redone."""
+    desk.run(
+        "import pandas as pd\nl = [1]; also = l; nest = {'l': l}\ndf = pd.DataFrame({'a': [1, 2]})"
+    )
+    state = "(l, list(df.columns), df.attrs, also is l is nest['l'])"
+    values = [desk.value(state)]
+    for code in ("l.append(2); df['b'] = 1; df.attrs['n'] = 1", "l.append(3); df['c'] = l[:2]"):
+        desk.agent(code)
+        values.append(desk.value(state))
+    assert values[2] == ([1, 2, 3], ["a", "b", "c"], {"n": 1}, True)
+    for number in (1, 0):
+        assert "left as it is" not in desk.run("%agent undo").said
+        assert desk.value(state) == values[number]
+    desk.run("%agent undo redo")
+    desk.run("%agent undo redo")
+    assert desk.value(state) == values[2]
+
+
+def test_what_cannot_be_restored_is_named(desk: LiveKernel, tmp_path: Path) -> None:
+    """A large array, a generator, ignored files: named in the turn and by undo."""
+    (tmp_path / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    desk.run(
+        "import numpy as np, os, random\nbig = np.zeros(2_000_000)\nsteps = (n for n in range(9))\n"
+        "pairs = zip([1, 2], [3, 4])\nnext(steps)\nos.environ.pop('MADE', None)\nhere = os.getcwd()"
+    )
+    code = (
+        "big[5] = 1\nnext(steps)\nnext(pairs)\nopen('x.log', 'w').close()\n"
+        "os.environ['MADE'] = '1'\nos.makedirs('sub'); os.chdir('sub')"
+    )
+    turn = desk.agent(code)
+    for said in (turn.cell.said, *(desk.run(f"%agent undo {w}").said for w in ("show", ""))):
+        assert all(name in said for name in ("big", "steps", "x.log")), said
+    assert "nothing had changed" not in said
+    assert "pairs (zip)" in said
+    now = "'MADE' in os.environ, os.getcwd() == here, os.path.isdir('sub')"
+    assert desk.value(now) == (False, True, False)
+    kinds = desk.value("{v.name: v.kind for v in _agent.receipt.variables}")
+    assert kinds == {"big": "mutated", "steps": "mutated"}
+
+
+def test_a_turn_without_a_change(desk: LiveKernel) -> None:
+    """Undoing it says that no change was seen; the next undo goes on to the turn before."""
+    desk.agent("x = 7")
+    desk.agent("print(x)")
+    assert "no change was seen" in desk.run("%agent undo list").said
+    assert "no change was seen, so nothing was put back" in desk.run("%agent undo").said
+    assert desk.value("x") == 7
+    desk.run("%agent undo")
+    assert desk.value("x") == 1
+
+
+def test_two_kernels(desk: LiveKernel, tmp_path: Path) -> None:
+    """Each kernel takes back its own turns; what the other one writes meanwhile stays."""
+    with LiveKernel(tmp_path) as other:
+        other.load()
+        other.agent("open('theirs.txt', 'w').write('1')")
+        code = (
+            "open('begun', 'w').close()\nimport time, os\n"
+            "while not os.path.exists('written.txt'): time.sleep(0.01)"
+        )
+        running, _ = desk.start_agent(code)
+        desk.await_file("begun")
+        other.run("open('later.txt', 'w').write('mine'); open('written.txt', 'w').close()")
+        running.finish()
+        assert "of another kernel" in desk.run("%agent undo list").said
+        said = desk.run("%agent undo").said
+        assert "later.txt: left as it is" in said
+        assert not (tmp_path / "begun").exists()
+        assert "other running kernels" in desk.run("%agent undo").error
+        assert (tmp_path / "later.txt").read_text() == "mine"
+        other.run("%agent undo")
+        assert not (tmp_path / "theirs.txt").exists()
+
+
+def test_state_folders_that_cannot_be_used(desk: LiveKernel, tmp_path: Path) -> None:
+    """A link in place of our folder: one line says so, once, and the turn runs."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / ".jupyter_agent").mkdir(exist_ok=True)
+    (tmp_path / ".jupyter_agent" / "checkpoints").symlink_to(outside)
+    turn = desk.agent("x = 5")
+    assert desk.value("x") == 5
+    assert turn.cell.said.count("This turn cannot be undone: ") == 1
+    assert "is a link" in turn.cell.said
+    assert list(outside.iterdir()) == []
