@@ -7,12 +7,18 @@ The answers are kept in the person's Jupyter configuration folder, never in the 
 
 A digest is over all that was agreed to, so that a changed definition is asked about again. A
 store that cannot be read trusts nothing, and is never overwritten.
+
+Beside it is a secret of the person's own. What this package writes into a workspace is signed with
+it where it must be told later from what somebody else put there.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +26,10 @@ from pathlib import Path
 from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.workspace import atomic_write
+from jupyter_agent.workspace import atomic_write, ordinary
 
 STORE = "jupyter_agent_trust.json"
+KEY = "jupyter_agent_key"
 _VERSION = 1
 _LOCK_SECONDS = 10.0
 
@@ -91,6 +98,54 @@ def problem() -> str:
 def store_path() -> Path:
     """The file that holds the answers. It may not exist yet."""
     return Path(jupyter_config_dir()) / STORE
+
+
+def personal_key() -> bytes:
+    """The person's secret. The first use makes it, in a file that only they can read.
+
+    Raises:
+        ConfigError: It cannot be read or made.
+    """
+    from filelock import FileLock, Timeout
+
+    path = Path(jupyter_config_dir()) / KEY
+    try:
+        if (key := _read_key(path)) is not None:
+            return key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS):
+            if (key := _read_key(path)) is None:
+                key = secrets.token_hex(32).encode("ascii")
+                atomic_write(path, key, mode=0o600)
+            return key
+    except Timeout:
+        raise ConfigError(f"{path} is locked by another process. Try again.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read or made: {error.strerror or error}.") from error
+
+
+def sign(text: str) -> str:
+    """A mark that only this person's sessions can make of the text; empty without a secret."""
+    try:
+        return hmac.new(personal_key(), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+    except ConfigError:
+        return ""
+
+
+def is_signed(text: str, mark: str) -> bool:
+    """Whether the mark was made of this text by `sign`, for this person."""
+    made = sign(text)
+    return bool(made) and hmac.compare_digest(made.encode(), mark.encode("utf-8", "replace"))
+
+
+def _read_key(path: Path) -> bytes | None:
+    found = ordinary(path)
+    if found is None:
+        return None
+    key = path.read_bytes()
+    if len(key) < 32:  # somebody emptied it: anybody could sign
+        raise OSError(0, "it is too short. Move it away")
+    return key
 
 
 def _place(place: str | Path) -> str:

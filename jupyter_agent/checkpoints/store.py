@@ -58,7 +58,7 @@ class Checkpoints:
                 running = self._shelf.running_lock(journal.record)
                 running.acquire()
         except OSError as error:
-            raise AgentError(f"This turn cannot be undone: {error.strerror or error}.") from error
+            raise AgentError(f"{error.strerror or error}.") from error
         return Checkpoint(self._shelf, self._scanner, journal, running)
 
     def turns(self) -> list[Record]:
@@ -115,6 +115,34 @@ class Checkpoints:
             return self._of_turns(undo.apply(self._shelf, plan, self.owner))
         except OSError as error:
             raise AgentError(f"Not undone: {error.strerror or error}.") from error
+
+    def forget(self, days: float, spared: Collection[str] = (), show: bool = False) -> int:
+        """Drop records that are older, in any notebook's name, and the contents that only they had.
+
+        Args:
+            days: The age in days. What is dated in the future is not old.
+            spared: Ids of records that stay.
+            show: Whether to count only.
+
+        Returns:
+            How many turns were dropped, or would be.
+
+        Raises:
+            AgentError: Somebody else uses the folder for too long.
+        """
+        try:
+            old = [name for name in self._shelf.older(days) if name not in spared]
+            if not old:
+                return 0
+            with self._shelf.locked():
+                found = {record.id: record for record in self._shelf.records()}
+                # What no version can read goes, too: nothing can be undone from it.
+                going = [name for name in old if name not in found or found[name].ended]
+                if not show:
+                    self._shelf.drop(going)
+        except OSError as error:
+            raise AgentError(f"{error.strerror or error}.") from error
+        return sum(name in found and found[name].kind == "turn" for name in going)
 
     def settle(self) -> None:
         """End what a kernel that died has left unfinished.

@@ -8,7 +8,7 @@ from jupyter_agent.errors import AgentError, ToolError
 from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.llm.wire import safe_id
 from jupyter_agent.messages import clean
-from jupyter_agent.workspace import STATE_FOLDER, Workspace, atomic_write
+from jupyter_agent.workspace import STATE_FOLDER, Workspace, atomic_write, make_folder
 
 Keep = Callable[[str, str], str]
 """Takes a text and a name for it, gives the path where the whole can be read; empty where it
@@ -31,7 +31,7 @@ def keep_in(workspace: Workspace, conversation: str) -> Keep:
         try:
             workspace.ensure_state_folder()
             target = workspace.resolve(path)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(workspace.state_folder / OUTPUTS)
             atomic_write(target, clean(text).encode("utf-8"))
         except (OSError, AgentError, ToolError):
             return ""  # the notice then names no file

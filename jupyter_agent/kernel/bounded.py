@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from jupyter_agent.errors import AgentError
+from jupyter_agent.workspace import make_folder, ordinary
 
 HEAD = 50_000
 TAIL = 50_000
@@ -39,8 +40,9 @@ class Overflow:
         try:
             if self._file is None:
                 folder = self._folder()
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
                 path = folder / self._name
+                ordinary(path)  # a link is not followed, a pipe not waited for
                 self._file = path.open("w", encoding="utf-8", errors="replace", newline="")
             self._file.write(text[: self._room])
         except (OSError, AgentError):

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from jupyter_agent.workspace import make_folder, ordinary
+
 _MOST = 500_000
 """Bytes of the newer file; when it is full it becomes the older one, `NAME.old`."""
 _CHUNK = 65_536
@@ -56,8 +58,9 @@ class StderrLog:
                     time.sleep(_PAUSE)
 
     def _append(self, chunk: bytes) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.exists() and self.path.stat().st_size + len(chunk) > _MOST:
+        make_folder(self.path.parent)
+        found = ordinary(self.path)
+        if found is not None and found.st_size + len(chunk) > _MOST:
             self.path.replace(self.path.with_name(f"{self.path.name}.old"))
         with self.path.open("ab") as file:
             file.write(chunk)
