@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -206,6 +207,9 @@ class UndoSettings(BaseModel):
     max_total_mb: float = Field(
         500.0, gt=0, description="Megabytes that are kept in all; the oldest turns go first."
     )
+    keep_days: int = Field(
+        30, ge=1, le=36500, description="Days after which a turn cannot be undone any more."
+    )
 
 
 class SessionSettings(BaseModel):
@@ -221,6 +225,12 @@ class SessionSettings(BaseModel):
         description="ask brings an earlier kernel's conversation back when you say %agent resume; "
         "auto does so before the first turn.",
     )
+    keep_days: int = Field(
+        90, ge=1, le=36500, description="Days that a conversation is kept after its last turn."
+    )
+    keep_mb: float = Field(
+        200.0, gt=0, description="Megabytes of conversations; the oldest ones go first."
+    )
 
 
 class LogSettings(BaseModel):
@@ -229,6 +239,21 @@ class LogSettings(BaseModel):
     model_config = _STRICT
 
     enabled: bool = Field(True, description="Write one log file for each turn.")
+    keep_days: int = Field(30, ge=1, le=36500, description="Days that a run log is kept.")
+    keep_mb: float = Field(
+        200.0, gt=0, description="Megabytes of run logs; the oldest ones go first."
+    )
+
+
+class OutputsSettings(BaseModel):
+    """What is too long to show, kept in .jupyter_agent/outputs."""
+
+    model_config = _STRICT
+
+    keep_days: int = Field(30, ge=1, le=36500, description="Days that a long output is kept.")
+    keep_mb: float = Field(
+        500.0, gt=0, description="Megabytes of long outputs; the oldest ones go first."
+    )
 
 
 class LocalSettings(BaseModel):
@@ -345,6 +370,7 @@ class Settings(BaseModel):
     session: SessionSettings = SessionSettings()
     undo: UndoSettings = UndoSettings()
     log: LogSettings = LogSettings()
+    outputs: OutputsSettings = OutputsSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +440,8 @@ def user_layer() -> Layer | None:
 
 def workspace_layer(state_folder: Path) -> Layer | None:
     """The file in a workspace's state folder (`.jupyter_agent`); None where there is none."""
+    if not _can_be_entered(state_folder):
+        return None
     path = state_folder / WORKSPACE_FILE
     found = _file_layer(path)
     if found is not None and "workspace_dir" in found.values:
@@ -423,6 +451,14 @@ def workspace_layer(state_folder: Path) -> Layer | None:
             f"Set it in {USER_FILE} or in {ENVIRONMENT_PREFIX}WORKSPACE_DIR.",
         )
     return found
+
+
+def _can_be_entered(folder: Path) -> bool:
+    """Whether a folder is one, and open to this person. One that is not there counts as open."""
+    try:
+        return not folder.exists() or (folder.is_dir() and os.access(folder, os.X_OK))
+    except OSError:
+        return False
 
 
 _STRICT_TO_LOOSE: Mapping[str, tuple[object, ...]] = MappingProxyType(

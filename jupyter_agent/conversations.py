@@ -2,7 +2,7 @@
 
 One file of JSON lines for each notebook, `sessions/<notebook>.jsonl`, for all its sessions:
 
-    {"conversation": 1, "package": …, "notebook": …}
+    {"conversation": 1, "package": …, "notebook": …, "id": …, "mark": …}
     {"line": "message", "session": …, "message": …}
     {"line": "replace", "session": …, "from": 3, "messages": […]}   the history from there on
     {"line": "reset", "session": …}
@@ -15,6 +15,10 @@ what it saw, but only up to a size each and in all.
 
 A kernel holds the lock of its file for as long as it lives. A second kernel of the same notebook
 writes to `<notebook>-2.jsonl`, and each resumes what its own file holds.
+
+What cannot be written is tried again with the next event, until the file holds the whole
+conversation. The `mark` is the person's signature of the file's id and place: a file without it
+came with the folder, and no conversation is resumed from it unless the person says so.
 """
 
 from __future__ import annotations
@@ -22,9 +26,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -32,6 +37,7 @@ from typing import Any, Literal, get_args
 
 from filelock import FileLock, Timeout
 
+from jupyter_agent import trust
 from jupyter_agent.codec import message_from_json, message_to_json
 from jupyter_agent.events import TurnStop
 from jupyter_agent.history import repair
@@ -42,7 +48,14 @@ from jupyter_agent.kernel.describe.parts import name as inert_name
 from jupyter_agent.messages import JsonObject, Message, Text, Usage
 from jupyter_agent.redact import redact_json, secret_values
 from jupyter_agent.version import __version__
-from jupyter_agent.workspace import atomic_write, private_folder
+from jupyter_agent.workspace import (
+    TRIED_AGAIN,
+    append,
+    atomic_write,
+    make_folder,
+    ordinary,
+    reason_of,
+)
 
 FORMAT = 1
 PICTURE_CHARACTERS = 1_500_000
@@ -114,52 +127,93 @@ class Stored:
 class Conversations:
     """The file of one notebook's conversations. Nothing here stops a turn.
 
+    What could not be written is written with the next call of `keep` or `end_turn`: the whole
+    conversation is still in memory.
+
     Args:
         folder: The folder `sessions` of the state folder; it is made with the first message.
         notebook: The notebook's path from the workspace's root, or empty where it is not known.
+        prepare: Makes the folder in which `folder` is. Raises `OSError`.
 
     Attributes:
-        problem: Why nothing is written any more; empty as long as it is.
-        notices: What a person should know: files that were moved aside.
+        problem: Why the file does not hold all of the conversation now; empty where it does.
+        notices: Lines for the person that `take_notices` has not given yet.
     """
 
-    def __init__(self, folder: Path, notebook: str) -> None:
+    def __init__(
+        self, folder: Path, notebook: str, prepare: Callable[[], object] = lambda: None
+    ) -> None:
         self.problem = ""
         self.notices: list[str] = []
         self.path: Path | None = None
         self._folder = folder
         self._notebook = notebook
+        self._prepare = prepare
         self._lock: FileLock | None = None
+        self._id = ""
         self._found: dict[str, _Session] = {}
-        self._written: dict[str, list[Message]] = {}
+        self._is_foreign = False
+        self._stays_foreign = False
+        self._kept: dict[str, _Kept] = {}
+        self._late: list[tuple[str, dict[str, Any]]] = []
+        self._anew = False
         self._size = 0
         self._pictures = 0
         self._secrets: tuple[str, ...] = ()
 
     # Reading -------------------------------------------------------------------------------------
 
-    def load(self, session: str = "default") -> Stored:
+    def load(self, session: str = "default", trusted: bool = False) -> Stored:
         """The conversation that the file held when this kernel first used it.
 
         What this kernel goes on to keep for the session continues it.
+
+        Args:
+            session: The session's name.
+            trusted: Whether the person wants it wherever it comes from.
         """
+        stored = self.look(session)
+        if session not in self._found or (self._is_foreign and not trusted):
+            return Stored()
+        if self._is_foreign:
+            self._is_foreign = self._stays_foreign = False
+            self._anew = True  # with a mark of this person's
+        found = self._found[session]
+        if own := self._kept.get(session):
+            # This kernel has begun another one meanwhile, which now follows the stored one.
+            own.ends[:0] = found.turns
+            self._anew = True
+        else:
+            self._kept[session] = _Kept(
+                list(found.messages), list(found.messages), list(found.turns), found.in_turn
+            )
+        return stored
+
+    def look(self, session: str = "default") -> Stored:
+        """What `load` would give, without going on with it, wherever it comes from."""
         self._use()
         found = self._found.get(session)
         if found is None:
             return Stored()
-        if session in self._written:
-            # This kernel has begun another one meanwhile, which now follows the stored one.
-            self._written[session] = [_ANOTHER]
-        else:
-            self._written[session] = list(found.messages)
         history = tuple(repair(found.messages))
         return Stored(history, tuple(found.turns), found.in_turn, found.skipped)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the file was not written by this person in this folder."""
+        self._use()
+        return self._is_foreign
 
     @property
     def sessions(self) -> tuple[str, ...]:
         """The sessions of which the file held something."""
         self._use()
         return tuple(name for name, found in self._found.items() if found.messages)
+
+    def take_notices(self) -> list[str]:
+        """What the person should know and was not told yet: each line comes once."""
+        told, self.notices = self.notices, []
+        return told
 
     # Writing -------------------------------------------------------------------------------------
 
@@ -168,38 +222,44 @@ class Conversations:
 
         Cheap where nothing is new, so that it may be called with each event.
         """
-        written = self._written.get(session)
-        same = _common(written or (), history)
-        if written is not None and same == len(written) == len(history):
+        kept = self._kept.setdefault(session, _Kept())
+        wanted = kept.wanted
+        if wanted is None or not len(wanted) == len(history) == _common(wanted, history):
+            kept.wanted = list(history)
+            kept.in_turn = kept.in_turn or bool(history)
+        elif kept.written is wanted and not self.problem:
             return
-        self._secrets = secret_values()  # a key may have been configured meanwhile
-        lines: list[dict[str, Any]] = []
-        if written is None and self._holds(session):
-            lines.append({"line": "reset", "session": session})
-        if written is None or same == len(written):
-            messages = map(self._stored, history[same:])
-            lines += [{"line": "message", "session": session, "message": m} for m in messages]
-        else:
-            rest = [self._stored(message) for message in history[same:]]
-            lines.append({"line": "replace", "session": session, "from": same, "messages": rest})
-        if self._append(lines):
-            self._written[session] = list(history)
+        self._save()
 
     def end_turn(self, session: str, end: TurnEnd) -> None:
-        """A turn has ended. It is on the disk when this returns."""
-        data = asdict(end)
-        data["variables"] = [list(asdict(each).values()) for each in end.variables]
-        self._append([{"line": "turn", "session": session, **self._redacted(data)}], durable=True)
+        """A turn has ended. It is on the disk when this returns, unless there is a `problem`."""
+        kept = self._kept.setdefault(session, _Kept())
+        kept.in_turn = False
+        kept.ends = [*(replace(each, plan=(), variables=()) for each in kept.ends), end]
+        line = {"line": "turn", "session": session, **_turn_to_json(end, end)}
+        if not self._save([line], durable=True):
+            self._late.append((session, line))
 
     def reset(self, session: str) -> None:
         """The session's conversation is forgotten."""
-        if session in self._written or self._holds(session):
-            self._append([{"line": "reset", "session": session}])
+        is_there = session in self._kept or self._holds(session)
         self._found.pop(session, None)
-        self._written[session] = []
+        self._late = [(name, line) for name, line in self._late if name != session]
+        self._kept[session] = _Kept(wanted=[], to_reset=is_there)
+        if is_there:
+            self._save()
+
+    def texts(self) -> Iterator[str]:
+        """All that was said in this kernel's sessions, in pieces."""
+        for kept in self._kept.values():
+            for message in kept.wanted or ():
+                for block in message.blocks:
+                    yield getattr(block, "text", "") or getattr(block, "arguments", "")
 
     def close(self) -> None:
         """Let another kernel have the file."""
+        if self.problem:
+            self._save()
         if self._lock is not None:
             self._lock.release()
         self._lock = self.path = None
@@ -237,113 +297,240 @@ class Conversations:
         # A signature covers the very words: a provider refuses others.
         return None if block["type"] == "thinking" and redacted != block else redacted
 
-    def _append(self, lines: Sequence[Mapping[str, Any]], durable: bool = False) -> bool:
+    def _save(self, last: Sequence[Mapping[str, Any]] = (), durable: bool = False) -> bool:
+        """Write what the file lacks: turns that ended earlier, then messages, then the last lines.
+
+        Returns:
+            Whether the file holds everything now.
+        """
         self._use()
-        if self.problem or self.path is None:
+        if self.path is None:
             return False
-        text = "".join(_as_line(line) for line in lines)
+        self._secrets = secret_values()  # a key may have been configured meanwhile
+        pictures = self._pictures
         try:
-            if not self._is_as_left():
-                self._begin_again()
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
-            with os.fdopen(descriptor, "r+b", buffering=0) as stream:
-                stream.write((b"\n" if _is_torn(stream) else b"") + text.encode())
-                if durable:
-                    os.fsync(stream.fileno())
-                self._size = os.fstat(stream.fileno()).st_size
-        except OSError as error:
-            self.problem = f"The conversation could not be kept: {error.strerror or error}."
+            self._keep_hold()
+            if self._anew or not self._is_as_left():
+                data = self._contents()
+                atomic_write(self.path, data)
+                self._size = len(data)
+            else:
+                # The end of a turn comes after its messages, and before those of the next turn.
+                over = [line for name, line in self._late if not self._kept[name].in_turn]
+                late = [line for name, line in self._late if self._kept[name].in_turn]
+                lines = [*late, *self._new_lines(), *over, *last]
+                if lines:
+                    text = "".join(map(_as_line, lines))
+                    self._size = append(self.path, text.encode(), durable)
+        except Exception as error:  # the agent's code may have patched what is called here
+            self._pictures = pictures
+            self._fail(error)
             return False
+        self._written()
         return True
+
+    def _written(self) -> None:
+        """The file holds everything."""
+        self._late.clear()
+        self._anew = False
+        for kept in self._kept.values():
+            kept.written, kept.to_reset = kept.wanted, False
+        if self.problem:
+            self.problem = ""
+            self.notices.append("The conversation is saved again, nothing is missing.")
+
+    def _fail(self, error: Exception) -> None:
+        reason = reason_of(error)
+        if reason == self.problem:
+            return
+        self.problem = reason
+        self.notices.append(f"The conversation is not being saved: {reason}. {TRIED_AGAIN}")
+
+    def _new_lines(self) -> Iterator[dict[str, Any]]:
+        """What the file lacks of the sessions' messages."""
+        for session, kept in self._kept.items():
+            if kept.to_reset or (kept.written is None and session in self._found):
+                yield {"line": "reset", "session": session}
+            if kept.wanted is None or kept.wanted is kept.written:
+                continue
+            written = kept.written or []
+            same = _common(written, kept.wanted)
+            rest = [self._stored(message) for message in kept.wanted[same:]]
+            if same < len(written):
+                yield {"line": "replace", "session": session, "from": same, "messages": rest}
+            else:
+                for each in rest:
+                    yield {"line": "message", "session": session, "message": each}
+
+    def _contents(self) -> bytes:
+        """The file as it has to be, from what this kernel has in memory."""
+        others = {} if self._is_foreign else self._found
+        others = {name: found for name, found in others.items() if name not in self._kept}
+        self._pictures = _pictures(others)
+        lines = [self._header()]
+        for session, found in others.items():
+            messages = [message_to_json(message) for message in found.messages]
+            lines += _session_lines(session, messages, found.turns, found.in_turn)
+        for session, kept in self._kept.items():
+            messages = [self._stored(message) for message in kept.wanted or ()]
+            lines += _session_lines(session, messages, kept.ends, kept.in_turn)
+        return "".join(map(_as_line, lines)).encode()
 
     def _is_as_left(self) -> bool:
         """Whether the file holds at least what was written to it."""
         assert self.path is not None
-        try:
-            return self.path.stat().st_size >= self._size
-        except FileNotFoundError:
-            return False
+        found = ordinary(self.path)
+        return found is not None and found.st_size >= self._size
 
-    def _begin_again(self) -> None:
-        """Somebody removed the file, or a part of it: what this kernel has is written anew."""
+    def _keep_hold(self) -> None:
+        """See that the file is this kernel's alone, and that it is this person's."""
         assert self.path is not None
-        data = _as_line(self._header())
-        for session, messages in self._written.items():
-            kept = [self._stored(message) for message in messages if message is not _ANOTHER]
-            data += _as_line({"line": "replace", "session": session, "from": 0, "messages": kept})
-        atomic_write(self.path, data.encode())
+        self._prepare()
+        make_folder(self._folder)
+        if self._lock is not None and not _is_in_place(self._lock):
+            # Somebody removed the lock: another kernel may have the file by now.
+            self._lock.release(force=True)
+            self._lock = None
+            self.path = self._free_path(self.path)
+        if self._stays_foreign and trust.sign(""):
+            aside = self._move_aside(self.path, "foreign")
+            self.notices.append(
+                f"The conversation in sessions/{self.path.name} was not written by you in this "
+                f"folder, so a new one begins. It was moved to {aside.name}; "
+                "%agent resume --trust brings it back in this kernel."
+            )
+            self._stays_foreign = False
+            self._anew = True
 
     # The file ------------------------------------------------------------------------------------
 
     def _use(self) -> None:
         """Take the first file of this notebook that no other kernel uses, and read it."""
-        if self.path is not None or self.problem:
+        if self.path is not None:
             return
         try:
-            private_folder(self._folder)
-            self.path = self._free_path()
-            data = self.path.read_bytes() if self.path.exists() else b""
-            if data and not _is_ours(data):
-                self._move_aside(self.path)
-                data = b""
-            if b"\n" not in data:
-                data = _as_line(self._header()).encode()
-                atomic_write(self.path, data)
-            self._found = _read(data)
-            self._size = len(data)
-            live = sum(found.size for found in self._found.values())
-            if len(data) - live > max(_WASTE, live):
-                self._rewrite(self.path)
-            self._pictures = _pictures(self._found)
-        except OSError as error:
-            self.problem = f"The conversation cannot be kept: {error.strerror or error}."
+            self._prepare()
+            make_folder(self._folder)
+            self._open(self._free_path())
+        except Exception as error:  # as in `_save`
+            if self._lock is not None:
+                self._lock.release()
+            self._lock = None
+            self._fail(error)
 
-    def _free_path(self) -> Path:
+    def _open(self, path: Path) -> None:
+        data = path.read_bytes() if ordinary(path) else b""
+        if data and not _is_ours(data):
+            aside = self._move_aside(path, "corrupt")
+            self.notices.append(
+                f"{path.name} is no conversation that this version can read. It was moved to "
+                f"{aside.name}, and a new one begins."
+            )
+            data = b""
+        if b"\n" not in data:
+            self._id = secrets.token_hex(8)
+            data = _as_line(self._header()).encode()
+            atomic_write(path, data)
+        header = json.loads(data.partition(b"\n")[0])
+        self._id = str(header.get("id", ""))
+        self._found = _read(data)
+        mark = str(header.get("mark", ""))
+        self._is_foreign = bool(self._found) and not trust.is_signed(self._place, mark)
+        self._stays_foreign = self._is_foreign
+        self._size = len(data)
+        self._pictures = _pictures(self._found)
+        live = sum(found.size for found in self._found.values())
+        self._anew = not self._is_foreign and len(data) - live > max(_WASTE, live)
+        self.path = path
+        if self._anew:
+            with suppress(OSError):  # it may be as long as it is
+                data = self._contents()
+                atomic_write(path, data)
+                self._size = len(data)
+            self._anew = False
+
+    @property
+    def _place(self) -> str:
+        """What the mark is a signature of."""
+        return f"session {self._id} {os.path.realpath(self._folder)}"
+
+    def _free_path(self, taken: Path | None = None) -> Path:
+        """The first path that no other kernel holds.
+
+        Args:
+            taken: The path that this kernel had; no other file that holds something is taken then.
+        """
         stem = file_stem(self._notebook)
         for number in range(1, _MOST_KERNELS + 1):
             path = self._folder / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
+            if taken is not None and path != taken and path.exists():
+                continue
             lock = FileLock(f"{path}.lock", mode=0o600, thread_local=False)
+            ordinary(Path(lock.lock_file))
             try:
                 lock.acquire(timeout=0)
             except Timeout:
                 continue
+            if not _is_in_place(lock):  # it was removed at this moment
+                lock.release()
+                continue
             self._lock = lock
             return path
-        raise OSError(None, f"{_MOST_KERNELS} kernels of this notebook run already")
+        raise OSError(0, f"{_MOST_KERNELS} kernels of this notebook run already")
 
-    def _move_aside(self, path: Path) -> None:
+    def _move_aside(self, path: Path, why: str) -> Path:
         time = datetime.now(UTC).strftime("%Y%m%d_%H%M%S_%f")
-        aside = path.with_name(f"{path.name}.corrupt-{time}")
+        aside = path.with_name(f"{path.name}.{why}-{time}")
         path.rename(aside)
-        self.notices.append(
-            f"{path.name} is no conversation that this version can read. It was moved to "
-            f"{aside.name}, and a new one begins."
-        )
-
-    def _rewrite(self, path: Path) -> None:
-        """Write the file anew without what was replaced or forgotten."""
-        lines = [_as_line(self._header())]
-        for session, found in self._found.items():
-            turns = [
-                {"line": "turn", "session": session, **_turn_to_json(turn, found.turns[-1])}
-                for turn in found.turns
-            ]
-            messages = [message_to_json(message) for message in found.messages]
-            whole = {"line": "replace", "session": session, "from": 0, "messages": messages}
-            open_turn = {"line": "replace", "session": session, "from": len(messages)}
-            lines += map(_as_line, [whole, *turns])
-            if found.in_turn:
-                lines.append(_as_line({**open_turn, "messages": []}))
-        data = "".join(lines).encode()
-        atomic_write(path, data)
-        self._size = len(data)
+        return aside
 
     def _header(self) -> dict[str, Any]:
-        return {"conversation": FORMAT, "package": __version__, "notebook": self._notebook}
+        self._id = self._id or secrets.token_hex(8)
+        mark = trust.sign(self._place)
+        told = {"conversation": FORMAT, "package": __version__, "notebook": self._notebook}
+        return {**told, "id": self._id, "mark": mark}
 
 
-_ANOTHER = Message("user", (Text("\0another conversation"),))
-"""Stands for messages in the file that are no part of the history any more."""
+@dataclass
+class _Kept:
+    """A session of this kernel: what the file is to hold of it, and what it holds.
+
+    `wanted` and `written` are None before the first message; `to_reset` says that the file holds
+    something of the session that is to be forgotten.
+    """
+
+    wanted: list[Message] | None = None
+    written: list[Message] | None = None
+    ends: list[TurnEnd] = field(default_factory=list)
+    in_turn: bool = False
+    to_reset: bool = False
+
+
+def _is_in_place(lock: FileLock) -> bool:
+    """Whether the file that is locked is the one that the next kernel will find."""
+    held = getattr(getattr(lock, "_context", None), "lock_file_fd", None)
+    if held is None:
+        return True  # filelock keeps it elsewhere
+    try:
+        return os.path.samestat(Path(lock.lock_file).stat(), os.fstat(held))
+    except OSError:
+        return False
+
+
+def _session_lines(
+    session: str, messages: list[dict[str, Any]], turns: Sequence[TurnEnd], in_turn: bool
+) -> list[dict[str, Any]]:
+    """A session in as few lines as say all of it."""
+    lines: list[dict[str, Any]] = []
+    if messages or in_turn:
+        lines.append({"line": "replace", "session": session, "from": 0, "messages": messages})
+    lines += [
+        {"line": "turn", "session": session, **_turn_to_json(turn, turns[-1])} for turn in turns
+    ]
+    if in_turn and turns:
+        end = {"from": len(messages), "messages": []}
+        lines.append({"line": "replace", "session": session, **end})
+    return lines
 
 
 def file_stem(notebook: str) -> str:
@@ -456,14 +643,6 @@ def _is_ours(data: bytes) -> bool:
         return isinstance(header, dict) and header.get("conversation") == FORMAT
     except ValueError:
         return False
-
-
-def _is_torn(stream: Any) -> bool:
-    """Whether a file's last line has no end."""
-    if stream.seek(0, os.SEEK_END) == 0:
-        return False
-    stream.seek(-1, os.SEEK_END)
-    return bool(stream.read(1) != b"\n")
 
 
 def _common(one: Sequence[Message], other: Sequence[Message]) -> int:

@@ -19,6 +19,17 @@ class AgentError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
+def broken_off(error: Exception) -> AgentError:
+    """The one line for an error of a turn that nobody foresaw; the error is its cause."""
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:300].rstrip(": ")
+    mend = "Where code has replaced a function of Python, put it back or restart the kernel."
+    if isinstance(error, RecursionError):
+        mend = "Raise the limit again with sys.setrecursionlimit(3000)."
+    told = AgentError(f"The turn broke off ({said}). What it had finished is kept. {mend}")
+    told.__cause__ = error
+    return told
+
+
 class ConfigError(AgentError):
     """A setting, an argument or a prompt is wrong; the message says where and what to do."""
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from jupyter_agent.budget import Budget
 from jupyter_agent.circles import Circles
 from jupyter_agent.compaction import Compactor, about_tokens, shortened
-from jupyter_agent.errors import ContextOverflow, ProviderError
+from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
 from jupyter_agent.events import (
     Advised,
     Compacted,
@@ -25,7 +25,7 @@ from jupyter_agent.events import (
     TurnStop,
 )
 from jupyter_agent.extent import Extent
-from jupyter_agent.history import free_id
+from jupyter_agent.history import free_id, repair
 from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 from jupyter_agent.messages import (
@@ -93,7 +93,7 @@ class Outcome:
 
     stop_reason: TurnStop
     usage: Usage
-    error: ProviderError | None = None
+    error: AgentError | None = None
     why: str = ""
 
 
@@ -104,7 +104,8 @@ async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> Outcome:
 
     However the turn ends, `history` is valid for the next one: each tool call has its result,
     finished steps stay, a partial reply is gone. A cancellation of the task that runs this ends
-    the turn as `interrupted`; it is not passed on.
+    the turn as `interrupted`; it is not passed on. Nor is an error that nobody foresaw, as where
+    the agent's code has replaced a function of Python: the turn ends as `error`.
     """
     turn = _Turn(agent, history, emit)
     try:
@@ -116,6 +117,9 @@ async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> Outcome:
         return Outcome("interrupted", turn.usage)
     except ProviderError as error:
         return Outcome("error", turn.usage, error)
+    except Exception as error:
+        history[:] = repair(history)
+        return Outcome("error", turn.usage, broken_off(error))
     finally:
         turn.hear()
 

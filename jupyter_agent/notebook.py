@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from jupyter_agent.llm.embedded import Embedded
 from jupyter_agent.llm.provider import Provider
 from jupyter_agent.llm.trusted import UntrustedCassette, cassettes
 from jupyter_agent.mcp.servers import Servers
+from jupyter_agent.retention import DAY, LOGS, NAMED, SESSIONS, Limit, Surplus, remove, surplus
 from jupyter_agent.safekeeping import Safekeeping
 from jupyter_agent.skills.discovery import Place, places
 from jupyter_agent.workspace import (
@@ -33,9 +35,13 @@ from jupyter_agent.workspace import (
     cassette_of,
     cassettes_in,
     changed_at,
+    make_folder,
     notebook_path,
+    reason_of,
 )
 
+TIDYING = 0.3
+"""Seconds that the end of a turn may spend on removing what is kept no longer."""
 SETTINGS_COMMAND = "%agent config"
 RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
 
@@ -89,6 +95,8 @@ class Notebook:
         self._provider: tuple[object, Provider] | None = None
         self._conversations: tuple[Path, Conversations] | None = None
         self._own_files: tuple[object, frozenset[Path]] = (None, frozenset())
+        self._tidying: Iterator[None] | None = None
+        self._tidied_at = 0.0
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -180,8 +188,27 @@ class Notebook:
         if self._conversations is None or self._conversations[0] != folder:
             if self._conversations is not None:
                 self._conversations[1].close()
-            self._conversations = folder, Conversations(folder, self._place)
+            made = Conversations(folder, self._place, self.prepare_state)
+            self._conversations = folder, made
         return self._conversations[1]
+
+    def prepare_state(self) -> None:
+        """Make the state folder where there is none. Raises `OSError` with one line."""
+        try:
+            self.workspace.ensure_state_folder()
+        except ConfigError as error:
+            raise OSError(0, str(error).rstrip(".")) from None
+
+    def why_nothing_is_kept(self) -> str:
+        """Why nothing can be written into the state folder; empty where something can."""
+        try:
+            folder = self.workspace.ensure_state_folder()
+        except ConfigError as error:
+            return str(error)
+        own = ("logs", "sessions", "checkpoints")
+        if os.access(folder, os.W_OK | os.X_OK) or all((folder / name).is_dir() for name in own):
+            return ""
+        return f"{folder} cannot be written to. Give yourself the right, with chmod u+rwx."
 
     @property
     def _place(self) -> str:
@@ -274,6 +301,46 @@ class Notebook:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
+    def tidy(self, settings: config.Settings) -> None:
+        """At the end of a turn: remove what is kept no longer, once a day.
+
+        It takes a moment. Where there is more to do, the next turn's end goes on.
+        """
+        now = time.monotonic()
+        if self._tidying is None or now - self._tidied_at > DAY:
+            self._tidying, self._tidied_at = self._tidied(settings), now
+        with suppress(Exception):  # nothing here may end a turn, whatever the agent's code patched
+            for _ in self._tidying:
+                if time.monotonic() - now > TIDYING:
+                    return
+
+    def _tidied(self, settings: config.Settings) -> Iterator[None]:
+        for one in surplus(self.workspace, keeping(settings), self._named_outputs):
+            if one is not None:
+                remove(one)
+            yield
+        with suppress(AgentError, OSError):
+            self.safekeeping.forget(settings.undo, settings.undo.keep_days)
+
+    def surplus(self, limits: Mapping[str, Limit]) -> list[Surplus]:
+        """The files that are beyond these limits and not in use."""
+        return [one for one in surplus(self.workspace, limits, self._named_outputs) if one]
+
+    def _named_outputs(self) -> frozenset[str]:
+        """The long outputs that this kernel's conversations name."""
+        texts = self.conversations.texts()
+        return frozenset(name for text in texts for name in NAMED.findall(text))
+
+    def why_no_outputs(self) -> str:
+        """A line that says why long outputs cannot be kept; empty where they can."""
+        folder = self.workspace.state_folder / OUTPUTS
+        try:
+            if os.path.lexists(folder):
+                make_folder(folder)
+        except OSError as error:
+            return f"Long outputs are not kept: {reason_of(error)}."
+        return ""
+
     def outputs(self) -> Path:
         """The folder for what is too long to show; made when it is asked for."""
         return self.workspace.ensure_state_folder() / OUTPUTS
@@ -281,6 +348,16 @@ class Notebook:
     def _nearer(self, turn: config.Layer | None = None) -> list[config.Layer | None]:
         """The layers that win over the environment."""
         return [self._configured(), self._by_command, turn]
+
+
+def keeping(settings: config.Settings) -> dict[str, Limit]:
+    """How long and how much is kept of each folder."""
+    log, session, outputs = settings.log, settings.session, settings.outputs
+    return {
+        LOGS: Limit(log.keep_days, log.keep_mb),
+        SESSIONS: Limit(session.keep_days, session.keep_mb),
+        OUTPUTS: Limit(outputs.keep_days, outputs.keep_mb),
+    }
 
 
 def _history(name: str) -> list[Path]:

@@ -32,6 +32,7 @@ from jupyter_agent.events import (
 from jupyter_agent.messages import ToolCall, Usage
 from jupyter_agent.plaintext import one_line
 from jupyter_agent.repeats import Restoring
+from jupyter_agent.runlog import NOT_WRITTEN
 from jupyter_agent.widgets.transcript import TurnView, reduce
 
 _NAME = re.compile(r"agent_run_(\d{8}_\d{6})(?:_(\d+))?\.jsonl")
@@ -83,6 +84,8 @@ class Run:
         passed_over: Lines that are no events of this version.
         lost: Texts that were named and not found.
         is_torn: Whether the last line is incomplete.
+        missing: Lines that could not be written, as the log itself says.
+        why_missing: Why not.
     """
 
     path: Path
@@ -91,6 +94,8 @@ class Run:
     passed_over: int = 0
     lost: int = 0
     is_torn: bool = False
+    missing: int = 0
+    why_missing: str = ""
 
     @property
     def view(self) -> TurnView:
@@ -109,6 +114,8 @@ class Run:
 
 def log_files(folder: Path) -> list[Path]:
     """The run logs in a folder, newest first. Links are left out: they may lead anywhere."""
+    if folder.is_symlink():
+        return []
     try:
         found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
     except OSError:
@@ -180,11 +187,13 @@ def _read(path: Path) -> Run:
     calls: dict[str, ToolCall] = {}
     events: list[LoggedEvent] = []
     prompt: Line = {}
-    passed_over, is_torn = 0, False
+    passed_over, missing, is_torn, why = 0, 0, False, ""
     for line, is_whole in _lines(path, reading):
         event = _event(line, calls) if line else None
         if line and line["type"] == "prompt":
             prompt = line
+        elif line and line["type"] == NOT_WRITTEN:
+            missing, why = missing + _count(line, "lines"), _words(line, "reason")
         elif line and event is not None:
             said = [*_before(line), event]
             events += (LoggedEvent(_count(line, "seq"), _time(line), each) for each in said)
@@ -194,7 +203,7 @@ def _read(path: Path) -> Run:
             passed_over += 1
         else:
             is_torn = True
-    return Run(path, tuple(events), prompt, passed_over, reading.lost, is_torn)
+    return Run(path, tuple(events), prompt, passed_over, reading.lost, is_torn, missing, why)
 
 
 class _Reading:
@@ -309,7 +318,7 @@ class _Ending:
         parts = data.split(b"\n")
         for part in reversed(parts[1:] if is_cut else parts):
             line = _parsed(part)
-            if line is None:
+            if line is None or line["type"] == NOT_WRITTEN:
                 continue
             self.line = self.line or line
             if line["type"] == "turn_finished":

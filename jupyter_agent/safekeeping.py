@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from jupyter_agent.checkpoints.command import Report, undo
 from jupyter_agent.checkpoints.namespace import IN_PLACE, Bindings
-from jupyter_agent.checkpoints.shelf import Limits
+from jupyter_agent.checkpoints.shelf import FOLDER, Limits
 from jupyter_agent.checkpoints.store import Checkpoints
 from jupyter_agent.checkpoints.turn import Checkpoint
 from jupyter_agent.config import UndoSettings
@@ -56,6 +57,7 @@ class Safekeeping:
         self._hidden = hidden
         self._namespace = namespace
         self._bindings = Bindings()
+        self._own: set[str] = set()
         self._checkpoints: tuple[object, Checkpoints] | None = None
         self._checkpoint: Checkpoint | None = None
 
@@ -70,6 +72,7 @@ class Safekeeping:
         except AgentError as error:
             self.notices = (f"This turn cannot be undone: {error}",)
             return
+        self._own.add(self._checkpoint.id)
         self._bindings.begin(self._checkpoint.id, before, self._namespace)
 
     def before_write(self, path: Path, data: bytes) -> None:
@@ -117,6 +120,24 @@ class Safekeeping:
         if not settings.enabled:
             raise ConfigError("%agent undo is switched off (undo.enabled is false).")
         return undo(words, self._of(settings), self._bindings, self._namespace)
+
+    def forget(self, settings: UndoSettings, days: float, show: bool = False) -> int:
+        """Drop what turns can be undone from that are older; those of this kernel stay.
+
+        Args:
+            settings: How undo is set.
+            days: The age in days.
+            show: Whether to count only.
+
+        Returns:
+            How many turns it was, or would be.
+
+        Raises:
+            AgentError: The folder cannot be used.
+        """
+        if not os.path.isdir(self._workspace().state_folder / FOLDER):  # noqa: PTH112 (never raises)
+            return 0
+        return self._of(settings).forget(days, self._own, show)
 
     def _of(self, settings: UndoSettings) -> Checkpoints:
         workspace = self._workspace()

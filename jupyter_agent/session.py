@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -15,17 +14,20 @@ from typing import Any, TypeVar
 from jupyter_agent import config
 from jupyter_agent.answer import Answer, Findings, make_answer
 from jupyter_agent.compaction import Compaction
-from jupyter_agent.conversations import TurnEnd, described, gone
+from jupyter_agent.conversations import Stored, TurnEnd, described, gone
 from jupyter_agent.equipment import Equipment
-from jupyter_agent.errors import ConfigError, TurnInterrupted
+from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
 from jupyter_agent.events import (
     PASSING,
     Event,
+    FileChange,
     Noticed,
+    Receipt,
     Sink,
     TurnFinished,
     TurnStarted,
     TurnStop,
+    VariableChange,
 )
 from jupyter_agent.grounding import Index
 from jupyter_agent.history import repair
@@ -40,11 +42,13 @@ from jupyter_agent.loop import Agent, Outcome, run_turn
 from jupyter_agent.messages import Context, JsonObject, Message, Usage
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.person import Nobody, Person
+from jupyter_agent.plaintext import one_line as one_line_of
 from jupyter_agent.runlog import RunLog
 from jupyter_agent.tools.plan import PlanItem
 from jupyter_agent.tools.propose import as_one_cell
-from jupyter_agent.tracing import open_spans
+from jupyter_agent.tracing import Spans, open_spans
 from jupyter_agent.widgets.wording import count
+from jupyter_agent.workspace import STATE_FOLDER, TRIED_AGAIN
 
 T = TypeVar("T")
 COMPLETE = frozenset({"end", "step_limit", "refused"})
@@ -84,6 +88,7 @@ class Session:
         self._numbers: Index | None = None
         self._schemas: dict[str, str] = {}
         self._told: list[str] = []
+        self._late: list[str] = []
 
     def reset(self) -> None:
         """Forget the conversation. Variables, files and settings stay.
@@ -141,7 +146,10 @@ class Session:
             agent = equipment.agent(settings, person or Nobody())
             skills_of = equipment.knowledge.skills
             given, task = skills_of.by_hand(task, skills)
-            return await self._run(task, settings, agent, sinks, skills_of.given(given))
+            try:
+                return await self._run(task, settings, agent, sinks, skills_of.given(given))
+            finally:
+                self.notebook.tidy(settings)
         finally:
             self.notebook.busy = False
 
@@ -151,8 +159,14 @@ class Session:
         A recording and its replay begin anew, as the notebook does.
         """
         wanted = settings.session.resume == "auto" and not self.history and not self.is_restored
-        if wanted and not is_taped(self.notebook.provider(settings)):
-            self._restore()
+        if not wanted or is_taped(self.notebook.provider(settings)):
+            return
+        found = self.notebook.conversations
+        stored = found.look(self.name)
+        if stored.history and found.is_foreign:
+            self._late.append(f"Not resumed by itself: {self._foreign(stored)}")
+            return
+        self._restore()
 
     @property
     def turns(self) -> int:
@@ -186,10 +200,11 @@ class Session:
         findings = Findings(self._numbers)
         spans, no_tracing = open_spans() if settings.tracing else (None, "")
         log = self._log(settings)
-        unsaved = self._why_unsaved() if settings.session.save else ""
-        saves = settings.session.save and not unsaved and not isinstance(provider, Replay)
+        unkept = self._nothing_is_kept(settings)
+        news = self._news(log, bool(unkept))
+        saves = settings.session.save and not isinstance(provider, Replay)
         keepers = [sink for sink in (spans, self._saver() if saves else None, log) if sink]
-        emit = _fan_out([*self._watchers(agent, findings), *sinks, *keepers])
+        emit = _fan_out([*self._watchers(agent, findings), *sinks, *keepers, news])
         before = self.notebook.snapshot()
         message = equipment.message(task, settings, before, not self.history, skills)
         conversation = [*repair(self.history), message]
@@ -199,13 +214,14 @@ class Session:
         equipment.news.clear()
         keeping.begin(task, before, settings.undo)
         emit(TurnStarted(task, provider.name, provider.model, provider.source))
-        tell = self._teller(provider, emit)
+        tell = news.tell = self._teller(provider, emit)
+        kept = self._begun(unkept)
         tell(
             [
                 *distrust(agent.person),
                 *equipment.knowledge.untold(),
-                *keeping.notices,
-                *self._untold(no_tracing, unsaved, *self.notebook.take_notices()),
+                *kept,
+                *self._untold(no_tracing, *self.notebook.take_notices()),
             ]
         )
         context = [block.text for block in message.blocks if isinstance(block, Context)]
@@ -216,36 +232,33 @@ class Session:
             after = self.notebook.snapshot()
             equipment.saw(after)
             files = keeping.end(after, findings.ran)
-            tell(keeping.notices)
-            is_live = provider.source == "live"
-            receipt = findings.receipt(
-                changes(before, after, one_line, keeping.mutated),
-                len(equipment.proposals) if outcome.stop_reason == "end" else 0,
+            tell([line for line in keeping.notices if not unkept and line not in kept])
+            receipt = self._receipt(
+                provider,
+                outcome,
+                findings,
+                settings,
+                variables=changes(before, after, one_line, keeping.mutated),
                 files=files,
                 context="".join(context),
-                usage=outcome.usage,
-                # A recording and its replay have the same receipt but for what is known to differ.
-                cost=_paid(provider, outcome.usage, settings) if is_live else None,
-                seconds=time.monotonic() - began if is_live else None,
+                seconds=time.monotonic() - began,
             )
             if isinstance(provider, Taped):
-                then = provider.past.files(receipt.files, keeping.rewritten)
-                receipt = replace(receipt, files=tuple(then))
                 tell(provider.notices())
             self._numbers = findings.index
+            if saves:
+                self._save_end(outcome, provider, after)
+            tell(news.take())
             error = str(outcome.error) if outcome.error else outcome.why
             emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
         finally:
             keeping.end(before)  # where the turn broke off; else it is done
-            for keeper in (spans, log):
-                if keeper:
-                    keeper.close()
-            self.notebook.log_path = log.path if log else self.notebook.log_path
+            self._close(spans, log)
+            self._late = news.take()
         answer = make_answer(
             findings.text, findings.code, receipt, outcome.usage, outcome.stop_reason
         )
-        self.notebook.shell.user_ns["_agent"] = answer
-        self._keep(outcome, provider, after if saves else None)
+        self._keep(outcome, provider, answer)
         self._raise_what_stopped(outcome)
         return answer
 
@@ -291,14 +304,13 @@ class Session:
                     raise
                 raise TurnInterrupted(f"Interrupted while {doing}.") from None
 
-    def _keep(self, outcome: Outcome, provider: Provider, after: Snapshot | None) -> None:
-        """What outlives a turn; `after` is what is saved for another kernel, if anything."""
+    def _keep(self, outcome: Outcome, provider: Provider, answer: Answer) -> None:
+        """What outlives a turn in this kernel, and in its recording."""
+        self.notebook.shell.user_ns["_agent"] = answer
         self.last_stop = outcome.stop_reason
         self.turn_usages.append(TurnUsage(provider.name, provider.model, outcome.usage))
         if isinstance(provider, Taped) and outcome.stop_reason in COMPLETE:
             provider.commit()
-        if after is not None:
-            self._save_end(outcome, provider, after)
 
     def _saver(self) -> Sink:
         """A sink: the conversation is written down as it happens."""
@@ -311,13 +323,60 @@ class Session:
 
         return save
 
-    def _why_unsaved(self) -> str:
-        """Why the conversation cannot be kept; empty where it can."""
-        try:
-            self.notebook.workspace.ensure_state_folder()
-        except ConfigError as error:
-            return f"The conversation is not kept: {error}"
-        return ""
+    def _nothing_is_kept(self, settings: config.Settings) -> str:
+        """Why nothing of the turn can be kept, in a line; empty where something can."""
+        if not (settings.log.enabled or settings.session.save or settings.undo.enabled):
+            return ""
+        why = self.notebook.why_nothing_is_kept()
+        what = "its run log, its conversation, its long outputs, and what undo needs"
+        return f"Nothing of this turn is kept ({what}): {why}" if why else ""
+
+    def _begun(self, unkept: str) -> list[str]:
+        """What there is to say of what is kept when a turn begins."""
+        if unkept:
+            return [unkept]
+        lost = self.notebook.why_no_outputs()
+        return [*self.notebook.safekeeping.notices, *self._late, *([lost] if lost else [])]
+
+    def _news(self, log: RunLog | None, is_told: bool) -> _News:
+        record = self.equipment.knowledge.record
+        kept = (self.notebook.conversations, log, record)
+        return _News([each.take_notices for each in kept if each], is_told)
+
+    def _close(self, spans: Spans | None, log: RunLog | None) -> None:
+        if spans:
+            spans.close()
+        if log:
+            log.close()
+            self.notebook.log_path = log.path
+
+    def _receipt(
+        self,
+        provider: Provider,
+        outcome: Outcome,
+        findings: Findings,
+        settings: config.Settings,
+        *,
+        variables: tuple[VariableChange, ...],
+        files: Sequence[FileChange],
+        context: str,
+        seconds: float,
+    ) -> Receipt:
+        is_live = provider.source == "live"
+        receipt = findings.receipt(
+            variables,
+            len(self.equipment.proposals) if outcome.stop_reason == "end" else 0,
+            files=files,
+            context=context,
+            usage=outcome.usage,
+            # A recording and its replay have the same receipt but for what is known to differ.
+            cost=_paid(provider, outcome.usage, settings) if is_live else None,
+            seconds=seconds if is_live else None,
+        )
+        if not isinstance(provider, Taped):
+            return receipt
+        rewritten = self.notebook.safekeeping.rewritten
+        return replace(receipt, files=tuple(provider.past.files(receipt.files, rewritten)))
 
     def _put_back(self) -> tuple[str, ...]:
         """What the agent's code changed of what decides the next turn: told to both sides."""
@@ -326,13 +385,8 @@ class Session:
         return lines
 
     def _untold(self, *lines: str) -> list[str]:
-        """These lines, and what is wrong with what is kept of the conversations, each once."""
-        found = self.notebook.conversations
-        untold = [
-            line
-            for line in (*lines, *found.notices, found.problem)
-            if line and line not in self._told
-        ]
+        """These lines, each once."""
+        untold = [line for line in lines if line and line not in self._told]
         self._told += untold
         return untold
 
@@ -346,20 +400,50 @@ class Session:
         conversations.keep(self.name, self.history)
         conversations.end_turn(self.name, end)
 
-    def restore(self) -> str:
+    def restore(self, trusted: bool = False) -> str:
         """Bring back the conversation of an earlier kernel, before this one's own.
 
+        Args:
+            trusted: Whether the person wants it although somebody else may have written it.
+
         Returns:
-            What came back, in a line; empty where nothing was kept.
+            What came back and from where, in a line; empty where nothing was kept.
 
         Raises:
-            AgentError: A turn is running.
+            AgentError: A turn is running, what was kept cannot be read, or it was not written by
+                this person in this folder.
         """
         self.notebook.refuse_while_busy()
-        return self._restore()
+        found = self.notebook.conversations
+        stored = found.look(self.name)
+        if found.path is None:
+            raise AgentError(f"%agent resume: what was kept cannot be read: {found.problem}.")
+        if stored.history and found.is_foreign and not trusted:
+            raise AgentError(f"%agent resume: {self._foreign(stored)}")
+        return self._restore(trusted)
 
-    def _restore(self) -> str:
-        stored = self.notebook.conversations.load(self.name)
+    def _foreign(self, stored: Stored) -> str:
+        """Why a conversation is not simply gone on with, and what to do."""
+        tasks = (
+            block.text
+            for message in stored.history
+            for block in message.blocks
+            if message.role == "user" and block.type == "text"
+        )
+        turns, first = count(len(stored.turns), "turn"), one_line_of(next(tasks, ""), 60)
+        return (
+            f"the conversation in {self._kept_in} ({turns}, beginning with “{first}”) was not "
+            "written by you in this folder, or by an earlier version. Look at the file; "
+            "%agent resume --trust goes on with it."
+        )
+
+    @property
+    def _kept_in(self) -> str:
+        path = self.notebook.conversations.path
+        return f"{STATE_FOLDER}/sessions/{path.name}" if path else "no file"
+
+    def _restore(self, trusted: bool = False) -> str:
+        stored = self.notebook.conversations.load(self.name, trusted)
         self.is_restored = True
         if not stored.history:
             return ""
@@ -376,7 +460,11 @@ class Session:
             self.equipment.news.append(lost)
         turns = count(len(stored.turns), "turn")
         skipped = f" {stored.skipped} lines could not be read." if stored.skipped else ""
-        return f"The conversation of an earlier kernel is back: {turns}.{skipped}"
+        source = "not written by you in this folder" if trusted else "written by you"
+        return (
+            f"The conversation of an earlier kernel is back: {turns}, from {self._kept_in}, "
+            f"{source}.{skipped}"
+        )
 
     def _raise_what_stopped(self, outcome: Outcome) -> None:
         if outcome.error is not None:
@@ -446,10 +534,33 @@ class Session:
     def _log(self, settings: config.Settings) -> RunLog | None:
         if not settings.log.enabled:
             return None
-        folder = self.notebook.workspace.state_folder
-        with suppress(ConfigError):  # a folder that cannot be made shows in the log's `problem`
-            folder = self.notebook.workspace.ensure_state_folder()
-        return RunLog(folder / "logs", self._schemas)
+        folder = self.notebook.workspace.state_folder / "logs"
+        return RunLog(folder, self._schemas, self.notebook.prepare_state)
+
+
+class _News:
+    """A sink: tells at once where something is not kept any more, and where it is again.
+
+    Args:
+        sources: Each gives lines that were not told yet.
+        is_told: Whether the person knows already that nothing is kept.
+
+    Attributes:
+        tell: Shows lines to the person.
+    """
+
+    def __init__(self, sources: Sequence[Callable[[], list[str]]], is_told: bool) -> None:
+        self.tell: Callable[[Iterable[str]], None] = lambda lines: None
+        self._sources = sources
+        self._is_told = is_told
+
+    def __call__(self, event: Event) -> None:
+        if not isinstance(event, (TurnStarted, Noticed, TurnFinished, *PASSING)):
+            self.tell(self.take())
+
+    def take(self) -> list[str]:
+        lines = [line for source in self._sources for line in source()]
+        return [line for line in lines if not (self._is_told and TRIED_AGAIN in line)]
 
 
 def _paid(provider: Provider, usage: Usage, settings: config.Settings) -> Decimal | None:

@@ -11,11 +11,15 @@ store that cannot be read trusts nothing, and is never overwritten.
 `JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts, trusts all that comes with a
 workspace: for unattended runs. What a turn's code adds to the store for its workspace is taken back
 when the turn ends (`revoke_since`).
+
+Beside it is a secret of the person's own. What this package writes into a workspace is signed with
+it where it must be told later from what somebody else put there.
 """
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
+import hmac
 import json
 import os
 import secrets
@@ -27,11 +31,10 @@ from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.config import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.workspace import atomic_write, private_folder
+from jupyter_agent.workspace import atomic_write, ordinary, private_folder
 
 STORE = "jupyter_agent_trust.json"
-SECRET = "jupyter_agent_secret"
-_SECRET_BYTES = 32
+KEY = "jupyter_agent_key"
 _VERSION = 1
 _LOCK_SECONDS = 10.0
 
@@ -132,40 +135,6 @@ def revoke(kind: str, place: str | Path, digest: str | None = None) -> bool:
     return len(kept) < len(old)
 
 
-def secret() -> bytes:
-    """A random number of the person's, by which what was written here for them is known again.
-
-    It is made at its first use, and kept beside the store.
-
-    Raises:
-        ConfigError: It can be neither read nor made.
-    """
-    path = store_path().with_name(SECRET)
-    try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _make_secret(path)
-        data = path.read_bytes() if path.is_file() else b""
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be used: {error.strerror}.") from error
-    if len(data) != _SECRET_BYTES:
-        raise ConfigError(f"{path} is not what jupyter_agent wrote there. Move it away.")
-    return data
-
-
-def _make_secret(path: Path) -> None:
-    """Make it, unless another kernel is faster."""
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    try:
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
-            stream.write(secrets.token_bytes(_SECRET_BYTES))
-        with contextlib.suppress(FileExistsError):
-            path.hardlink_to(temporary)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def problem() -> str:
     """Why the store cannot be read, so that nothing is trusted; empty where it can."""
     try:
@@ -178,6 +147,54 @@ def problem() -> str:
 def store_path() -> Path:
     """The file that holds the answers. It may not exist yet."""
     return Path(jupyter_config_dir()) / STORE
+
+
+def personal_key() -> bytes:
+    """The person's secret. The first use makes it, in a file that only they can read.
+
+    Raises:
+        ConfigError: It cannot be read or made.
+    """
+    from filelock import FileLock, Timeout
+
+    path = Path(jupyter_config_dir()) / KEY
+    try:
+        if (key := _read_key(path)) is not None:
+            return key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS):
+            if (key := _read_key(path)) is None:
+                key = secrets.token_hex(32).encode("ascii")
+                atomic_write(path, key, mode=0o600)
+            return key
+    except Timeout:
+        raise ConfigError(f"{path} is locked by another process. Try again.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read or made: {error.strerror or error}.") from error
+
+
+def sign(text: str) -> str:
+    """A mark that only this person's sessions can make of the text; empty without a secret."""
+    try:
+        return hmac.new(personal_key(), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+    except ConfigError:
+        return ""
+
+
+def is_signed(text: str, mark: str) -> bool:
+    """Whether the mark was made of this text by `sign`, for this person."""
+    made = sign(text)
+    return bool(made) and hmac.compare_digest(made.encode(), mark.encode("utf-8", "replace"))
+
+
+def _read_key(path: Path) -> bytes | None:
+    found = ordinary(path)
+    if found is None:
+        return None
+    key = path.read_bytes()
+    if len(key) < 32:  # somebody emptied it: anybody could sign
+        raise OSError(0, "it is too short. Move it away")
+    return key
 
 
 def _place(place: str | Path) -> str:

@@ -20,6 +20,8 @@ from jupyter_agent.messages import clean
 
 CASSETTE = ".cassette.jsonl"
 STATE_FOLDER = ".jupyter_agent"
+TRIED_AGAIN = "It is tried again with each step."
+"""Ends the line that says that something is not being kept."""
 _PRIVATE_FILES = ("config.yaml", "mcp.json")
 _TICK = 2_000_000_000
 """Nanoseconds in which two changes may have the same time: some file systems count in seconds."""
@@ -151,9 +153,18 @@ class Workspace:
         if not Path(os.path.realpath(folder)).is_relative_to(self.root):
             raise ConfigError(f"{folder} leads out of the workspace. Replace it by a folder.")
         try:
+            if folder.exists() and not folder.is_dir():
+                kind = _kind(folder.stat().st_mode)
+                raise ConfigError(
+                    f"The folder {folder} cannot be made: {kind} is in its place. Move it away."
+                )
             private_folder(folder)
             if not os.path.lexists(folder / ".gitignore"):
                 atomic_write(folder / ".gitignore", _GITIGNORE.encode())
+        except PermissionError:
+            raise ConfigError(
+                f"{folder} cannot be written to. Give yourself the right, with chmod u+rwx."
+            ) from None
         except OSError as error:
             raise ConfigError(f"The folder {folder} cannot be made: {error.strerror}.") from error
         return folder
@@ -307,6 +318,11 @@ def atomic_write(
         mode: Permission bits that the file gets instead.
         private: Whether only the owner may read the file; None: where it is in a state folder.
 
+    Args:
+        path: The file.
+        data: What it is to hold.
+        mode: The permission bits of a new file, less the umask.
+
     Raises:
         OSError: Nothing was written; a file that was there is unchanged.
     """
@@ -329,6 +345,108 @@ def atomic_write(
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def ordinary(path: Path) -> os.stat_result | None:
+    """What the system knows of an ordinary file; None where there is none.
+
+    Raises:
+        OSError: It is a link, a folder, a pipe or a device, or it cannot be looked at.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        kind = _kind(found.st_mode)
+        raise OSError(0, f"{path.parent.name}/{path.name} is {kind} and no file. Move it away")
+    return found
+
+
+def make_folder(path: Path) -> None:
+    """Make one of our own folders where there is none. A link in its place is not followed.
+
+    Raises:
+        OSError: It cannot be made, or something else is in its place.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        private_folder(path)
+        return
+    if not stat.S_ISDIR(mode):
+        shown = f"{path.parent.name}/{path.name}"
+        raise OSError(0, f"{shown} is {_kind(mode)} and no folder. Move it away")
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong, for the end of a sentence: `no space left on device`."""
+    if not isinstance(error, OSError):
+        return f"{type(error).__name__}: {error}".rstrip(".: ")
+    reason = str(error.strerror or error).rstrip(".")
+    return reason if error.errno == 0 else reason[:1].lower() + reason[1:]
+
+
+def _kind(mode: int) -> str:
+    kinds = (
+        (stat.S_ISREG, "a file"),
+        (stat.S_ISLNK, "a link"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a pipe"),
+    )
+    return next((name for is_kind, name in kinds if is_kind(mode)), "a device")
+
+
+def append(path: Path, data: bytes, durable: bool = False) -> int:
+    """Add data to the end of a file that is there, all of it or nothing. Links are not followed.
+
+    A last line that has no end gets one first.
+
+    Args:
+        path: The file.
+        data: Whole lines.
+        durable: Whether to wait until they are on the disk.
+
+    Returns:
+        The size of the file now.
+
+    Raises:
+        OSError: Nothing was added, unless the system refuses to cut off what was.
+    """
+    if ordinary(path) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    flags = os.O_RDWR | os.O_APPEND
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    descriptor = os.open(path, flags)
+    try:
+        start = os.fstat(descriptor).st_size
+        try:
+            write_whole(descriptor, (b"\n" if _is_torn(descriptor, start) else b"") + data)
+            if durable:
+                os.fsync(descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, start)
+            raise
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of the data: where a disk is nearly full, the system may write less at first."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _is_torn(descriptor: int, size: int) -> bool:
+    """Whether the last line of an open file has no end."""
+    if size == 0:
+        return False
+    os.lseek(descriptor, size - 1, os.SEEK_SET)
+    return os.read(descriptor, 1) != b"\n"
 
 
 def _regular(path: Path) -> os.stat_result | None:

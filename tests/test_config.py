@@ -96,9 +96,12 @@ def test_the_keys_and_their_defaults() -> None:
         "memory.roots": "none",
         "session.save": "true",
         "session.resume": "ask",
+        "session.keep_days": "90",
+        "session.keep_mb": "200.0",
         "undo.enabled": "true",
         "undo.max_file_mb": "20.0",
         "undo.max_total_mb": "500.0",
+        "undo.keep_days": "30",
         "tools.enable_skills": "true",
         "tools.enable_notes": "true",
         "tools.enable_memory": "true",
@@ -115,6 +118,10 @@ def test_the_keys_and_their_defaults() -> None:
         "images.per_step": "4",
         "compaction.enabled": "true",
         "log.enabled": "true",
+        "log.keep_days": "30",
+        "log.keep_mb": "200.0",
+        "outputs.keep_days": "30",
+        "outputs.keep_mb": "500.0",
     }
     assert {found.source_of(key) for key in keys()} == {"default"}
 
@@ -290,7 +297,7 @@ BAD_FILES = [
     ),
     (
         "log: [enabled]",
-        ": log is a section, not a setting. Set one of log.enabled.",
+        ": log is a section, not a setting. Set one of log.enabled, log.keep_days, log.keep_mb.",
     ),
     (
         "retry: {max_retries: 1}\nretry.max_retries: 2",

@@ -336,7 +336,72 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     conversations.end_turn("default", END)
     conversations.reset("default")
     assert conversations.load() == Stored()
-    assert conversations.problem.startswith("The conversation cannot be kept: ")
+    (line,) = conversations.take_notices()
+    assert line.startswith("The conversation is not being saved: ")
+    assert "sessions is a file and no folder. Move it away." in line
+    assert conversations.problem
+
+
+def refused(folder: Path, is_refused: bool) -> None:
+    """Put a link in the place of the file, so that nothing can be written, or take it away."""
+    path, aside = folder / "sessions/work.jsonl", folder / "aside"
+    if is_refused:
+        path.rename(aside)
+        path.symlink_to(aside)
+    else:
+        path.unlink()
+        aside.rename(path)
+
+
+@pytest.mark.parametrize("how", ["closed", "next turn", "reset", "removed"])
+def test_saving_goes_on(tmp_path: Path, how: str) -> None:
+    """Turns that could not be saved are written as soon as it can be, each with its end."""
+    conversations = open_file(tmp_path)
+    conversations.keep("default", HISTORY[:3])
+    conversations.end_turn("default", END)
+    refused(tmp_path, True)
+    size = (tmp_path / "aside").stat().st_size
+    for count in (4, 5, 5):
+        conversations.keep("default", HISTORY[:count])
+    conversations.end_turn("default", END)
+    conversations.keep("default", HISTORY)
+    (line,) = conversations.take_notices()
+    assert line.startswith("The conversation is not being saved: sessions/work.jsonl is a link")
+    assert (tmp_path / "aside").stat().st_size == size
+    if how == "removed":
+        (tmp_path / "sessions/work.jsonl").unlink()
+    else:
+        refused(tmp_path, False)
+    history, turns = list(HISTORY), 2
+    if how in ("next turn", "removed"):
+        history.append(user(Text("And then?")))
+        conversations.keep("default", history)
+        assert conversations.take_notices() == [
+            "The conversation is saved again, nothing is missing."
+        ]
+    elif how == "reset":
+        conversations.reset("default")
+        history, turns = [], 0
+    conversations.close()
+    stored = reopened(tmp_path)
+    assert list(stored.history) == history
+    assert len(stored.turns) == turns
+    assert stored.is_unfinished == (how in ("next turn", "removed"))
+
+
+def test_a_removed_lock(tmp_path: Path) -> None:
+    """Somebody removes the lock, and another kernel takes the file: each goes on in its own."""
+    first = open_file(tmp_path)
+    first.keep("default", HISTORY[:1])
+    (tmp_path / "sessions/work.jsonl.lock").unlink()
+    second = open_file(tmp_path)
+    second.keep("default", HISTORY[3:])
+    first.keep("default", HISTORY[:3])
+    assert first.path is not None and second.path is not None
+    assert first.path.name == "work-2.jsonl" and second.path.name == "work.jsonl"
+    first.close()
+    second.close()
+    assert list(reopened(tmp_path).history) == HISTORY[3:]
 
 
 # Two kernels -------------------------------------------------------------------------------------

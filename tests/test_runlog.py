@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -355,7 +356,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is given up where nothing can be written any more, and closing it is quiet."""
     log = RunLog(tmp_path)
-    full = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115
+    full = os.open("/dev/full", os.O_WRONLY)
     monkeypatch.setattr(log, "_create", lambda: full)
     for event in TURN:
         log(event)

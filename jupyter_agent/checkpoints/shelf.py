@@ -98,7 +98,7 @@ class Shelf:
         if os.path.lexists(self.folder / ".lock") and not (self.folder / ".lock").is_file():
             raise ConfigError(f"{self.folder / '.lock'} is no file. Remove it.")
         try:
-            secret = trust.secret()
+            secret = trust.personal_key()
         except ConfigError:
             secret = _SECRET  # then turns can be undone in this kernel alone
         self.seal = Seal(secret)
@@ -187,6 +187,26 @@ class Shelf:
     def _drop(self, record: Record) -> None:
         shutil.rmtree(self.folder / record.id, ignore_errors=True)
         self._ended.pop(record.id, None)
+
+    def older(self, days: float) -> list[str]:
+        """The ids of records that are older by their name and by the system's dates."""
+        limit = timedelta(days=days)
+        now = datetime.now(UTC)
+        found = []
+        for name in self._names():
+            with contextlib.suppress(OSError, ValueError, OverflowError):
+                begun = datetime.strptime(name[:22], _STAMP).replace(tzinfo=UTC)
+                changed = datetime.fromtimestamp((self.folder / name).lstat().st_mtime, UTC)
+                if now - begun > limit and now - changed > limit:
+                    found.append(name)
+        return found
+
+    def drop(self, names: list[str]) -> None:
+        """Remove records, and the contents that no other one needs. Needs the lock."""
+        for name in names:
+            if not (self.folder / name).is_symlink():
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+        self.sweep()
 
     def _advance(self) -> set[str]:
         digests = {digest for _, digest in load_known(self.folder).values()}

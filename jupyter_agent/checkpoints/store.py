@@ -153,6 +153,34 @@ class Checkpoints:
         except OSError as error:
             raise AgentError(f"Not undone: {error.strerror or error}.") from error
 
+    def forget(self, days: float, spared: Collection[str] = (), show: bool = False) -> int:
+        """Drop records that are older, in any notebook's name, and the contents that only they had.
+
+        Args:
+            days: The age in days. What is dated in the future is not old.
+            spared: Ids of records that stay.
+            show: Whether to count only.
+
+        Returns:
+            How many turns were dropped, or would be.
+
+        Raises:
+            AgentError: Somebody else uses the folder for too long.
+        """
+        try:
+            old = [name for name in self._shelf.older(days) if name not in spared]
+            if not old:
+                return 0
+            with self._shelf.locked():
+                found = {record.id: record for record in self._shelf.records()}
+                # What no version can read goes, too: nothing can be undone from it.
+                going = [name for name in old if name not in found or found[name].ended]
+                if not show:
+                    self._shelf.drop(going)
+        except OSError as error:
+            raise AgentError(f"{error.strerror or error}.") from error
+        return sum(name in found and found[name].kind == "turn" for name in going)
+
     def settle(self) -> None:
         """End what a kernel that died has left unfinished.
 

@@ -9,7 +9,7 @@ from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.llm.wire import safe_id
 from jupyter_agent.messages import clean
 from jupyter_agent.redact import redact, secret_values
-from jupyter_agent.workspace import STATE_FOLDER, Workspace, atomic_write, private_folder
+from jupyter_agent.workspace import STATE_FOLDER, Workspace, atomic_write, make_folder
 
 Keep = Callable[[str, str], str]
 """Takes a text and a name for it, gives the path where the whole can be read; empty where it
@@ -32,7 +32,7 @@ def keep_in(workspace: Workspace, conversation: str) -> Keep:
         try:
             workspace.ensure_state_folder()
             target = workspace.resolve(path)
-            private_folder(target.parent)
+            make_folder(workspace.state_folder / OUTPUTS)
             stored = redact(clean(text), secret_values())
             atomic_write(target, stored.encode("utf-8"))
         except (OSError, AgentError, ToolError):

@@ -9,7 +9,7 @@ from typing import IO
 
 from jupyter_agent.errors import AgentError
 from jupyter_agent.redact import redact, secret_values
-from jupyter_agent.workspace import open_private, private_folder
+from jupyter_agent.workspace import make_folder, open_private, ordinary
 
 HEAD = 50_000
 TAIL = 50_000
@@ -45,10 +45,10 @@ class Overflow:
         try:
             if self._file is None:
                 folder = self._folder()
-                private_folder(folder)
-                self._file = open_private(
-                    folder / self._name, "w", encoding="utf-8", errors="replace", newline=""
-                )
+                make_folder(folder)
+                path = folder / self._name
+                ordinary(path)  # a link is not followed, a pipe not waited for
+                self._file = open_private(path, "w", encoding="utf-8", errors="replace", newline="")
             self._pending += text[: self._room]
             if len(self._pending) > _WHOLE:
                 self._write_lines()

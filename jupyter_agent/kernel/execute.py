@@ -8,6 +8,7 @@ import contextlib
 import getpass
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -243,6 +244,11 @@ class Executor:
         with (
             swapped(self._shell, "showtraceback", show_current),
             swapped(self._shell, "_showtraceback", show),
+            swapped(
+                self._shell.InteractiveTB,
+                "structured_traceback",
+                _or_plain(self._shell.InteractiveTB.structured_traceback),
+            ),
             swapped(self._shell, "ask_exit", _refuse_exit),
             # It would be printed; the error tells it already.
             swapped(self._shell, "show_usage_error", lambda error: None),
@@ -252,6 +258,18 @@ class Executor:
             swapped(interactiveshell, "warn", _warn_unless_exit),
         ):
             yield shown
+
+
+def _or_plain(colourful: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """The same as a plain traceback where it fails, as it does with a low recursion limit."""
+
+    def lines(etype: Any, error: Any, trace: Any, *args: Any, **kwargs: Any) -> list[str]:
+        try:
+            return colourful(etype, error, trace, *args, **kwargs)
+        except Exception:
+            return traceback.format_exception(etype, error, trace)
+
+    return lines
 
 
 def _transformed(shell: Any, code: str) -> str:

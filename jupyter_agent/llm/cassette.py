@@ -118,7 +118,8 @@ def record(path: Path, blank: Cassette, turn: tuple[Entry, ...], written: Collec
     except (OSError, Timeout) as error:
         raise ConfigError(
             f"The turn is done, but it could not be recorded in {path.name}: "
-            f"{getattr(error, 'strerror', None) or 'another kernel holds it'}."
+            f"{getattr(error, 'strerror', None) or 'another kernel holds it'}. "
+            "It is tried again with the next turn."
         ) from None
 
 

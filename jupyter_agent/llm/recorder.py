@@ -45,6 +45,7 @@ class Recorder:
         self._digests, self._turn_digests = Digests(self._root), Digests(self._root)
         self._counter = TokenCounter()
         self._turn: list[Entry] = []
+        self._waiting: list[tuple[Entry, ...]] = []
         self._written: list[str] = []
         self._said: list[str] = []
 
@@ -79,7 +80,11 @@ class Recorder:
         self._said.extend(texts)
 
     def commit(self) -> None:
-        """Write the turn into the cassette."""
+        """Write the turn into the cassette, after turns that could not be written before.
+
+        Raises:
+            ConfigError: It cannot be written; the next turn tries it again.
+        """
         if not self._turn:
             return
         self._remember()
@@ -87,9 +92,11 @@ class Recorder:
         turn[-1] = replace(turn[-1], said_after=tuple(self._said), files=self.past.states)
         source: Source = "scripted" if self.source == "scripted" else "recorded"
         blank = Cassette(self.name, self.model, source)
-        tape.record(self._path, blank, tuple(turn), self._written)
-        self._written.append(turn[0].conversation)
+        self._waiting.append(tuple(turn))
         self._turn.clear()
+        while self._waiting:
+            tape.record(self._path, blank, self._waiting[0], self._written)
+            self._written.append(self._waiting.pop(0)[0].conversation)
 
     def notices(self) -> list[str]:
         """Nothing: what is recorded is as it is."""

@@ -16,6 +16,7 @@ from jupyter_agent.magics.ask import run_and_show, sessions_of
 from jupyter_agent.magics.report import errors_without_secrets
 
 WHERE = "%%agent"
+TRUST = "--trust"
 GO_ON = "Go on with the task where you stopped."
 _SETTINGS = {
     "provider": "provider",
@@ -53,15 +54,20 @@ async def run_agent_cell(shell: Any, magic: Any, line: str, cell: str) -> None:
 async def resume_turn(shell: Any, magic: Any, line: str) -> None:
     """`%agent resume`: go on with a turn that ended without an answer. Takes `%%agent`'s options.
 
-    After a restart it first brings back the conversation of the earlier kernel.
+    After a restart it first brings back the conversation of the earlier kernel; `--trust` also one
+    that came with the folder.
 
     Raises:
         ConfigError: The last turn ended with an answer, or there was none.
+        AgentError: The conversation is not this person's, and they did not say `--trust`.
     """
+    words = line.split()
+    trusted = TRUST in words
+    line = " ".join(word for word in words if word != TRUST) if trusted else line
     arguments = parse_line(magic, line)
     sessions, name = sessions_of(shell), arguments.session or "default"
     session = sessions[name]
-    came_back = "" if session.is_restored or session.last_stop else session.restore()
+    came_back = "" if session.is_restored or session.last_stop else session.restore(trusted)
     if came_back:
         print(came_back)  # noqa: T201 (a command's output is what the cell prints)
     stop = session.last_stop

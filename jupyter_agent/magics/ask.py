@@ -12,7 +12,7 @@ from IPython.core.getipython import get_ipython
 
 from jupyter_agent import config
 from jupyter_agent.answer import Answer
-from jupyter_agent.errors import ConfigError
+from jupyter_agent.errors import AgentError, ConfigError, broken_off
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.magics.register import CONFIGURED
 from jupyter_agent.magics.surface import show
@@ -121,6 +121,10 @@ async def run_and_show(
         if cell := session.proposed_cell(answer):
             sessions.notebook.shell.set_next_input(cell, replace=False)
         return answer
+    except AgentError:
+        raise
+    except Exception as error:
+        raise broken_off(error) from error
     finally:
         view = watch.view
         if view.stop_reason is not None:

@@ -18,7 +18,8 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import Sessions, publish, sessions_of
-from jupyter_agent.magics.log import log_command
+from jupyter_agent.magics.log import WORDS as LOG_WORDS
+from jupyter_agent.magics.log import clean_command, log_command
 from jupyter_agent.magics.report import (
     Report,
     errors_without_secrets,
@@ -288,8 +289,10 @@ def _reset(sessions: Sessions, words: list[str]) -> str:
 
 
 def _log(sessions: Sessions, words: list[str]) -> str:
-    """the run logs: list, show, search"""
+    """the run logs: list, show, search; remove what is kept no longer, conversations, too"""
     notebook = sessions.notebook
+    if words[:1] == ["clean"]:
+        return clean_command(words[1:], notebook)
     folder = notebook.workspace.state_folder / "logs"
     return log_command(
         words, folder, notebook.log_path, lambda heading, view: _shown(sessions, heading, view)
@@ -393,10 +396,10 @@ COMMANDS: dict[str, Command] = {
     "trust": Command(_trust, TRUST_USAGE.removeprefix("trust ")),
     "usage": Command(_usage),
     "reset": Command(_reset, "[SESSION]"),
-    "resume": Command(_resume, "[OPTIONS]"),
+    "resume": Command(_resume, "[--trust] [OPTIONS]"),
     "undo": Command(_undo, "[show] [N] [--over FILE ...] | list | redo"),
     "compact": Command(_compact, "[SESSION]"),
     "cells": Command(_cells),
     "export": Command(_export, "FILE.ipynb"),
-    "log": Command(_log, "[list [COUNT] | show [N] | grep WORDS | path [N]]"),
+    "log": Command(_log, LOG_WORDS),
 }

@@ -64,7 +64,7 @@ def _in_command(sessions: Sessions, options: list[str], line: str) -> Iterable[s
         return COMMANDS if " " in line else ()
     name, rest = before[0], before[1:]
     if name == "resume":
-        return _in_options(sessions, options, line)
+        return _in_options(sessions, [*options, "--trust"], line)
     return _WORDS[name](sessions, rest) if name in _WORDS else ()
 
 
@@ -127,6 +127,15 @@ def _first(*words: str) -> Words:
     return lambda sessions, before: () if before else words
 
 
+def _log_words(sessions: Sessions, before: list[str]) -> Iterable[str]:
+    if not before:
+        return ("list", "show", "grep", "path", "clean")
+    if before[0] != "clean" or before[-1] == "--days":
+        return ()
+    words = ("show", "logs", "sessions", "outputs", "undo", "--days", "--all")
+    return [word for word in words if word not in before[1:]]
+
+
 def _session(sessions: Sessions, before: list[str]) -> Iterable[str]:
     return () if before else sessions.names
 
@@ -142,7 +151,7 @@ _WORDS: dict[str, Words] = {
     "mcp": _mcp_words,
     "trust": _first("show", "revoke"),
     "undo": _first("show", "list", "redo"),
-    "log": _first("list", "show", "grep", "path"),
+    "log": _log_words,
     "history": _session,
     "reset": _session,
     "compact": _session,

@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.notebook import Notebook, keeping
 from jupyter_agent.plaintext import one_line, plain
+from jupyter_agent.retention import LOGS, MEGABYTE, OUTPUTS, SESSIONS, Limit, remove
 from jupyter_agent.runs import Run, RunSummary, log_files, read_lines, read_run, runs
 from jupyter_agent.widgets.transcript import TurnView
+from jupyter_agent.widgets.wording import count
 
-USAGE = "log [list [COUNT] | show [N] | grep WORDS | path [N]]"
+CLEAN_WORDS = "clean [show] [logs] [sessions] [outputs] [undo] [--days N | --all]"
+WORDS = f"[list [COUNT] | show [N] | grep WORDS | path [N] | {CLEAN_WORDS}]"
+USAGE = f"log {WORDS}"
 _LISTED = 20
 _SEARCHED = 300
 """Logs that are searched: the newest."""
@@ -23,10 +28,17 @@ _UNSAID = frozenset({"type", "time", "seq", "id", "call_id", "metadata", "media_
 """Fields whose texts nobody looks for; `data` is a picture unless it has kinds of its own."""
 _STEP = {"step_started": "number", "requested": "step"}
 Show = Callable[[str, TurnView], str]
+KINDS = {
+    LOGS: "run log",
+    SESSIONS: "conversation",
+    OUTPUTS: "long output",
+    "undo": "undoable turn",
+}
+"""What is removed by `clean`, in the words of the command, and what each is called."""
 
 
 def log_command(words: Sequence[str], folder: Path, last: Path | None, show: Show) -> str:
-    """What `%agent log WORDS` says.
+    """What `%agent log WORDS` says, but for `clean`.
 
     Args:
         words: What follows `%agent log`.
@@ -46,10 +58,65 @@ def log_command(words: Sequence[str], folder: Path, last: Path | None, show: Sho
         "path": lambda: _path(folder, last, rest),
     }
     if name not in commands:
-        near = difflib.get_close_matches(name, [each for each in commands if each], 1)
+        near = difflib.get_close_matches(name, [*filter(None, commands), "clean"], 1)
         hint = f"Did you mean {near[0]}?" if near else f"Usage: %agent {USAGE}"
         raise ConfigError(f"%agent log: there is no {plain(name)!r}. {hint}")
     return commands[name]()
+
+
+def clean_command(words: Sequence[str], notebook: Notebook) -> str:
+    """`%agent log clean`: remove what is kept no longer, or show what that is.
+
+    Args:
+        words: What follows `clean`.
+        notebook: Whose workspace it is.
+
+    Raises:
+        AgentError: With one line: a word is not known, or a turn is running.
+    """
+    notebook.refuse_while_busy()
+    kinds, days, is_shown = _what_to_clean(words)
+    settings = notebook.settings().settings
+    limits = {name: limit for name, limit in keeping(settings).items() if name in kinds}
+    if days is not None:
+        limits = {name: Limit(days, limit.megabytes) for name, limit in limits.items()}
+    files = [one for one in notebook.surplus(limits) if is_shown or remove(one)]
+    told = [_sum_of(name, [one.size for one in files if one.folder == name]) for name in limits]
+    if "undo" in kinds:
+        age = settings.undo.keep_days if days is None else days
+        turns = notebook.safekeeping.forget(settings.undo, age, is_shown)
+        told.append(count(turns, KINDS["undo"]) if turns else "")
+    told = [each for each in told if each]
+    stays = "What is in use or was changed within a day stays."
+    if not told:
+        return f"There is nothing to remove. {stays}"
+    return f"{'This would go' if is_shown else 'Removed'}: {', '.join(told)}. {stays}"
+
+
+def _what_to_clean(words: Sequence[str]) -> tuple[list[str], int | None, bool]:
+    """Which kinds, how old in days (None: as the settings say), and whether only to show it."""
+    rest, kinds, days, is_shown = list(words), [], None, False
+    while rest:
+        word = rest.pop(0)
+        if word in KINDS:
+            kinds.append(word)
+        elif word == "show" and not is_shown:
+            is_shown = True
+        elif word == "--all" and days is None:
+            days = 1
+        elif word == "--days" and days is None and rest:
+            days = _number(rest.pop(0))
+        else:
+            raise ConfigError(
+                f"%agent log clean: unexpected {plain(word)!r}. Usage: %agent log {CLEAN_WORDS}"
+            )
+    return kinds or list(KINDS), days, is_shown
+
+
+def _sum_of(name: str, sizes: Sequence[int]) -> str:
+    if not sizes:
+        return ""
+    return f"{count(len(sizes), KINDS[name])} ({sum(sizes) / MEGABYTE:,.1f} MB)"
 
 
 def _overview(folder: Path, last: Path | None) -> str:
@@ -103,6 +170,9 @@ def _heading(run: Run) -> Iterator[str]:
         yield "This turn has no end in its log: it is still running, or its kernel was stopped."
     if run.is_torn:
         yield "The last line of the log is incomplete."
+    if run.missing:
+        why = f" ({one_line(run.why_missing, 100)})" if run.why_missing else ""
+        yield f"Lines of the log that could not be written: {run.missing:,}{why}."
     if run.passed_over:
         yield f"Lines that are no events and are not shown: {run.passed_over:,}."
     if run.lost:

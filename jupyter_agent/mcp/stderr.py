@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from jupyter_agent.redact import redact, secret_values
-from jupyter_agent.workspace import open_private, private_folder
+from jupyter_agent.workspace import make_folder, open_private, ordinary
 
 _MOST = 500_000
 """Bytes of the newer file; when it is full it becomes the older one, `NAME.old`."""
@@ -73,8 +73,9 @@ class StderrLog:
     def _append(self, chunk: bytes) -> None:
         if not chunk:
             return
-        private_folder(self.path.parent)
-        if self.path.exists() and self.path.stat().st_size + len(chunk) > _MOST:
+        make_folder(self.path.parent)
+        found = ordinary(self.path)
+        if found is not None and found.st_size + len(chunk) > _MOST:
             self.path.replace(self.path.with_name(f"{self.path.name}.old"))
         with open_private(self.path, "ab") as file:
             file.write(chunk)

@@ -129,7 +129,11 @@ def _read(workspace: Workspace, root: MemoryRoot | None) -> Iterator[tuple[str, 
     if root is not None:
         places.insert(0, (root.path / "agent" / "rules" / "common", root.path))
     for folder, within in places:
-        paths = sorted(folder.glob("*.md"))
+        try:
+            paths = sorted(folder.glob("*.md"))
+        except OSError as error:
+            yield _name(folder, within), "", f"cannot be read: {error.strerror}."
+            continue
         for path in paths[:_MOST_FILES]:
             yield _file(path, within)
         if left_out := len(paths[_MOST_FILES:]):

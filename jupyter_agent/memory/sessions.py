@@ -32,20 +32,23 @@ from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.messages import Text
 from jupyter_agent.plaintext import one_line, plain
 from jupyter_agent.redact import redact_json, secret_values
-from jupyter_agent.workspace import atomic_write, open_private, private_folder
+from jupyter_agent.workspace import TRIED_AGAIN, append, atomic_write, private_folder, reason_of
 
 FOLDER = "agent-transcripts"
 _TASK_LIMIT = 500
 _ANSWER_LIMIT = 500
 _NOT_IN_NAME = re.compile(r"[^\w.-]+")
 _RECENT = 50
+_MOST_MISSED = 10_000
+"""Lines that wait to be written."""
 _READ_LIMIT = 8 * 1024 * 1024
 
 
 class SessionRecord:
     """A sink that keeps the record of one session. A record that cannot be written never stops it.
 
-    The file is made with the first turn.
+    The file is made with the first turn. What could not be written is tried again with the next
+    line.
 
     Args:
         root: The memory root.
@@ -65,6 +68,8 @@ class SessionRecord:
     ) -> None:
         self.path: Path | None = None
         self.problem = ""
+        self.notices: list[str] = []
+        self._missed: list[bytes] = []
         self._folder = root.path / FOLDER
         self._root = root
         self._notebook = notebook
@@ -110,17 +115,36 @@ class SessionRecord:
         if account := read_record(self.path):
             self._write("session_finished", summary=account.summary)
 
+    def take_notices(self) -> list[str]:
+        """What the person should know and was not told yet: each line comes once."""
+        told, self.notices = self.notices, []
+        return told
+
     def _write(self, kind: str, **data: Any) -> None:
-        if self.problem:
-            return
         line = {"type": kind, "time": self._now().isoformat(timespec="seconds"), **data}
         text = json.dumps(redact_json(line, secret_values()), ensure_ascii=False) + "\n"
+        self._missed = [*self._missed[-_MOST_MISSED:], text.encode("utf-8", "replace")]
         try:
-            path = self.path or self._create()
-            with open_private(path, "ab") as stream:
-                stream.write(text.encode("utf-8", "replace"))
-        except OSError as error:
-            self.problem = f"The record of the session cannot be written: {error.strerror}."
+            self._append(b"".join(self._missed))
+        except Exception as error:  # the agent's code may have patched what is called here
+            reason = reason_of(error)
+            if not self.problem:
+                self.notices.append(
+                    f"The session's record is not being written: {reason}. {TRIED_AGAIN}"
+                )
+            self.problem = f"The record of the session cannot be written: {reason}."
+            return
+        if self.problem:
+            self.notices.append("The session's record is written again.")
+        self.problem, self._missed = "", []
+
+    def _append(self, data: bytes) -> None:
+        self.path = self.path or self._create()
+        try:
+            append(self.path, data)
+        except FileNotFoundError:  # somebody removed it
+            self.path = self._create()
+            append(self.path, data)
 
     def _create(self) -> Path:
         if not Path(os.path.realpath(self._folder)).is_relative_to(self._root.path):
