@@ -291,7 +291,7 @@ def _column(items: list[Any]) -> Any:
 
 def _cells(values: Any) -> list[Any]:
     """What stands in a block of objects; nothing for other blocks."""
-    is_objects = getattr(getattr(values, "dtype", None), "kind", "") == "O"
+    is_objects = str(getattr(values, "dtype", "")) == "object"
     return list(values.ravel()) if is_objects and hasattr(values, "ravel") else []
 
 
