@@ -32,7 +32,14 @@ from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.messages import Text
 from jupyter_agent.plaintext import one_line, plain
 from jupyter_agent.redact import redact_json, secret_values
-from jupyter_agent.workspace import TRIED_AGAIN, append, open_private, private_folder, reason_of
+from jupyter_agent.workspace import (
+    TRIED_AGAIN,
+    append,
+    atomic_write,
+    open_private,
+    private_folder,
+    reason_of,
+)
 
 FOLDER = "agent-transcripts"
 _TASK_LIMIT = 500
