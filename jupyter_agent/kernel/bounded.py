@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.redact import redact, secret_values
+from jupyter_agent.redact import MARK, redact, secret_values
 from jupyter_agent.workspace import make_folder, open_private, ordinary
 
 HEAD = 50_000
@@ -19,6 +19,8 @@ OUTPUTS = "outputs"
 """The folder for them, inside of the state folder."""
 _WHOLE = 100_000
 """Characters that are looked through for secrets in one piece."""
+LOOKED = 2_000_000
+"""Characters of one output in which shapes of secrets are looked for: more would take seconds."""
 _KEY_BEGINS = "-----BEGIN "
 
 
@@ -36,6 +38,7 @@ class Overflow:
         self._file: IO[str] | None = None
         self._room = OVERFLOW
         self._pending = ""
+        self._looked = 0
         self._failed = False
 
     def write(self, text: str) -> None:
@@ -64,14 +67,23 @@ class Overflow:
         if key > 0 and "-----END " not in self._pending[key:end]:
             end = min(end, key)
         end = end or len(self._pending)
-        self._file.write(redact(self._pending[:end], secret_values()))
+        self._file.write(self._without_secrets(self._pending[:end]))
         self._pending = self._pending[end:]
+
+    def _without_secrets(self, text: str) -> str:
+        """Shapes are looked for in the first megabytes, known values in all of it."""
+        part = max(0, LOOKED - self._looked)
+        self._looked += len(text)
+        rest = text[part:]
+        for value in secret_values() if rest else ():
+            rest = rest.replace(value, MARK)
+        return redact(text[:part], secret_values()) + rest
 
     def close(self) -> None:
         """Write what is left, and close the file."""
         if self._file is not None:
             try:
-                self._file.write(redact(self._pending, secret_values()))
+                self._file.write(self._without_secrets(self._pending))
                 self._pending = ""
                 self._file.close()
             except OSError:

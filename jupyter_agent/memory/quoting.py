@@ -34,9 +34,9 @@ def secret_in(text: str) -> str:
     """What kind of secret a text seems to hold; empty where it holds none."""
     if _IN_ADDRESS.search(text):
         return "an address with a password"
-    if redact(text, secret_values()) != text:
-        return "a key or another secret"
-    return "a password or a token" if _ASSIGNED.search(text) else ""
+    if _ASSIGNED.search(text):
+        return "a password or a token"
+    return "a key or another secret" if redact(text, secret_values()) != text else ""
 
 
 def escaped(text: str) -> str:

@@ -264,7 +264,7 @@ async def test_the_clock_was_set_back(root: Path, checkpoints: Checkpoints) -> N
 
 def move_in_time(folder: Path, name: str, later: str) -> None:
     """Give a record another date, as if it had been written by a clock that was ahead."""
-    seal = Seal(trust.secret())
+    seal = Seal(trust.personal_key())
     path = folder / name / "journal.jsonl"
     lines = [seal.opened(name, line) for line in path.read_bytes().splitlines()]
     lines = [line.replace(name.encode(), later.encode()) for line in lines]
