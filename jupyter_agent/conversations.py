@@ -625,7 +625,9 @@ def _turn_to_json(turn: TurnEnd, last: TurnEnd) -> dict[str, Any]:
     """A turn for a file that is written anew: only the last one needs what there was then."""
     data = asdict(turn)
     data["variables"] = [list(asdict(each).values()) for each in turn.variables]
-    return data if turn is last else {**data, "plan": [], "variables": []}
+    kept = data if turn is last else {**data, "plan": [], "variables": []}
+    redacted: dict[str, Any] = redact_json(kept, secret_values())
+    return redacted
 
 
 def _as_line(data: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,15 +56,11 @@ class Pending:
 class Deciding:
     """What one kernel's turns depend on.
 
-    Args:
-        workspace: Gives the workspace, whose files of settings belong to it.
-
     Attributes:
         pending: What the agent's code changed and the person has not accepted.
     """
 
-    def __init__(self, workspace: Callable[[], Workspace]) -> None:
-        self._workspace = workspace
+    def __init__(self) -> None:
         self._before: _State | None = None
         self.pending = Pending()
         for path in _own_files():
@@ -73,10 +69,12 @@ class Deciding:
                 held.hold(path, held.content_of(_kept(path)), digest)
                 self.pending.files.append(path)
 
-    def begin(self) -> None:
-        """Remember how things are: a turn begins."""
-        self._before = _State(self._files())
-        self._forget_settled()
+    def begin(self, workspace: Workspace) -> None:
+        """Remember how things are: a turn begins in a workspace."""
+        self._before = None
+        with suppress(Exception):  # code of earlier turns may have replaced what is called here
+            self._forget_settled()
+            self._before = _State(workspace)
 
     def end(self) -> tuple[str, ...]:
         """Put back what the turn's code changed.
@@ -87,9 +85,10 @@ class Deciding:
         before, self._before = self._before, None
         if before is None:
             return ()
-        names = self._put_back(before)
-        files = self._hold(before)
-        trusts = self._revoke(before)
+        names, files, trusts = self._put_back(before), list[Path](), False
+        with suppress(Exception):  # the turn's code may have replaced what is called here
+            files = self._hold(before)
+            trusts = trust.revoke_since(before.trusted, before.root)
         changed = [*names, *(path.name for path in files), *(["what you trust"] if trusts else [])]
         if not changed:
             return ()
@@ -152,24 +151,14 @@ class Deciding:
         self.pending.files += [path for path in changed if path not in self.pending.files]
         return changed
 
-    def _revoke(self, before: _State) -> bool:
-        with suppress(ConfigError):  # a store that cannot be written trusts nothing new either
-            return trust.revoke_since(before.trusted, self._workspace().root)
-        return False
-
-    def _files(self) -> Sequence[Path]:
-        folder = self._workspace().state_folder
-        return (
-            *_own_files(),
-            folder / config.WORKSPACE_FILE,
-            folder / WORKSPACE_SERVERS,
-        )
-
 
 class _State:
     """How things are at one moment."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
+    def __init__(self, workspace: Workspace) -> None:
+        folder = workspace.state_folder
+        files = (*_own_files(), folder / config.WORKSPACE_FILE, folder / WORKSPACE_SERVERS)
+        self.root = workspace.root
         self.variables = deciding_variables()
         self.files = {path: _contents(path) for path in files}
         self.trusted = trust.answers()

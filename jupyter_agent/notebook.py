@@ -86,7 +86,7 @@ class Notebook:
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
-        self.deciding = Deciding(lambda: self.workspace)
+        self.deciding = Deciding()
         self.safekeeping = Safekeeping(lambda: self.workspace, name, self.own_files, shell.user_ns)
         self._configured = configured
         self._folder = self.path.parent if self.path else folder
@@ -118,8 +118,9 @@ class Notebook:
     def busy(self, busy: bool) -> None:
         self._settled = None
         if busy:
-            self._settled = self.effective()
-            self.deciding.begin()
+            settled = self.effective()
+            self.deciding.begin(settled.workspace)
+            self._settled = settled
         else:
             self._notices += self.deciding.end()
 

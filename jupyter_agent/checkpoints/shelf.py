@@ -281,8 +281,8 @@ class Shelf:
         path = self.folder / _KERNELS / f"{kernel}.lock"
         if not path.exists():
             self._remove_locks_of_ended_kernels()
-            path.parent.mkdir(exist_ok=True)
-            lock = FileLock(path, thread_local=False)
+            private_folder(path.parent)
+            lock = FileLock(path, mode=0o600, thread_local=False)
             lock.acquire(timeout=LOCK_SECONDS)
             _held[path] = lock
         return kernel

@@ -162,7 +162,7 @@ class Checkpoints:
             show: Whether to count only.
 
         Returns:
-            How many turns were dropped, or would be.
+            How many turns were dropped, or would be; what cannot be read counts as one.
 
         Raises:
             AgentError: Somebody else uses the folder for too long.
@@ -179,7 +179,7 @@ class Checkpoints:
                     self._shelf.drop(going)
         except OSError as error:
             raise AgentError(f"{error.strerror or error}.") from error
-        return sum(name in found and found[name].kind == "turn" for name in going)
+        return sum(name not in found or found[name].kind == "turn" for name in going)
 
     def settle(self) -> None:
         """End what a kernel that died has left unfinished.

@@ -121,7 +121,10 @@ def test_gitlabs_file_says_the_same() -> None:
     job = yaml.safe_load(text)["notebooks"]
     shell = blocks("bash")[1].splitlines()
     install, check, nbval, status = job["script"]
-    assert job["variables"] == {"JUPYTER_AGENT_MODE": "replay"}
+    assert job["variables"] == {
+        "JUPYTER_AGENT_MODE": "replay",
+        "JUPYTER_AGENT_TRUST": "workspace",
+    }
     assert install in shell
     assert check.replace(" --format junit --output check.xml", "") in shell
     assert nbval in shell

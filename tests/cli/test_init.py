@@ -158,7 +158,10 @@ def test_the_workflow(tmp_path: Path) -> None:
     init(tmp_path)
     text = (tmp_path / ".github/workflows/notebooks.yml").read_text(encoding="utf-8")
     workflow = yaml.safe_load(text)
-    assert workflow["env"] == {"JUPYTER_AGENT_MODE": "replay"}
+    assert workflow["env"] == {
+        "JUPYTER_AGENT_MODE": "replay",
+        "JUPYTER_AGENT_TRUST": "workspace",
+    }
     assert workflow["permissions"] == {"contents": "read"}
     commands = [step.get("run", "") for step in workflow["jobs"]["validate"]["steps"]]
     assert any("jupyter agent check --format github" in command for command in commands)

@@ -68,6 +68,7 @@ def test_looking_leaves_nothing_behind(fresh: LiveKernel) -> None:
         "notes",
         "memory",
         "mcp",
+        "trust",
         "usage",
         "show",
         "log",
@@ -107,7 +108,7 @@ def test_a_wrong_variable_of_the_environment(tmp_path: Path) -> None:
 
 COMMANDS = (
     "help", "status", "config", "cassette", "context", "history", "show", "tools", "skills",
-    "notes", "memory", "mcp", "usage", "reset", "resume", "undo", "compact",
+    "notes", "memory", "mcp", "trust", "usage", "reset", "resume", "undo", "compact",
     "cells", "export", "log",
 )  # fmt: skip
 

@@ -203,5 +203,6 @@ def _bytes(cell: Cell) -> str:
     """What was shown; what is known to differ from run to run stands apart in the metadata."""
     outputs = json.loads(json.dumps(cell.outputs))
     for output in outputs:
+        output.pop("transient", None)  # it is in no notebook
         output.get("metadata", {}).get("jupyter_agent", {}).pop("volatile", None)
     return json.dumps(outputs)
