@@ -37,7 +37,7 @@ WORKSPACE_FILE = "config.yaml"
 ENVIRONMENT_PREFIX = "JUPYTER_AGENT_"
 TRUST_VARIABLE = f"{ENVIRONMENT_PREFIX}TRUST"
 TRUST_VALUE = "workspace"
-"""Set before a kernel starts, it trusts all that comes with a workspace: for unattended runs."""
+"""Set before a kernel starts, it trusts a workspace's settings, servers and skills."""
 
 _STRICT = ConfigDict(
     frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True

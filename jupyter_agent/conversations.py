@@ -337,7 +337,7 @@ class Conversations:
             kept.written, kept.to_reset = kept.wanted, False
         if self.problem:
             self.problem = ""
-            self.notices.append("The conversation is saved again, nothing is missing.")
+            self.notices.append("The conversation is saved again; nothing is missing.")
 
     def _fail(self, error: Exception) -> None:
         reason = reason_of(error)
@@ -468,7 +468,7 @@ class Conversations:
             lock = FileLock(f"{path}.lock", mode=0o600, thread_local=False)
             ordinary(Path(lock.lock_file))
             try:
-                lock.acquire(timeout=0)
+                lock.acquire(timeout=0.2)  # another kernel may only look whether it is held
             except Timeout:
                 continue
             if not _is_in_place(lock):  # it was removed at this moment

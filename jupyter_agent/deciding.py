@@ -35,6 +35,7 @@ _NAMES = re.compile(
     re.IGNORECASE,
 )
 """Variables by which a server, a key, a way to it, or a file of settings is found."""
+_ACCEPT = "This does not count until you say so: %agent trust"
 _HELD = "held"
 """The kind under which the trust store names changed files of the person's, for later kernels."""
 
@@ -63,11 +64,16 @@ class Deciding:
     def __init__(self) -> None:
         self._before: _State | None = None
         self.pending = Pending()
-        for path in _own_files():
-            digest = held.digest_of(held.content_of(path))
-            if trust.is_trusted(_HELD, path, digest):  # an earlier kernel's code changed it
-                held.hold(path, held.content_of(_kept(path)), digest)
-                self.pending.files.append(path)
+        with suppress(OSError, ConfigError):
+            self.pending.files += [path for path in _own_files() if _hold_again(path)]
+
+    @property
+    def notice(self) -> str:
+        """What an earlier kernel's code changed and the person has not accepted, on one line."""
+        names = ", ".join(path.name for path in self.pending.files)
+        return (
+            f"Changed by the agent's code in an earlier kernel: {names}. {_ACCEPT}" if names else ""
+        )
 
     def begin(self, workspace: Workspace) -> None:
         """Remember how things are: a turn begins in a workspace."""
@@ -89,12 +95,14 @@ class Deciding:
         with suppress(Exception):  # the turn's code may have replaced what is called here
             files = self._hold(before)
             trusts = trust.revoke_since(before.trusted, before.root)
+            for kind, place, digest in before.trusted - trust.answers():
+                if kind == _HELD:  # the turn's code must not forget what is held
+                    trust.trust(kind, place, digest)
         changed = [*names, *(path.name for path in files), *(["what you trust"] if trusts else [])]
         if not changed:
             return ()
         return (
-            f"The agent's code changed what decides the next turn: {', '.join(changed)}. "
-            "It does not count until you say so: %agent trust",
+            f"The agent's code changed what decides the next turn: {', '.join(changed)}. {_ACCEPT}",
         )
 
     def accept(self) -> None:
@@ -107,14 +115,15 @@ class Deciding:
             _set(os.environ, name, value)
         for path in self.pending.files:
             held.release(path)
-            if path in _own_files():
-                trust.revoke(_HELD, path)
-                _kept(path).unlink(missing_ok=True)
+            _hold_no_longer(path)
         self.pending = Pending()
 
     def _forget_settled(self) -> None:
         """Drop what the person has decided since by a cell or an edit of their own."""
         waiting = self.pending
+        for path in waiting.files:
+            if not held.is_held(path):
+                _hold_no_longer(path)
         self.pending = Pending(
             {
                 name: values
@@ -147,8 +156,12 @@ class Deciding:
             digest, counting = held.digest_of(held.content_of(path)), before.files[path][1]
             held.hold(path, counting, digest)
             if path in _own_files():
-                _hold_for_later(path, counting, digest)
+                with suppress(ConfigError, OSError):  # in this kernel it is held in any case
+                    trust.replace(_HELD, path, f"{digest} {held.digest_of(counting)}")
         self.pending.files += [path for path in changed if path not in self.pending.files]
+        for path in self.pending.files:
+            if path in _own_files() and held.is_held(path):
+                _keep(path, held.before(path))  # that the turn's code may have changed, too
         return changed
 
 
@@ -170,14 +183,40 @@ def _contents(path: Path) -> tuple[bytes | None, bytes | None]:
     return now, held.before(path) if held.is_held(path) else now
 
 
-def _hold_for_later(path: Path, counting: bytes | None, digest: str) -> None:
-    """Let kernels to come read the file as it was, too."""
-    with suppress(ConfigError, OSError):  # in this kernel it is held in any case
+def _hold_again(path: Path) -> bool:
+    """Hold a change that an earlier kernel's code made; whether there is one.
+
+    What counts is the content before the change. Where that was tampered with, nothing counts.
+    """
+    digest = held.digest_of(held.content_of(path))
+    place = os.path.realpath(path)
+    entries = (entry for kind, where, entry in trust.answers() if (kind, where) == (_HELD, place))
+    for entry in entries:
+        after, _, counting = entry.partition(" ")
+        if after == digest:
+            before = held.content_of(_kept(path))
+            held.hold(path, before if held.digest_of(before) == counting else None, digest)
+            return True
+    return False
+
+
+def _hold_no_longer(path: Path) -> None:
+    """Forget a change of one of the person's own files: they have decided."""
+    if path in _own_files():
+        with suppress(ConfigError, OSError):
+            trust.revoke(_HELD, path)
+            _kept(path).unlink(missing_ok=True)
+
+
+def _keep(path: Path, counting: bytes | None) -> None:
+    """Keep what counts of a changed file, for kernels to come."""
+    with suppress(OSError):
+        if held.content_of(_kept(path)) == counting:
+            return
         if counting is None:
             _kept(path).unlink(missing_ok=True)
         else:
-            atomic_write(_kept(path), counting)
-        trust.trust(_HELD, path, digest)
+            atomic_write(_kept(path), counting, private=True)
 
 
 def _kept(path: Path) -> Path:

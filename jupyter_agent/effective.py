@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ class EffectiveSettings:
         settings: All layers put together.
         user: The person's own file; None where there is none.
         folder: The workspace's file as it is written; None where there is none.
+        beside: The notebook's folder.
         ignored: Keys of the workspace's file that do not count before the person trusts them.
     """
 
@@ -35,6 +37,7 @@ class EffectiveSettings:
     user: config.Layer | None
     folder: config.Layer | None
     ignored: tuple[str, ...] = ()
+    beside: Path = Path()
 
     @property
     def notice(self) -> str:
@@ -68,13 +71,12 @@ def effective_settings(
         return EffectiveSettings(workspace, config.resolve([user, *layers]), user, None)
     parts = config.folder_settings(written, user)
     is_trusted = not parts.acting.values or trust.is_trusted(
-        trust.SETTINGS, workspace.root, digest_of(parts.acting, workspace.root)
+        trust.SETTINGS, workspace.root, digest_of(parts.acting, workspace.root, folder)
     )
     counting = [parts.harmless, parts.acting] if is_trusted else [parts.harmless]
     ignored = () if is_trusted else tuple(parts.acting.values)
-    return EffectiveSettings(
-        workspace, config.resolve([user, *counting, *layers]), user, written, ignored
-    )
+    resolved = config.resolve([user, *counting, *layers])
+    return EffectiveSettings(workspace, resolved, user, written, ignored, folder)
 
 
 def workspace_of(folder: Path, settings: config.Settings) -> Workspace:
@@ -85,7 +87,9 @@ def workspace_of(folder: Path, settings: config.Settings) -> Workspace:
     """
     if settings.workspace_dir is None:
         return Workspace(folder)
-    root = folder / Path(settings.workspace_dir).expanduser()
+    root = folder / settings.workspace_dir
+    with suppress(RuntimeError):  # there is no such user
+        root = folder / Path(settings.workspace_dir).expanduser()
     if not root.is_dir():
         raise ConfigError(
             f"workspace_dir: there is no folder {settings.workspace_dir}. Make it, or name another."
@@ -100,29 +104,42 @@ def untrusted_settings(effective: EffectiveSettings) -> config.Layer | None:
     return config.folder_settings(effective.folder, effective.user).acting
 
 
-def trust_settings(effective: EffectiveSettings, acting: config.Layer) -> None:
-    """Let these settings of a workspace count from now on.
+def trust_settings(effective: EffectiveSettings, digest: str) -> None:
+    """Let settings of a workspace count from now on.
+
+    Args:
+        effective: Where they are.
+        digest: That of the settings as the person saw them, by `digest_of`.
 
     Raises:
         ConfigError: The answer cannot be kept.
     """
     held.release(effective.workspace.state_folder / config.WORKSPACE_FILE)
-    trust.trust(
-        trust.SETTINGS, effective.workspace.root, digest_of(acting, effective.workspace.root)
-    )
+    trust.trust(trust.SETTINGS, effective.workspace.root, digest)
 
 
-def digest_of(acting: config.Layer, root: Path) -> str:
+def digest_of(acting: config.Layer, root: Path, folder: Path) -> str:
     """Over all values that need trust, so that a change of one of them asks again.
+
+    What the files hold that they name is part of the digest.
 
     Args:
         acting: The settings.
-        root: Where relative paths start. What the named files hold is part of the digest.
+        root: The workspace's folder.
+        folder: The notebook's, where scripts start.
     """
     values: dict[str, object] = {}
     for key, value in acting.values.items():
         values[key] = value.get_secret_value() if isinstance(value, SecretStr) else value
         if key in _READ_FROM_FILES:
-            content = held.content_of(root / Path(str(value)).expanduser())
-            values[f"{key}: content"] = held.digest_of(content)
+            base = {"script": folder, "http.ca_bundle": Path()}.get(key, root)
+            values[f"{key}: content"] = held.digest_of(_content(base, str(value)))
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def _content(base: Path, name: str) -> bytes | None:
+    """What a file holds that a setting names."""
+    path = Path(name)
+    with suppress(RuntimeError):  # there is no such user
+        path = path.expanduser()
+    return held.content_of(base / path)

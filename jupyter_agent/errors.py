@@ -22,7 +22,10 @@ class AgentError(Exception):
 def broken_off(error: Exception) -> AgentError:
     """The one line for an error of a turn that nobody foresaw; the error is its cause."""
     said = " ".join(f"{type(error).__name__}: {error}".split())[:300].rstrip(": ")
-    mend = "Where code has replaced a function of Python, put it back or restart the kernel."
+    mend = (
+        "Code may have replaced a function of Python; else this is an error of jupyter_agent. "
+        "Restart the kernel, and report it if it comes again."
+    )
     if isinstance(error, RecursionError):
         mend = "Raise the limit again with sys.setrecursionlimit(3000)."
     told = AgentError(f"The turn broke off ({said}). What it had finished is kept. {mend}")

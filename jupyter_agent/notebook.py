@@ -87,6 +87,7 @@ class Notebook:
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
         self.deciding = Deciding()
+        self._notices = (self.deciding.notice,)
         self.safekeeping = Safekeeping(lambda: self.workspace, name, self.own_files, shell.user_ns)
         self._configured = configured
         self._folder = self.path.parent if self.path else folder
@@ -161,9 +162,8 @@ class Notebook:
 
     @property
     def cassettes(self) -> list[Path]:
-        """The cassettes that a replay may answer from: the notebook's own, else those beside it."""
-        found = [self.cassette] if self.cassette is not None else self._nearby()
-        return [path for path in found if path.exists()]
+        """The cassettes that a replay may answer from: the named one and those beside it."""
+        return [*([self.cassette] if self.cassette is not None else []), *self._nearby()]
 
     def refuse_while_busy(self) -> None:
         """For what must not change under a running turn, nor be changed by the agent's code.
@@ -250,8 +250,7 @@ class Notebook:
 
     def untrusted_cassettes(self) -> list[UntrustedCassette]:
         """The cassettes that this notebook may replay and that wait for the person's trust."""
-        named = [self.cassette] if self.cassette is not None else []
-        return cassettes([*named, *self._nearby()])
+        return cassettes(self.cassettes)
 
     def use_cassette(self, name: str) -> Path:
         """Name the cassette. A relative path starts at the notebook's folder."""

@@ -216,7 +216,6 @@ class RunLog:
 
     def _flush(self) -> None:
         """Write what waits, line by line, so that the log grows as far as there is room."""
-        reason = self.problem
         try:
             if self._file is None or self._is_gone():
                 self._file = self._create()
@@ -226,7 +225,7 @@ class RunLog:
                 self._append(self._file, self._missed[0])
                 self._waiting -= len(self._missed.popleft())
             if self._lost:
-                self._append(self._file, self._mark(self._lost, reason))
+                self._append(self._file, self._mark(self._lost, self.problem))
         except Exception as error:  # the agent's code may have patched what is called here
             self._fail(error)
             return

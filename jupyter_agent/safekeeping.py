@@ -18,7 +18,7 @@ from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.events import FileChange
 from jupyter_agent.kernel.changes import Snapshot
 from jupyter_agent.tools.diffs import compare
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.workspace import Workspace, reason_of
 
 _COMPARED = 1_000_000
 """Bytes of a file above which its lines are not counted."""
@@ -69,8 +69,8 @@ class Safekeeping:
             return
         try:
             self._checkpoint = self._of(settings).begin(task)
-        except AgentError as error:
-            self.notices = (f"This turn cannot be undone: {error}",)
+        except Exception as error:  # the agent's code may have replaced what is called here
+            self.notices = (f"This turn cannot be undone: {_why(error)}",)
             return
         self._own.add(self._checkpoint.id)
         self._bindings.begin(self._checkpoint.id, before, self._namespace)
@@ -176,3 +176,7 @@ def _text(data: bytes | None) -> str | None:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, AgentError) else f"{reason_of(error)}."

@@ -443,6 +443,7 @@ class Session:
         return f"{STATE_FOLDER}/sessions/{path.name}" if path else "no file"
 
     def _restore(self, trusted: bool = False) -> str:
+        was_foreign = self.notebook.conversations.is_foreign
         stored = self.notebook.conversations.load(self.name, trusted)
         self.is_restored = True
         if not stored.history:
@@ -460,7 +461,7 @@ class Session:
             self.equipment.news.append(lost)
         turns = count(len(stored.turns), "turn")
         skipped = f" {stored.skipped} lines could not be read." if stored.skipped else ""
-        source = "not written by you in this folder" if trusted else "written by you"
+        source = "not written by you in this folder" if was_foreign else "written by you"
         return (
             f"The conversation of an earlier kernel is back: {turns}, from {self._kept_in}, "
             f"{source}.{skipped}"

@@ -1,4 +1,4 @@
-"""What the person has trusted once: servers and skills that came with a workspace.
+"""What the person has trusted once: settings, servers, skills and recordings of a workspace.
 
 A workspace may be somebody else's, so what it brings along runs only after the person said yes.
 The answers are kept in the person's Jupyter configuration folder, never in the workspace:
@@ -8,9 +8,9 @@ The answers are kept in the person's Jupyter configuration folder, never in the 
 A digest is over all that was agreed to, so that a changed definition is asked about again. A
 store that cannot be read trusts nothing, and is never overwritten.
 
-`JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts, trusts all that comes with a
-workspace: for unattended runs. What a turn's code adds to the store for its workspace is taken back
-when the turn ends (`revoke_since`).
+`JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts, trusts a workspace's settings, servers
+and skills: for unattended runs. What a turn's code adds to the store for its workspace is taken
+back when the turn ends (`revoke_since`).
 
 Beside it is a secret of the person's own. What this package writes into a workspace is signed with
 it where it must be told later from what somebody else put there.
@@ -48,6 +48,8 @@ Answer = tuple[str, str, str]
 
 # Read once, before any code of the agent's runs: it must not trust its own work.
 _FROM_OUTSIDE = os.environ.get(TRUST_VARIABLE) == TRUST_VALUE
+_BY_THIS_PROCESS: set[Answer] = set()
+_CASSETTE = "cassette"
 _KINDS_OF_A_WORKSPACE = frozenset({SETTINGS, "mcp", "skill"})
 
 
@@ -55,7 +57,7 @@ def is_trusted(kind: str, place: str | Path, digest: str) -> bool:
     """Whether the person trusted exactly this.
 
     Args:
-        kind: What it is: `settings`, `mcp` or `skill`.
+        kind: What it is: `settings`, `mcp`, `skill`, `cassette` or `held`.
         place: The workspace's folder; symlinks are resolved.
         digest: Over all that the person agreed to.
     """
@@ -93,11 +95,23 @@ def revoke_since(before: frozenset[Answer], root: Path) -> bool:
     new = [
         (kind, place, digest)
         for kind, place, digest in answers() - before
-        if kind in _KINDS_OF_A_WORKSPACE and Path(place).is_relative_to(_place(root))
+        if (kind in _KINDS_OF_A_WORKSPACE and Path(place).is_relative_to(_place(root)))
+        or (kind == _CASSETTE and (kind, place, digest) in _BY_THIS_PROCESS)
     ]
     for kind, place, digest in new:
         revoke(kind, place, digest)
     return bool(new)
+
+
+def replace(kind: str, place: str | Path, digest: str) -> None:
+    """Trust this, and nothing else of its kind in this place.
+
+    Raises:
+        ConfigError: As `trust`.
+    """
+    with _changing() as trusted:
+        trusted.setdefault(kind, {})[_place(place)] = [digest]
+    _BY_THIS_PROCESS.add((kind, _place(place), digest))
 
 
 def trust(kind: str, place: str | Path, digest: str) -> None:
@@ -110,6 +124,7 @@ def trust(kind: str, place: str | Path, digest: str) -> None:
         digests = trusted.setdefault(kind, {}).setdefault(_place(place), [])
         if digest not in digests:
             digests.append(digest)
+    _BY_THIS_PROCESS.add((kind, _place(place), digest))
 
 
 def revoke(kind: str, place: str | Path, digest: str | None = None) -> bool:
@@ -191,7 +206,7 @@ def _read_key(path: Path) -> bytes | None:
     found = ordinary(path)
     if found is None:
         return None
-    key = path.read_bytes()
+    key = path.read_bytes().strip()
     if len(key) < 32:  # somebody emptied it: anybody could sign
         raise OSError(0, "it is too short. Move it away")
     return key

@@ -23,6 +23,10 @@ STATE_FOLDER = ".jupyter_agent"
 TRIED_AGAIN = "It is tried again with each step."
 """Ends the line that says that something is not being kept."""
 _PRIVATE_FILES = ("config.yaml", "mcp.json")
+_OWN_PREFIX = "jupyter_agent"
+"""How the names of our files in Jupyter's configuration folder begin: some hold keys."""
+_CLOSED: set[str] = set()
+"""State folders of earlier versions that were closed to others."""
 _TICK = 2_000_000_000
 """Nanoseconds in which two changes may have the same time: some file systems count in seconds."""
 _LONGEST_PATH = 4096
@@ -116,6 +120,8 @@ class Workspace:
             target.parent.name.casefold() == STATE_FOLDER
             and target.name.casefold() in _PRIVATE_FILES
         )
+        own = target.parent == Path(os.path.realpath(jupyter_config_dir()))
+        by_name |= own and target.name.casefold().startswith(_OWN_PREFIX)
         if by_name or any(_same(target, self.state_folder / name) for name in _PRIVATE_FILES):
             raise ToolError(f"{_shown(path)} may hold keys and must not be read.")
         return target
@@ -259,8 +265,9 @@ def _close(state: Path) -> None:
     refuses, or knows no permissions, all stays as it is.
     """
     with contextlib.suppress(OSError):
-        if os.name == "nt" or not _is_open_to_others(state):
+        if os.name == "nt" or str(state) in _CLOSED or not _is_open_to_others(state):
             return
+        _CLOSED.add(str(state))  # once, also where permissions do not stick
         for folder, _, files in os.walk(state, topdown=False):
             for place in (*(os.path.join(folder, name) for name in files), folder):  # noqa: PTH118
                 only_owner(place)
@@ -317,11 +324,6 @@ def atomic_write(
         data: The bytes.
         mode: Permission bits that the file gets instead.
         private: Whether only the owner may read the file; None: where it is in a state folder.
-
-    Args:
-        path: The file.
-        data: What it is to hold.
-        mode: The permission bits of a new file, less the umask.
 
     Raises:
         OSError: Nothing was written; a file that was there is unchanged.

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.effective import effective_settings, trust_settings, untrusted_settings
+from jupyter_agent.effective import (
+    digest_of,
+    effective_settings,
+    trust_settings,
+    untrusted_settings,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +31,7 @@ def trusted(folder: Path) -> None:
     effective = effective_settings(folder, {})
     acting = untrusted_settings(effective)
     assert acting is not None
-    trust_settings(effective, acting)
+    trust_settings(effective, digest_of(acting, folder, folder))
     assert effective_settings(folder, {}).ignored == ()
 
 

@@ -153,7 +153,7 @@ class Seal:
     """
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+        self._secret = hashlib.sha256(secret).digest()  # the hash takes a key of 64 bytes at most
 
     def of(self, record: str, line: bytes) -> bytes:
         """The seal of a line in the journal of a record."""

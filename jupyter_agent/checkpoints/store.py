@@ -174,12 +174,15 @@ class Checkpoints:
             with self._shelf.locked():
                 found = {record.id: record for record in self._shelf.records()}
                 # What no version can read goes, too: nothing can be undone from it.
-                going = [name for name in old if name not in found or found[name].ended]
+                going = [name for name in old if name not in found or self._may_go(found[name])]
                 if not show:
                     self._shelf.drop(going)
         except OSError as error:
             raise AgentError(f"{error.strerror or error}.") from error
         return sum(name not in found or found[name].kind == "turn" for name in going)
+
+    def _may_go(self, record: Record) -> bool:
+        return bool(record.ended) and not self._shelf.is_of_other_kernel(record)
 
     def settle(self) -> None:
         """End what a kernel that died has left unfinished.

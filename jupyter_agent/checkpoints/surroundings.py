@@ -22,11 +22,13 @@ def take() -> dict[str, str]:
     found = {f"{_VARIABLE}{name!r}]": text for name, text in os.environ.items()}
     with contextlib.suppress(OSError):  # the folder is gone
         found[FOLDER] = os.getcwd()  # noqa: PTH109 (text, as chdir wants it)
-    found[RANDOM] = repr(random.getstate())
+    with contextlib.suppress(Exception):  # replaced by somebody's code
+        found[RANDOM] = repr(random.getstate())
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
-        kind, keys, *rest = numpy.get_state(legacy=True)
-        found[NUMPY] = repr((kind, keys.tobytes(), *rest))
+        with contextlib.suppress(Exception):  # another generator than NumPy's own
+            kind, keys, *rest = numpy.get_state(legacy=True)
+            found[NUMPY] = repr((kind, keys.tobytes(), *rest))
     return found
 
 

@@ -33,9 +33,11 @@ _PLACES = {
 _BESIDE = ("", "-journal", "-wal", "-shm")
 _OPEN_FILES = "/proc/self/fd"
 _MOST_PATTERNS = 500
+_MOST_GAPS = 6
+"""Places in a pattern that fit anything; more would take too long to compare."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Writes:
     """What was seen of one execution.
 
@@ -95,7 +97,7 @@ def _install() -> None:
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if not _watching:
         return
-    if event == "open":
+    if event == "open" and len(arguments) == 3:
         path, mode, flags = arguments
         if (isinstance(flags, int) and flags & _WRITING) or (mode and set("wax+") & set(mode)):
             _note([path])
@@ -191,5 +193,8 @@ def _file_names(code: str) -> Iterator[str]:
         else:
             continue
         name = text.rpartition("/")[2]
+        name = re.sub(r"(?:\.\*)+", ".*", name)
+        if name.count(".*") > _MOST_GAPS:
+            continue
         if len(re.sub(r"[.*\\]", "", name)) > 2:  # a pattern of dots and stars fits anything
             yield name

@@ -174,7 +174,8 @@ def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Provider:
         return Replay(loaded[0], cassettes[0].name, workspace, origins=origins)
     files = [p.name for p, each in zip(cassettes, loaded, strict=True) for _ in each.turns]
     together = replace(loaded[0], turns=tuple(turn for each in loaded for turn in each.turns))
-    return Replay(together, " or ".join(p.name for p in cassettes), workspace, files)
+    names = " or ".join(path.name for path in cassettes)
+    return Replay(together, names, workspace, files, origins)
 
 
 def _live(

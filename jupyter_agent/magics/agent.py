@@ -67,7 +67,8 @@ async def resume_turn(shell: Any, magic: Any, line: str) -> None:
     arguments = parse_line(magic, line)
     sessions, name = sessions_of(shell), arguments.session or "default"
     session = sessions[name]
-    came_back = "" if session.is_restored or session.last_stop else session.restore(trusted)
+    wanted = not session.is_restored and (trusted or not session.last_stop)
+    came_back = session.restore(trusted) if wanted else ""
     if came_back:
         print(came_back)  # noqa: T201 (a command's output is what the cell prints)
     stop = session.last_stop

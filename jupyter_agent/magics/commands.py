@@ -337,7 +337,7 @@ def _mcp(sessions: Sessions, words: list[str]) -> str:
 
 
 def _trust(sessions: Sessions, words: list[str]) -> str:
-    """what this folder's settings, servers and skills would do, and let them"""
+    """show what this folder's settings, servers, skills and recordings would do, and trust them"""
     sessions.notebook.refuse_while_busy()
     return trust_command(sessions.notebook, words)
 

@@ -13,7 +13,7 @@ from IPython.core.error import StdinNotImplementedError
 
 from jupyter_agent import config, held, trust
 from jupyter_agent.deciding import Pending
-from jupyter_agent.effective import trust_settings, untrusted_settings
+from jupyter_agent.effective import digest_of, trust_settings, untrusted_settings
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.trusted import KIND as CASSETTES
 from jupyter_agent.magics.surface import is_attended
@@ -27,9 +27,13 @@ from jupyter_agent.skills.report import trust_skill
 USAGE = "trust [show | revoke]"
 _YES = frozenset({"y", "yes"})
 _QUESTION = "Trust all of this, as it is now? [y]es, [n]o: "
+_UNATTENDED = (
+    "Nobody can be asked here, so nothing was trusted. To trust the settings, servers and skills "
+    f"of this folder, set {config.TRUST_VARIABLE}={config.TRUST_VALUE} before the kernel starts."
+)
 _MOST_LINES = 60
 _DOES = {
-    "provider": "asks {} instead of the model server of your choice",
+    "provider": "uses the provider {} instead of yours",
     "api_base": "sends the conversation and your key to {}",
     "api_key": "uses a key of the folder's, whose owner may learn what is sent",
     "http.proxy": "sends everything through a proxy that the folder names",
@@ -59,7 +63,6 @@ class _Waiting:
 
     lines: tuple[str, ...]
     accept: Callable[[], object]
-    only_from_outside: bool = False
 
 
 def trust_command(notebook: Notebook, words: Sequence[str]) -> str:
@@ -84,29 +87,16 @@ def trust_command(notebook: Notebook, words: Sequence[str]) -> str:
 
 def _decided(shell: Any, waiting: Sequence[_Waiting]) -> str:
     if hasattr(shell, "kernel") and not is_attended(shell):
-        return _unattended(waiting)
+        return _UNATTENDED
     try:
         answer = input(_QUESTION)
     except (StdinNotImplementedError, EOFError, OSError):
-        return _unattended(waiting)
+        return _UNATTENDED
     if answer.strip().casefold() not in _YES:
         return "Nothing was trusted."
     for one in waiting:
         one.accept()
     return "Trusted, as it is now. A change is asked about again."
-
-
-def _unattended(waiting: Sequence[_Waiting]) -> str:
-    """Nobody can be asked: whoever runs the notebook decides by the notebook and from outside."""
-    for one in waiting:
-        if not one.only_from_outside:
-            one.accept()
-    if not any(one.only_from_outside for one in waiting):
-        return "Trusted, as it is now."
-    return (
-        "Nobody can be asked here, so the settings stay ignored. To let them count, set "
-        f"{config.TRUST_VARIABLE}={config.TRUST_VALUE} before the kernel starts."
-    )
 
 
 def _waiting(notebook: Notebook) -> Iterator[_Waiting]:
@@ -122,10 +112,13 @@ def _waiting(notebook: Notebook) -> Iterator[_Waiting]:
     if acting is not None:
         lines = tuple(f"  {_does(key, acting)}" for key in acting.values)
         head = "Settings of this folder (.jupyter_agent/config.yaml):"
-        yield _Waiting((head, *lines), partial(trust_settings, effective, acting), True)
+        digest = digest_of(acting, effective.workspace.root, effective.beside)
+        yield _Waiting((head, *lines), partial(trust_settings, effective, digest))
     for server in servers:
         line = f"MCP server {one_line(server.name, 40)}: {server.does}"
-        yield _Waiting((line,), partial(notebook.servers.trust, server.name))
+        yield _Waiting(
+            (line,), partial(trust.trust, SERVERS, effective.workspace.root, server.digest)
+        )
     for cassette in notebook.untrusted_cassettes():
         line = f"Cassette {one_line(cassette.name, 60)}: {cassette.does}"
         yield _Waiting((line,), cassette.trust)

@@ -192,13 +192,15 @@ class LiveView:
             self._thread.join(timeout=2)
         self._surface.settle(outputs)
         if self._thread is not None and self.has_pages:
+            is_watched = self._mode == "widget"
             self._final = [
                 {"data": dict(output.data), "metadata": dict(output.metadata)} for output in outputs
             ]
             with suppress(Exception):  # the connection may be gone
                 self._send_end()
-                async with asyncio.timeout(CLAIM):
-                    await self._claimed.wait()
+                if is_watched:  # else no page is there that could say it has them
+                    async with asyncio.timeout(CLAIM):
+                        await self._claimed.wait()
             if not self._claimed.is_set():
                 return False
         self.forget()

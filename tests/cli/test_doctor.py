@@ -30,7 +30,12 @@ from jupyter_agent.diagnosis.front import examine_front
 from jupyter_agent.diagnosis.model import examine_model
 from jupyter_agent.diagnosis.packages import examine_packages
 from jupyter_agent.diagnosis.servers import examine_servers
-from jupyter_agent.effective import effective_settings, trust_settings, untrusted_settings
+from jupyter_agent.effective import (
+    digest_of,
+    effective_settings,
+    trust_settings,
+    untrusted_settings,
+)
 from jupyter_agent.mcp.definitions import read_definitions
 from jupyter_agent.mcp.servers import TRUST_KIND
 
@@ -269,7 +274,7 @@ def test_a_folder_that_loosens(tmp_path: Path) -> None:
         assert ignored[name].state == "warning" and "ignored" in ignored[name].text
     acting = untrusted_settings(place)
     assert acting is not None
-    trust_settings(place, acting)
+    trust_settings(place, digest_of(acting, tmp_path, tmp_path))
     found = by_name(examine_rights(effective_settings(tmp_path, {})))
     assert [found[name].state for name in ("approvals.mode", "api_base", "api_key")] == [
         "warning"

@@ -167,7 +167,8 @@ PROMOTIONS = {
         "import pathlib\nfrom jupyter_agent import effective, config\n"
         "pathlib.Path('.jupyter_agent/config.yaml').write_text('api_base: {url}')\n"
         "here = effective.effective_settings(pathlib.Path.cwd(), {{}})\n"
-        "effective.trust_settings(here, config.layer('x', {{'api_base': '{url}'}}))"
+        "layer, folder = config.layer('x', {{'api_base': '{url}'}}), pathlib.Path.cwd()\n"
+        "effective.trust_settings(here, effective.digest_of(layer, folder, folder))"
     ),
     "a server of its own": (
         "import pathlib\n"
