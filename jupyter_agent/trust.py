@@ -8,9 +8,9 @@ The answers are kept in the person's Jupyter configuration folder, never in the 
 A digest is over all that was agreed to, so that a changed definition is asked about again. A
 store that cannot be read trusts nothing, and is never overwritten.
 
-`JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts, trusts a workspace's settings, servers
-and skills: for unattended runs. What a turn's code adds to the store for its workspace is taken
-back when the turn ends (`revoke_since`).
+`JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts, trusts a workspace's settings,
+servers and skills: for unattended runs. What a turn's code adds to the store for its workspace is
+taken back when the turn ends (`revoke_since`).
 
 Beside it is a secret of the person's own. What this package writes into a workspace is signed with
 it where it must be told later from what somebody else put there.
