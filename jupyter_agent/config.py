@@ -31,6 +31,7 @@ from pydantic.fields import FieldInfo
 
 from jupyter_agent import held
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.quickyaml import flatten_within_bounds
 
 USER_FILE = "jupyter_agent.yaml"
 WORKSPACE_FILE = "config.yaml"
@@ -678,6 +679,9 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add((key.tag, key.value))
         return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        flatten_within_bounds(super().flatten_mapping, node)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

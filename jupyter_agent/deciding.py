@@ -64,16 +64,25 @@ class Deciding:
     def __init__(self) -> None:
         self._before: _State | None = None
         self.pending = Pending()
+        self._looked_at: object = None
+        self.look()
+
+    def look(self) -> None:
+        """Hold what the code of another kernel, or of an earlier one, changed meanwhile."""
         with suppress(OSError, ConfigError):
-            self.pending.files += [path for path in _own_files() if _hold_again(path)]
+            stamps = [_stamp(path) for path in (*_own_files(), trust.store_path())]
+            if stamps == self._looked_at:
+                return
+            self._looked_at = stamps
+            for path in _own_files():
+                if not held.is_held(path) and _hold_again(path) and path not in self.pending.files:
+                    self.pending.files.append(path)
 
     @property
     def notice(self) -> str:
         """What an earlier kernel's code changed and the person has not accepted, on one line."""
         names = ", ".join(path.name for path in self.pending.files)
-        return (
-            f"Changed by the agent's code in an earlier kernel: {names}. {_ACCEPT}" if names else ""
-        )
+        return f"Changed by the agent's code in another kernel: {names}. {_ACCEPT}" if names else ""
 
     def begin(self, workspace: Workspace) -> None:
         """Remember how things are: a turn begins in a workspace."""
@@ -157,7 +166,9 @@ class Deciding:
             held.hold(path, counting, digest)
             if path in _own_files():
                 with suppress(ConfigError, OSError):  # in this kernel it is held in any case
-                    trust.replace(_HELD, path, f"{digest} {held.digest_of(counting)}")
+                    _hold_no_longer(path)
+                    entry = f"{path.name} {digest} {held.digest_of(counting)}"
+                    trust.trust(_HELD, path.parent, entry)
         self.pending.files += [path for path in changed if path not in self.pending.files]
         for path in self.pending.files:
             if path in _own_files() and held.is_held(path):
@@ -189,11 +200,12 @@ def _hold_again(path: Path) -> bool:
     What counts is the content before the change. Where that was tampered with, nothing counts.
     """
     digest = held.digest_of(held.content_of(path))
-    place = os.path.realpath(path)
+    # By the folder and the name, since the code may put a link in the file's place.
+    place = os.path.realpath(path.parent)
     entries = (entry for kind, where, entry in trust.answers() if (kind, where) == (_HELD, place))
     for entry in entries:
-        after, _, counting = entry.partition(" ")
-        if after == digest:
+        name, after, counting = [*entry.split(" "), "", ""][:3]
+        if (name, after) == (path.name, digest):
             before = held.content_of(_kept(path))
             held.hold(path, before if held.digest_of(before) == counting else None, digest)
             return True
@@ -204,7 +216,10 @@ def _hold_no_longer(path: Path) -> None:
     """Forget a change of one of the person's own files: they have decided."""
     if path in _own_files():
         with suppress(ConfigError, OSError):
-            trust.revoke(_HELD, path)
+            place = os.path.realpath(path.parent)
+            for kind, where, entry in trust.answers():
+                if (kind, where) == (_HELD, place) and entry.startswith(f"{path.name} "):
+                    trust.revoke(_HELD, path.parent, entry)
             _kept(path).unlink(missing_ok=True)
 
 
@@ -217,6 +232,15 @@ def _keep(path: Path, counting: bytes | None) -> None:
             _kept(path).unlink(missing_ok=True)
         else:
             atomic_write(_kept(path), counting, private=True)
+
+
+def _stamp(path: Path) -> object:
+    """Changes whenever the file does."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _kept(path: Path) -> Path:

@@ -29,22 +29,22 @@ def hold(path: Path, before: bytes | None, digest: str) -> None:
     """Go on reading `before` from `path` as long as its content has this digest.
 
     Args:
-        path: The file; symlinks are resolved.
+        path: The file, as its readers name it: where a link leads may change.
         before: Its content before the change; None: there was no file.
         digest: Of its content after the change, by `digest_of`.
     """
-    _HELD[os.path.realpath(path)] = _Held(before, digest)
+    _HELD[_key(path)] = _Held(before, digest)
 
 
 def release(path: Path) -> None:
     """Read the file as it is from now on."""
-    _HELD.pop(os.path.realpath(path), None)
+    _HELD.pop(_key(path), None)
 
 
 @contextmanager
 def released(paths: Iterable[Path]) -> Iterator[None]:
     """Read the files as they are, for a look at what a change would do."""
-    places = [os.path.realpath(path) for path in paths]
+    places = [_key(path) for path in paths]
     kept = {place: _HELD.pop(place) for place in places if place in _HELD}
     try:
         yield
@@ -63,7 +63,7 @@ def before(path: Path) -> bytes | None:
     Raises:
         KeyError: The file is not held.
     """
-    return _HELD[os.path.realpath(path)].before
+    return _HELD[_key(path)].before
 
 
 def digest_of(content: bytes | None) -> str:
@@ -80,5 +80,9 @@ def content_of(path: Path) -> bytes | None:
 
 
 def _in_force(path: Path) -> _Held | None:
-    kept = _HELD.get(os.path.realpath(path)) if _HELD else None
+    kept = _HELD.get(_key(path)) if _HELD else None
     return kept if kept and digest_of(content_of(path)) == kept.digest else None
+
+
+def _key(path: Path) -> str:
+    return os.path.abspath(path)  # noqa: PTH100 (which follows no link)

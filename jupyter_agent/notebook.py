@@ -87,7 +87,6 @@ class Notebook:
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
         self.deciding = Deciding()
-        self._notices = (self.deciding.notice,)
         self.safekeeping = Safekeeping(lambda: self.workspace, name, self.own_files, shell.user_ns)
         self._configured = configured
         self._folder = self.path.parent if self.path else folder
@@ -127,6 +126,7 @@ class Notebook:
 
     def effective(self, turn: config.Layer | None = None) -> EffectiveSettings:
         """The workspace, and all layers of settings. Files and the environment are read anew."""
+        self.deciding.look()
         found = effective_settings(self._folder, os.environ, self._nearer(turn))
         keep_secrets(found.settings.settings)
         return found
@@ -144,7 +144,7 @@ class Notebook:
 
     def take_notices(self) -> tuple[str, ...]:
         """What a turn has to tell of the settings, a line each; given once."""
-        notices, self._notices = (self.ignored, *self._notices), ()
+        notices, self._notices = (self.ignored, self.deciding.notice, *self._notices), ()
         return notices
 
     def set(self, key: str, value: str) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import accumulate
+from typing import Any
 
 import yaml
 
+_MOST_ENTRIES = 10_000
 _DEEPEST = 200
 _LEADING = re.compile(rf"^[ \t\-?:]{{{_DEEPEST}}}", re.MULTILINE)
 _BRACKETS = re.compile(r"[\[\]{}]")
@@ -24,13 +27,42 @@ def load(text: str) -> object:
         ValueError: A value is not what it looks like: a date of the 99th.
         RecursionError: It nests too deeply.
     """
-    loader = yaml.SafeLoader if may_nest_deeply(text) else _fast()
+    loader = _Bounded if may_nest_deeply(text) else _fast()
     return yaml.load(text, loader)
 
 
 def _fast() -> type[yaml.SafeLoader]:
-    loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return loader
+    return _Fast
+
+
+def flatten_within_bounds(flatten: Callable[[yaml.MappingNode], None], node: Any) -> None:
+    """Put merged mappings (`<<`) into a mapping, unless they multiply without end.
+
+    Args:
+        flatten: PyYAML's own way.
+        node: The mapping.
+
+    Raises:
+        yaml.YAMLError: It would have more entries than any file of ours.
+    """
+    flatten(node)
+    if len(node.value) > _MOST_ENTRIES:
+        problem = f"merged mappings (<<) make more than {_MOST_ENTRIES:,} entries"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+
+
+class _Bounded(yaml.SafeLoader):
+    """The loader in Python, with bounds for merged mappings."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        flatten_within_bounds(super().flatten_mapping, node)
+
+
+class _Fast(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """libyaml's loader, where there is one, with the same bounds."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        flatten_within_bounds(super().flatten_mapping, node)
 
 
 def may_nest_deeply(text: str) -> bool:

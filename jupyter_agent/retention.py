@@ -105,7 +105,7 @@ def remove(one: Surplus) -> bool:
 
 def _remove_session(path: Path) -> bool:
     """Remove a conversation under its lock, and the lock with it."""
-    lock = FileLock(f"{path}.lock", thread_local=False)
+    lock = FileLock(f"{path}.lock", mode=0o600, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -149,7 +149,7 @@ def _is_locked(session: Path) -> bool:
             return True  # it is none of ours: better left alone
     except FileNotFoundError:
         return False
-    lock = FileLock(place, thread_local=False)
+    lock = FileLock(place, mode=0o600, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except (Timeout, OSError):

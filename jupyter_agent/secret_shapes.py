@@ -176,7 +176,7 @@ _PATH = re.compile(
     r"|[\w.\-/]+\.(?:pem|key|crt|json|ya?ml|txt|env|py|toml)"
 )
 _PLACEHOLDER = re.compile(
-    r"(?i)[x*.•…#?_\-]+|<.*|\$.*|%[(s].*|@\w+|.*(?:\{|\.\.\.|…|\[redacted\]|<\||</).*"
+    r"(?i)[x*.•…#?_\-]+|<.*|\$.*|%[(s].*|@\w+|[^.…]{0,8}(?:\.\.\.|…).*|.*(?:\{|\[redacted\]|<\||</).*"
     r"|(?:your|my|the|some|enter|insert|put|dummy|fake|example)[ _\-].*|\[[a-z_]+\]"
     r"|(?:user_?)?pass(?:word|wd|phrase)?|passwort|pwd|secret|tokens?|api[_\-]?keys?|key|none|null|nil"
     r"|true|false|str|string|text|bytes|int|float|bool|any|object|optional|required|hidden|prompt"
@@ -599,7 +599,7 @@ def _bare_value(
             return None
         if "." in value and is_code:
             return None
-        if is_code and strength < _PASSWORD:
+        if is_code and strength < _PASSWORD and not _is_no_name(value):
             return None
     if _is_mixed(value) or (strength == _PASSWORD and _NUMBER.fullmatch(value) and not is_code):
         least = {_PASSWORD: 4, _KEY: 6, _WEAK: 10}[strength]
@@ -609,6 +609,12 @@ def _bare_value(
     least = {_PASSWORD: 4, _KEY: 12, _WEAK: 1_000}[strength]
     is_word = site["join"].strip() in ("is", "was")
     return (start, end) if not is_code and not is_word and len(value) >= least else None
+
+
+def _is_no_name(value: str) -> bool:
+    """Whether a value that could be a name is too random for one."""
+    digits = sum(map(str.isdigit, value))
+    return len(value) >= 16 and digits >= 3 and "_" not in value and "." not in value
 
 
 def _may_be_call(text: str, end: int) -> bool:

@@ -177,7 +177,7 @@ def personal_key() -> bytes:
         if (key := _read_key(path)) is not None:
             return key
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS):
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS, mode=0o600):
             if (key := _read_key(path)) is None:
                 key = secrets.token_hex(32).encode("ascii")
                 atomic_write(path, key, mode=0o600)

@@ -67,3 +67,13 @@ def test_brackets_in_words_cost_only_time() -> None:
     text = "".join(f'- "a [ and {number}"\n' for number in range(300))
     assert may_nest_deeply(text)
     assert load(text) == yaml.safe_load(text)
+
+
+def test_merged_mappings_do_not_multiply() -> None:
+    """A few hundred bytes of merge keys that would make millions of entries are refused at once."""
+    lines = ["x0: &x0 {k: v}"]
+    for level in range(1, 9):
+        merged = ",".join([f"*x{level - 1}"] * 10)
+        lines.append(f"x{level}: &x{level} {{<<: [{merged}]}}")
+    with pytest.raises(yaml.YAMLError, match="merged mappings"):
+        load("\n".join(lines))

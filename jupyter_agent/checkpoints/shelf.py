@@ -267,7 +267,7 @@ class Shelf:
         path = self.folder / _KERNELS / f"{record.kernel}.lock"
         if not _TOKEN.fullmatch(record.kernel) or not path.is_file():
             return False
-        lock = FileLock(path, thread_local=False)
+        lock = FileLock(path, mode=0o600, thread_local=False)
         try:
             lock.acquire(timeout=0)
         except Timeout:

@@ -235,6 +235,8 @@ def read(path: Path) -> Any:
     """
     import nbformat
 
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise AgentError(f"{path} is no file.")
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:

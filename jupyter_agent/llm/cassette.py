@@ -56,6 +56,10 @@ _SCHEMAS = TypeAdapter(dict[str, dict[str, Any]])
 
 def load(path: Path) -> Cassette:
     """Read a cassette. Raises `ConfigError` with the file and the line that is wrong."""
+    if path.exists() and not (
+        path.is_file() or path.is_dir()
+    ):  # a pipe would be waited for, a device has no end
+        raise ConfigError(f"{path.name} is no file. Move it away, or name another cassette.")
     try:
         text = path.read_text(encoding="utf-8-sig")
         # Not splitlines(): JSON leaves U+2028 and U+0085 inside of a line.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +24,9 @@ from jupyter_agent.messages import Image, Message, Said, Text, ToolCall, ToolRes
 from jupyter_agent.redact import redact, secret_values
 
 _HOME = (re.compile(r"(?:/home/|/Users/)[^\s/'\":,)\]]+"), "<home>")
-_OF_THE_MACHINE = (
-    # Numbers of eight digits and fewer are colours, masks and codes, unless "at" says otherwise.
-    (re.compile(r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]{4,16}\b"), "0x…"),
-    (re.compile(r"(?:/private)?(?:/var/folders/[^/\s]+/[^/\s]+/T|/tmp)(?![\w.-])"), "<tmp>"),
-    _HOME,
-)
+_TEMPORARY = re.compile(r"(?<![\w.])(?:/private)?(?:/var/folders/[^/\s]+/[^/\s]+/T|/tmp)(?![\w.-])")
+_ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,16}(?=>)")
+"""That of an object in its representation; other such numbers are somebody's data."""
 _VOLATILE = (
     # A skill's text is part of what the agent is told, like the system prompt: an upgrade that
     # words a skill better must not break the notebooks that were recorded with it.
@@ -74,7 +72,7 @@ def normalized(text: str) -> str:
 
 
 def exact(text: str, root: Path | None = None) -> str:
-    """A text to the letter, but for secrets, paths of the machine and memory addresses.
+    """A text to the letter, but for secrets, paths of the machine and addresses of objects.
 
     Args:
         text: A task, or what the person typed.
@@ -83,9 +81,10 @@ def exact(text: str, root: Path | None = None) -> str:
     text = redact(text.strip(), secret_values())
     if root is not None and root != Path(root.anchor) and str(root) in text:
         text = _inside(str(root)).sub("<workspace>", text)
-    for pattern, stand_in in _OF_THE_MACHINE:
-        text = pattern.sub(stand_in, text)
-    return text
+    home = os.path.expanduser("~")  # noqa: PTH111 (which never raises)
+    if len(home) > 1 and home in text:
+        text = _inside(home).sub("<home>", text)
+    return _ADDRESS.sub("0x…", _TEMPORARY.sub("<tmp>", text))
 
 
 def exact_json(value: Any, root: Path | None = None) -> str:

@@ -92,6 +92,8 @@ def _decided(shell: Any, waiting: Sequence[_Waiting]) -> str:
         answer = input(_QUESTION)
     except (StdinNotImplementedError, EOFError, OSError):
         return _UNATTENDED
+    except KeyboardInterrupt:
+        return "Nothing was trusted."
     if answer.strip().casefold() not in _YES:
         return "Nothing was trusted."
     for one in waiting:

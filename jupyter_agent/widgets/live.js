@@ -721,6 +721,16 @@ function createView(turn, host) {
 // ---- the notebook, for a page that was loaded while the turn ran ----------------------------------
 
 const joined = (text) => (Array.isArray(text) ? text.join("") : str(text));
+/** What an output shows, to tell it from another: a transcript alone may be the same twice. */
+const shownBy = (output) =>
+  JSON.stringify(["text/html", "text/markdown", "text/plain"].map((type) => joined(obj(output.data)[type])));
+
+/** Whether some outputs stand among others, one after the other. */
+const isWithin = (outputs, wanted) => {
+  const [all, some] = [outputs.map(shownBy), wanted.map(shownBy)];
+  return some.length > 0 && all.some((_, at) => some.every((one, index) => all[at + index] === one));
+};
+
 const htmlOf = (output) => joined(obj(output.data)["text/html"]);
 
 /**
@@ -789,8 +799,7 @@ class TurnCell {
     const cell = this.#find();
     if (!cell) return false;
     const all = outputs.map((output) => this.#output(output));
-    const present = this.#listed(cell).filter((one) => all.length && htmlOf(one) === htmlOf(all[0]));
-    if (this.#hostIn(cell) >= 0 || present.length === 0) this.#change(cell, all, Number(this.#place.count) || null);
+    if (this.#hostIn(cell) >= 0 || !isWithin(this.#listed(cell), all)) this.#change(cell, all, Number(this.#place.count) || null);
     return true;
   }
 

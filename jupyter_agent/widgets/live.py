@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 HANDSHAKE = 2.0
 """Seconds that a front end has to answer, before plain updates take the widget's place."""
+RETURN = 15.0
+"""The same where a page has answered before: it is there, and busy."""
 OFFER = 0.25
 """Seconds between two states that are sent to a front end that has not answered yet."""
 LISTEN = 0.1
@@ -50,7 +52,8 @@ CLAIM = 1.0
 MOST_SOURCE = 20_000
 """Characters of a cell by which it is found again."""
 _SAVED_MID_RUN = (
-    "The agent was at work here when this was saved. %agent show last brings the turn back."
+    "The agent was at work here when this was saved. %agent show last brings the turn back; "
+    "after a restart, %agent log show."
 )
 
 
@@ -328,7 +331,9 @@ class LiveView:
             # The page then knows that the kernel listens, and troubles the server no further.
             self._stop_asked = False
             self._front.send({"t": "stopping"})
-        if self._mode == "waiting" and time.monotonic() - self._opened > HANDSHAKE:
+        if self._mode == "waiting" and time.monotonic() - self._opened > (
+            RETURN if LiveView.has_pages else HANDSHAKE
+        ):
             self._mode = "html"
             self._loop.call_soon_threadsafe(self._decided.set)
         if self._mode == "widget":

@@ -288,6 +288,10 @@ async def test_numbers_and_words_count(path: Path, then: str, now: str) -> None:
 
 
 OTHER_WORDS = [
+    ("Convert 0x123456789 to decimal.", "Convert 0x987654321 to decimal."),
+    ("What is at 0x4000?", "What is at 0x8000?"),
+    ("Who is https://a.org/Users/12?", "Who is https://a.org/Users/13?"),
+    ("Sum /home/2023/a.csv", "Sum /home/2024/a.csv"),
     ("Which trips were longer than 30 min?", "Which trips were longer than 60 min?"),
     ("Which trips were longer than 30 min?", "Which trips were longer than 30 s?"),
     ("longer than 30 min?", "longer than 30  min?"),
@@ -302,7 +306,6 @@ OTHER_WORDS = [
     ("Order 123e4567-e89b-12d3-a456-426614174000", "Order 00000000-1111-2222-3333-444444444444"),
     ("Read /" + "tmp/2023.csv", "Read /" + "tmp/2024.csv"),
     ("Read /" + "home/ann/2023.csv", "Read /" + "home/ann/2024.csv"),
-    ("Colour it 0x00ff00.", "Colour it 0xff0000."),
     ("Save it as <duration>.", "Save it as 30 min."),
 ]
 SAME_WORDS = [
@@ -331,6 +334,16 @@ async def test_secrets_and_machines_are_no_part_of_a_task(path: Path, then: str,
     """Home folders, temporary folders, memory addresses and secrets do not count."""
     await Talk(Recorder(Scripted([(then, [{"text": "Done."}])]), path)).ask(then)
     assert await replaying(path).ask(now) == "Done."
+
+
+async def test_the_home_of_whoever_replays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file below one's own home is the same for everybody; other such paths are data."""
+    script: list[tuple[str, list[Any]]] = [("Read /home/ann/a.csv", [{"text": "Done."}])]
+    monkeypatch.setenv("HOME", "/home/ann")
+    await Talk(Recorder(Scripted(script), path)).ask("Read /home/ann/a.csv")
+    monkeypatch.setenv("HOME", "/Users/bob")
+    assert await replaying(path).ask("Read /Users/bob/a.csv") == "Done."
+    await mismatch(path, "Read /Users/eve/a.csv")
 
 
 @pytest.mark.parametrize(("then", "now"), OTHER_WORDS)
