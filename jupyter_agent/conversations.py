@@ -337,7 +337,7 @@ class Conversations:
             kept.written, kept.to_reset = kept.wanted, False
         if self.problem:
             self.problem = ""
-            self.notices.append("The conversation is saved again; nothing is missing.")
+            self.notices.append("The conversation is saved again, nothing is missing.")
 
     def _fail(self, error: Exception) -> None:
         reason = reason_of(error)

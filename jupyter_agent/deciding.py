@@ -65,6 +65,7 @@ class Deciding:
         self._before: _State | None = None
         self.pending = Pending()
         self._looked_at: object = None
+        self._found: list[Path] = []
         self.look()
 
     def look(self) -> None:
@@ -77,11 +78,11 @@ class Deciding:
             for path in _own_files():
                 if not held.is_held(path) and _hold_again(path) and path not in self.pending.files:
                     self.pending.files.append(path)
+                    self._found.append(path)
 
-    @property
-    def notice(self) -> str:
-        """What an earlier kernel's code changed and the person has not accepted, on one line."""
-        names = ", ".join(path.name for path in self.pending.files)
+    def take_notice(self) -> str:
+        """What code in another kernel changed, on one line; given once, empty where nothing was."""
+        names, self._found = ", ".join(path.name for path in self._found), []
         return f"Changed by the agent's code in another kernel: {names}. {_ACCEPT}" if names else ""
 
     def begin(self, workspace: Workspace) -> None:

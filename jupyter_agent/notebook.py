@@ -144,7 +144,7 @@ class Notebook:
 
     def take_notices(self) -> tuple[str, ...]:
         """What a turn has to tell of the settings, a line each; given once."""
-        notices, self._notices = (self.ignored, self.deciding.notice, *self._notices), ()
+        notices, self._notices = (self.ignored, self.deciding.take_notice(), *self._notices), ()
         return notices
 
     def set(self, key: str, value: str) -> None:

@@ -186,7 +186,7 @@ _PROSE = re.compile(
     r"\b(?:the|a|an|of|for|to|is|are|your|user|must|enter|please|passwords?|keys?|tokens?|not|in|or"
     r"|and|with|from|this|that|be|if|it|no|on|by)\b|[\"'=:(){}\[\]]"
 )
-_RANDOM_RUN = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{8,}")
+_RANDOM_RUN = re.compile(r"(?=[A-Za-z]{0,64}\d)(?=\d{0,64}[A-Za-z])[A-Za-z0-9]{8,}")
 _KEYS = (
     *("api", "access", "secret", "account", "private", "signing", "encryption", "master", "auth"),
     *("subscription", "service", "storage", "functions", "app", "application", "deploy", "hmac"),
@@ -421,7 +421,7 @@ def _beside_cuts(text: str) -> Iterator[Span]:
         if before and _RANDOM_RUN.search(before[0]):
             yield before.span()
         after = _FIRST_KEY_LINES.match(text, cut.end())
-        if after and _RANDOM_RUN.search(after[0]):
+        if after and _RANDOM_RUN.search(after[0][:200]):
             yield after.span("secret")
 
 
