@@ -137,7 +137,6 @@ class _Turn:
         self._history = history
         self._emit = emit
         self._begun: set[str] = set()
-        self._running: set[str] = set()
         self._used_ids = {call.id for message in history for call in message.tool_calls}
 
     async def run(self) -> TurnStop:
@@ -291,8 +290,7 @@ class _Turn:
                 self._settle(calls[-1:], results, NOT_RUN_CUT_OFF)
         finally:
             begun = [call for call in calls if call.id in self._begun]
-            ran = [call for call in begun if call.id in self._running]
-            self._settle(ran, results, INTERRUPTED, "interrupted")
+            self._settle(begun, results, INTERRUPTED, "interrupted")
             self._add_results(calls, results, NOT_BEGUN)
         return [results[call.id] for call in calls]
 
@@ -306,8 +304,6 @@ class _Turn:
             prepared = result
             refusal = await self._agent.gate.refusal(prepared, self._emit)
             started = time.monotonic()  # the person's time is not the tool's
-            if not refusal:
-                self._running.add(call.id)
             result = await self._run(prepared) if not refusal else _refused(call, refusal)
         results[call.id] = result
         self._emit(ToolFinished(result, time.monotonic() - started))

@@ -19,7 +19,6 @@ from jupyter_agent.checkpoints.scan import Picture, Scanner, Stamp, differences
 from jupyter_agent.checkpoints.shelf import Shelf
 from jupyter_agent.checkpoints.states import ABSENT, State, look, mark_of
 from jupyter_agent.kernel.writes import Writes, watched
-from jupyter_agent.workspace import reason_of
 
 ALIVE = "alive"
 _BEAT = 0.5
@@ -343,8 +342,8 @@ class Checkpoint:
         with self._one_by_one:
             try:
                 yield
-            except Exception as error:  # a turn goes on without its checkpoint
-                self._problems.append(f"{problem}: {reason_of(error)}.")
+            except OSError as error:
+                self._problems.append(f"{problem}: {error.strerror or error}.")
 
 
 def clear_away(folder: Path) -> None:
