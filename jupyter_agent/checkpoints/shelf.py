@@ -267,13 +267,7 @@ class Shelf:
         path = self.folder / _KERNELS / f"{record.kernel}.lock"
         if not _TOKEN.fullmatch(record.kernel) or not path.is_file():
             return False
-        lock = FileLock(path, mode=0o600, thread_local=False)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            return True
-        lock.release()
-        return False
+        return _is_held(FileLock(path, mode=0o600, thread_local=False))
 
     def _present(self) -> str:
         """This kernel's id. Others see by a lock that it runs."""
@@ -301,13 +295,7 @@ class Shelf:
         """Whether some kernel is at it."""
         if record.ended:
             return False
-        lock = self.running_lock(record)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            return True
-        lock.release()
-        return False
+        return _is_held(self.running_lock(record))
 
     def _names(self) -> list[str]:
         try:
@@ -319,6 +307,16 @@ class Shelf:
                 )
         except OSError:
             return []
+
+
+def _is_held(lock: FileLock) -> bool:
+    """Whether another kernel holds a lock."""
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
 
 
 def finished(records: Sequence[Record]) -> list[Record]:
