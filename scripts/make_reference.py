@@ -25,13 +25,14 @@ from typing import Any, Literal, get_args, get_origin
 import click
 from pydantic import BaseModel
 
-from jupyter_agent import config, errors, events, messages
+from jupyter_agent import config, errors
 from jupyter_agent.cli import main as command_line
 from jupyter_agent.config import ENVIRONMENT_PREFIX, Settings
-from jupyter_agent.llm import cassette, entries
-from jupyter_agent.llm.conversation import Digests, asked
+from jupyter_agent.core import events, messages
 from jupyter_agent.magics.commands import COMMANDS
 from jupyter_agent.magics.register import AgentMagics
+from jupyter_agent.recording import cassette, entries
+from jupyter_agent.recording.conversation import Digests, asked
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
 MADE = "<!-- Made by scripts/make_reference.py from the code. Changes belong there. -->"
@@ -300,7 +301,7 @@ def event_types() -> str:
     return page(
         "Events",
         "Everything that happens in a turn is an event: an immutable value, made by "
-        "`jupyter_agent.events`. The live view, the transcript and the run log are made from "
+        "`jupyter_agent.core.events`. The live view, the transcript and the run log are made from "
         "them, and nothing else. A start and its finish have the same call id. An event has no "
         "time; the [run log](../runlog.md) adds `seq` and `time`, and writes each event as a JSON "
         "object with its `type`, which is given here beside its name.",
@@ -426,8 +427,8 @@ def error_types() -> str:
 def python() -> str:
     """What Python code can use."""
     from jupyter_agent import ask, register_describer
-    from jupyter_agent.answer import Answer
-    from jupyter_agent.runs import read_run, runs
+    from jupyter_agent.session.answer import Answer
+    from jupyter_agent.stores.runs import read_run, runs
 
     prose, sections = doc_of(Answer)
     answer = table(
@@ -447,8 +448,8 @@ def python() -> str:
         answer,
         dataclass_section(events.Receipt, "##"),
         "## Run logs",
-        _function("jupyter_agent.runs", runs),
-        _function("jupyter_agent.runs", read_run),
+        _function("jupyter_agent.stores.runs", runs),
+        _function("jupyter_agent.stores.runs", read_run),
     )
 
 

@@ -29,9 +29,9 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 from pydantic import ValidationError
 
-from jupyter_agent.codec import event_from_json, event_to_json
-from jupyter_agent.events import StepStarted
-from jupyter_agent.runs import read_lines
+from jupyter_agent.core.codec import event_from_json, event_to_json
+from jupyter_agent.core.events import StepStarted
+from jupyter_agent.stores.runs import read_lines
 
 Json = dict[str, Any]
 _CLEANED = ("JUPYTER_AGENT_", "ANTHROPIC_", "OPENAI_", "JPY_", "PYTEST_")

@@ -17,7 +17,7 @@ from typing import Any
 import nbformat
 import yaml
 
-from jupyter_agent.execution import execute
+from jupyter_agent.notebooks import execute
 
 NAME = "analysis"
 DOUBLE, WORDS, MORE = "Double x.", "Say it in words.", "And once more."

@@ -6,9 +6,8 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from jupyter_agent.answer import Findings
-from jupyter_agent.codec import event_from_json, event_to_json
-from jupyter_agent.events import (
+from jupyter_agent.core.codec import event_from_json, event_to_json
+from jupyter_agent.core.events import (
     Event,
     FileChange,
     Kept,
@@ -20,10 +19,11 @@ from jupyter_agent.events import (
     TurnStarted,
     VariableChange,
 )
+from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.grounding import UNSEEN
-from jupyter_agent.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.session.answer import Findings
 from jupyter_agent.widgets.saved import plain_transcript, saved_outputs
-from jupyter_agent.widgets.transcript import TurnView, reduce
 
 MEAN = VariableChange("mean", "added", "Series, 3 values", "Series", (3,))
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from jupyter_agent.budget import Budget
-from jupyter_agent.messages import Usage
+from jupyter_agent.core.budget import Budget
+from jupyter_agent.core.messages import Usage
 
 USED = Usage(900, 100)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jupyter_agent.circles import END, REPEATS, Circles
-from jupyter_agent.messages import Text, ToolCall, ToolResult
+from jupyter_agent.agent.repetition import END, REPEATS, Circles
+from jupyter_agent.core.messages import Text, ToolCall, ToolResult
 
 
 def step(

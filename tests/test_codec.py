@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from jupyter_agent.codec import (
+from jupyter_agent.core.codec import (
     event_from_json,
     event_to_brief_json,
     event_to_json,
     message_from_json,
     message_to_json,
 )
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     Event,
     FileChange,
     MessageFinished,
@@ -35,7 +35,7 @@ from jupyter_agent.events import (
     TurnStarted,
     VariableChange,
 )
-from jupyter_agent.messages import (
+from jupyter_agent.core.messages import (
     Context,
     Image,
     Message,

@@ -18,19 +18,8 @@ from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.conversations import (
-    NO_PICTURE,
-    PICTURE_CHARACTERS,
-    Conversations,
-    Stored,
-    TurnEnd,
-    Variable,
-    described,
-    file_stem,
-    gone,
-)
-from jupyter_agent.history import repair
-from jupyter_agent.messages import (
+from jupyter_agent.core.history import repair
+from jupyter_agent.core.messages import (
     Block,
     Context,
     Image,
@@ -41,6 +30,17 @@ from jupyter_agent.messages import (
     ToolCall,
     ToolResult,
     Usage,
+)
+from jupyter_agent.stores.conversations import (
+    NO_PICTURE,
+    PICTURE_CHARACTERS,
+    Conversations,
+    Stored,
+    TurnEnd,
+    Variable,
+    described,
+    file_stem,
+    gone,
 )
 
 

@@ -18,9 +18,9 @@ from nbconvert import HTMLExporter, MarkdownExporter, WebPDFExporter
 from traitlets.config import Config
 from widgets.hostile import Inert
 
-from jupyter_agent.codec import event_from_json
-from jupyter_agent.events import MessageFinished
-from jupyter_agent.llm.conversation import Item, extend, items
+from jupyter_agent.core.codec import event_from_json
+from jupyter_agent.core.events import MessageFinished
+from jupyter_agent.recording.conversation import Item, extend, items
 
 TASK = "Look at the sales, plot them and write a report."
 STEERING = "By month, please. It costs $5, not $6."

@@ -16,8 +16,8 @@ import nbformat
 import pytest
 from model_server import Call, ModelServer, Reply
 
-from jupyter_agent.execution import Execution, execute
-from jupyter_agent.llm.cassette import load
+from jupyter_agent.notebooks import Execution, execute
+from jupyter_agent.recording.cassette import load
 
 pytestmark = pytest.mark.timeout(300)
 CLOSED = "http://127.0.0.1:9/v1"

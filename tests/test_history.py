@@ -9,11 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_server import check_anthropic, check_openai
 
-from jupyter_agent.history import LOST, repair
-from jupyter_agent.llm.anthropic import Anthropic
-from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import Request
-from jupyter_agent.messages import (
+from jupyter_agent.core.history import LOST, repair
+from jupyter_agent.core.messages import (
     Block,
     Context,
     Message,
@@ -23,6 +20,9 @@ from jupyter_agent.messages import (
     ToolCall,
     ToolResult,
 )
+from jupyter_agent.llm.anthropic import Anthropic
+from jupyter_agent.llm.openai import OpenAI
+from jupyter_agent.llm.provider import Request
 
 NOWHERE = "http://127.0.0.1:9"
 SIGNED = Thinking("Hm.", {"provider": "anthropic", "signature": "s1"})

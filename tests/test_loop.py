@@ -13,9 +13,9 @@ from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.budget import Budget
-from jupyter_agent.errors import ContextOverflow, ProviderError, ToolError
-from jupyter_agent.events import (
+from jupyter_agent.agent.loop import Agent, Outcome, run_turn
+from jupyter_agent.core.budget import Budget
+from jupyter_agent.core.events import (
     Advised,
     ApprovalAnswered,
     ApprovalAsked,
@@ -32,12 +32,8 @@ from jupyter_agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from jupyter_agent.extent import Extent
-from jupyter_agent.llm.provider import Provider, ReplyPart, Request
-from jupyter_agent.llm.retry import RetryPolicy
-from jupyter_agent.llm.scripted import Scripted
-from jupyter_agent.loop import Agent, Outcome, run_turn
-from jupyter_agent.messages import (
+from jupyter_agent.core.extent import Extent
+from jupyter_agent.core.messages import (
     Block,
     Context,
     Message,
@@ -48,9 +44,13 @@ from jupyter_agent.messages import (
     ToolResult,
     Usage,
 )
-from jupyter_agent.tools.tool import Tool, tool
+from jupyter_agent.core.tool import Tool, tool
+from jupyter_agent.core.transcript import TurnView, reduce
+from jupyter_agent.errors import ContextOverflow, ProviderError, ToolError
+from jupyter_agent.llm.provider import Provider, ReplyPart, Request
+from jupyter_agent.llm.retry import RetryPolicy
+from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.tools.toolbox import Toolbox
-from jupyter_agent.widgets.transcript import TurnView, reduce
 
 TASK = "Do it."
 AT_ONCE = RetryPolicy(initial_delay=0, max_delay=0)

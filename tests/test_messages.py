@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_agent.messages import (
+from jupyter_agent.core.messages import (
     Context,
     Image,
     Message,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_agent.plaintext import one_line, plain, shorten
+from jupyter_agent.core.plaintext import one_line, plain, shorten
 
 ANYTHING = st.text(st.characters() | st.sampled_from("\ud800\udfff\0\u2028\u202e"))
 CODES = st.lists(

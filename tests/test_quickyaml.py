@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from jupyter_agent.quickyaml import load, may_nest_deeply
+from jupyter_agent.core.safe_yaml import load, may_nest_deeply
 
 DEEP = {
     "lists": "a: " + "[" * 30_000,

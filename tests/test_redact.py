@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from secret_texts import HOLDING, ORDINARY
 
-from jupyter_agent.redact import MARK, keep_secret, redact, redact_json, secret_values
+from jupyter_agent.core.redact import MARK, keep_secret, redact, redact_json, secret_values
 
 # Put together from pieces, so that no scanner takes a test for a leak.
 LETTERS = "Abc1Def2Ghi3Jkl4Mno5Pqr6Stu7Vwx8"
@@ -182,7 +182,7 @@ def test_values_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_configured_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that comes from the settings counts as soon as it is known."""
-    monkeypatch.setattr("jupyter_agent.redact._CONFIGURED", set())
+    monkeypatch.setattr("jupyter_agent.core.redact._CONFIGURED", set())
     assert "k-configured-1234" not in secret_values()
     keep_secret("k-configured-1234")
     assert "k-configured-1234" in secret_values()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.conversations import Conversations
-from jupyter_agent.events import TurnStarted
-from jupyter_agent.messages import Message, Text
-from jupyter_agent.retention import DAY, LOGS, OUTPUTS, SESSIONS, Limit, remove, surplus
-from jupyter_agent.runlog import RunLog
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.core.events import TurnStarted
+from jupyter_agent.core.messages import Message, Text
+from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.stores.conversations import Conversations
+from jupyter_agent.stores.retention import DAY, LOGS, OUTPUTS, SESSIONS, Limit, remove, surplus
+from jupyter_agent.stores.runlog import RunLog
 
 PLENTY = 1_000.0
 
@@ -179,6 +179,6 @@ def test_a_log_without_its_first_one(workspace: Workspace) -> None:
     """A log that named another for its schemas is readable after that one has gone."""
     path = put(workspace, log(1), 0)
     path.write_text(json.dumps({"type": "prompt", "tools": {"file": "gone.jsonl"}}) + "\n", "utf-8")
-    from jupyter_agent.runs import read_run
+    from jupyter_agent.stores.runs import read_run
 
     assert read_run(path).prompt["tools"]["file"] == "gone.jsonl"

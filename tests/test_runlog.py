@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.codec import event_from_json
-from jupyter_agent.events import (
+from jupyter_agent.core.codec import event_from_json
+from jupyter_agent.core.events import (
     Event,
     MessageFinished,
     Requested,
@@ -27,9 +27,9 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_agent.messages import Image, Message, Output, Text, ToolCall, ToolResult, Usage
-from jupyter_agent.runlog import RunLog
-from jupyter_agent.runs import read_run
+from jupyter_agent.core.messages import Image, Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.stores.runlog import RunLog
+from jupyter_agent.stores.runs import read_run
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 CALL = ToolCall("c1", "write_file", json.dumps({"path": "a.md", "content": "marked-arguments"}))

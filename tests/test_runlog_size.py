@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from jupyter_agent.events import (
+from jupyter_agent.agent.loop import Agent, run_turn
+from jupyter_agent.agent.prompts import render
+from jupyter_agent.core.events import (
     Event,
     MessageFinished,
     ReplySource,
@@ -26,18 +28,16 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.llm.provider import ReplyPart, Request
-from jupyter_agent.loop import Agent, run_turn
-from jupyter_agent.messages import Message, Output, Text, ToolCall, ToolResult, Usage
-from jupyter_agent.prompts import render
-from jupyter_agent.runlog import RunLog
-from jupyter_agent.runs import read_run
+from jupyter_agent.stores.runlog import RunLog
+from jupyter_agent.stores.runs import read_run
 from jupyter_agent.tools.code import code_tools
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.toolbox import Toolbox
-from jupyter_agent.workspace import Workspace
 
 STEPS = 100
 TASK = "Clean the measurements, fit a line for each station, and write down what you find."

@@ -17,8 +17,7 @@ from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.errors import AgentError
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     Advised,
     ApprovalAnswered,
     ApprovalAsked,
@@ -36,11 +35,12 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_agent.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
-from jupyter_agent.runlog import RunLog
-from jupyter_agent.runs import RunSummary, log_files, read_run, runs, summary_of
+from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.core.transcript import TurnView, reduce
+from jupyter_agent.errors import AgentError
+from jupyter_agent.stores.runlog import RunLog
+from jupyter_agent.stores.runs import RunSummary, log_files, read_run, runs, summary_of
 from jupyter_agent.widgets.saved import plain_transcript, saved_outputs
-from jupyter_agent.widgets.transcript import TurnView, reduce
 
 SAID = "\n".join(f"row {n}: the value is {n * n}" for n in range(40))
 CODE = "\n".join(f"print('row {n}: the value is', {n} * {n})" for n in range(40))

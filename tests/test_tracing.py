@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Compacted,
@@ -29,8 +29,8 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_agent.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
-from jupyter_agent.tracing import CAPTURE, NO_API, NO_PROVIDER, Spans, open_spans
+from jupyter_agent.core.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.stores.tracing import CAPTURE, NO_API, NO_PROVIDER, Spans, open_spans
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 LOOK = ToolCall("c1", "execute_code", json.dumps({"code": f"look('{KEY}')"}))
@@ -278,5 +278,5 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_is_imported_when_it_is_wanted() -> None:
     """The module alone imports nothing of it."""
-    code = "import sys, jupyter_agent.tracing\nprint('opentelemetry' in sys.modules)"
+    code = "import sys, jupyter_agent.stores.tracing\nprint('opentelemetry' in sys.modules)"
     assert python(code) == "False"

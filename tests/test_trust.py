@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.trust import is_trusted, revoke, store_path, trust
+from jupyter_agent.files.trust import is_trusted, revoke, store_path, trust
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.workspace import (
+from jupyter_agent.files.workspace import (
     Workspace,
     atomic_write,
     notebook_path,

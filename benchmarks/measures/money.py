@@ -16,11 +16,11 @@ from benchmarks.borrowed import plain_algorithm
 from benchmarks.ours import MODEL
 from benchmarks.result import Result, table
 from benchmarks.server import Plan
+from jupyter_agent.core.messages import Message, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.provider import Request
 from jupyter_agent.llm.tokens import TokenCounter
-from jupyter_agent.messages import Message, Text, ToolCall, ToolResult, Usage
 
 STEPS = 100
 SIZE = 4_800

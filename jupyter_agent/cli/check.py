@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from jupyter_agent.checking.findings import Checked, Report
+    from jupyter_agent.notebooks.check.findings import Checked, Report
 
 _FORMS = ("text", "github", "json", "junit")
 
@@ -52,9 +52,9 @@ def check(
 
     Exit codes: 0 all is well, 1 something was found, 2 the command was not understood.
     """
-    from jupyter_agent.checking import reports
-    from jupyter_agent.checking.check import Plan, check
     from jupyter_agent.errors import ConfigError
+    from jupyter_agent.notebooks.check import reports
+    from jupyter_agent.notebooks.check.check import Plan, check
 
     spoken = form == "text" or output is not None
 
@@ -78,7 +78,7 @@ def check(
 
 
 def _write(path: Path, text: str) -> None:
-    from jupyter_agent.workspace import atomic_write
+    from jupyter_agent.files.workspace import atomic_write
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def _write(path: Path, text: str) -> None:
 
 def _summarize(report: Report) -> None:
     """Add to the page of a job on GitHub, which gives the file for it."""
-    from jupyter_agent.checking import reports
+    from jupyter_agent.notebooks.check import reports
 
     name = os.environ.get("GITHUB_STEP_SUMMARY")
     if not name:

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.execution import Watch, execute
-from jupyter_agent.execution.one import read
-from jupyter_agent.workspace import cassette_of
+from jupyter_agent.files.workspace import cassette_of
+from jupyter_agent.notebooks import Watch, execute
+from jupyter_agent.notebooks.one import read
 
 DEMO = "01_quickstart.ipynb"
 LIVE = (
@@ -68,7 +68,7 @@ def _copy_example(folder: Path) -> Path:
 
 
 def _say_what_happens(notebook: Path) -> str:
-    from jupyter_agent.llm.cassette import load
+    from jupyter_agent.recording.cassette import load
 
     cassette = load(cassette_of(notebook))
     source = {

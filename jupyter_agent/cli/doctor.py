@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from jupyter_agent.diagnosis.examined import Examined
+    from jupyter_agent.notebooks.doctor.examined import Examined
 
 _MARKS = {"ok": ("ok", "green"), "note": ("-", None), "warning": ("warn", "yellow")}
 _PROBLEM = ("FAIL", "red")
@@ -39,7 +39,7 @@ def doctor(folder: Path, offline: bool, as_json: bool, timeout: float) -> None:
     Versions, keys (never shown), the model's server, the kernel, the front end, MCP servers,
     permissions, git and cassettes. Exit codes: 0 no problem (warnings may be), 1 problems.
     """
-    from jupyter_agent.diagnosis.doctor import examine
+    from jupyter_agent.notebooks.doctor.doctor import examine
 
     found: list[Examined] = []
     topic = ""

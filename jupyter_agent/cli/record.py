@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from jupyter_agent.cli.report import Report, code_cells, ended_by_signals
+from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import AgentError
-from jupyter_agent.execution import Watch
-from jupyter_agent.execution.jobs import find
-from jupyter_agent.plaintext import one_line
+from jupyter_agent.notebooks import Watch
+from jupyter_agent.notebooks.jobs import find
 
 _SCRIPTED = "scripted"
 
@@ -83,9 +83,9 @@ def _record(
     timeout: float | None,
 ) -> bool:
     """Record one notebook and say how it went. Gives whether it was recorded, or had nothing."""
-    from jupyter_agent.execution import recording
-    from jupyter_agent.execution.cells import agent_cells
-    from jupyter_agent.execution.one import read
+    from jupyter_agent.notebooks import recording
+    from jupyter_agent.notebooks.one import read
+    from jupyter_agent.source.agent_cells import agent_cells
 
     began, shown = time.monotonic(), one_line(name, 200)
     with Report(2 * code_cells(path)) as report:

@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from jupyter_agent.execution.jobs import Outcome
-from jupyter_agent.plaintext import one_line
-from jupyter_agent.redact import redact, secret_values
+from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.redact import redact, secret_values
+from jupyter_agent.notebooks.jobs import Outcome
 
 _WORDS = 200
 

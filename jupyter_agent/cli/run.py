@@ -13,9 +13,9 @@ import click
 
 from jupyter_agent.cli.report import Report, code_cells, ended_by_signals, failure
 from jupyter_agent.config import Settings
+from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import AgentError
-from jupyter_agent.execution.jobs import CellDone, Done, Job, Outcome, Told, find
-from jupyter_agent.plaintext import one_line
+from jupyter_agent.notebooks.jobs import CellDone, Done, Job, Outcome, Told, find
 
 MODES = get_args(Settings.model_fields["mode"].annotation)
 
@@ -112,10 +112,10 @@ def _refuse_collisions(jobs: Sequence[Job], folder: Path | None) -> None:
 
 def _told(jobs: Sequence[Job], at_once: int, scheduler: str | None) -> Iterator[Told]:
     if scheduler:
-        from jupyter_agent.execution.cluster import run_on_cluster
+        from jupyter_agent.notebooks.cluster import run_on_cluster
 
         return run_on_cluster(jobs, scheduler)
-    from jupyter_agent.execution.processes import run_here
+    from jupyter_agent.notebooks.processes import run_here
 
     return run_here(jobs, at_once)
 
@@ -179,7 +179,7 @@ class _Batch:
         return not problems
 
     def _write(self, job: Job, outcome: Outcome) -> None:
-        from jupyter_agent.execution.writing import write_copy, write_in_place
+        from jupyter_agent.notebooks.writing import write_copy, write_in_place
 
         if not outcome.document:
             return

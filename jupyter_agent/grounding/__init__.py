@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jupyter_agent.events import Grounded
+from jupyter_agent.core.events import Grounded
 from jupyter_agent.grounding.index import Index, Source
 from jupyter_agent.grounding.numbers import Number, Reading, numbers_in
 from jupyter_agent.grounding.running import running

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from jupyter_agent.events import SeenIn
+from jupyter_agent.core.events import SeenIn
 from jupyter_agent.grounding.numbers import Reading, spellings, western
 from jupyter_agent.grounding.scales import is_suffix, suffix_after
 

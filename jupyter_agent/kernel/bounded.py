@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from jupyter_agent.core.redact import MARK, redact, secret_values
 from jupyter_agent.errors import AgentError
-from jupyter_agent.redact import MARK, redact, secret_values
-from jupyter_agent.workspace import make_folder, open_private, ordinary
+from jupyter_agent.files.workspace import make_folder, open_private, ordinary
 
 HEAD = 50_000
 TAIL = 50_000

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from jupyter_agent.core.messages import Output
 from jupyter_agent.kernel.bounded import HEAD, TAIL, BoundedText, Overflow
-from jupyter_agent.messages import Output
 
 MOST_ITEMS = 100
 """Outputs of one execution that are kept apart; of the streams, what comes later is joined."""

@@ -19,7 +19,7 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from jupyter_agent.events import VariableChange
+from jupyter_agent.core.events import VariableChange
 
 WHOLE_BYTES = 16_384
 """Arrays up to this size are read whole."""

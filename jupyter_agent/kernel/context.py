@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jupyter_agent.events import VariableChange
+from jupyter_agent.core.events import VariableChange
+from jupyter_agent.core.plaintext import defused, plain, shorten
+from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.kernel.describe import describe, one_line
 from jupyter_agent.kernel.recent import RecentCell
-from jupyter_agent.kernel.sources import without_literals
-from jupyter_agent.plaintext import defused, plain, shorten
-from jupyter_agent.redact import redact, secret_values
+from jupyter_agent.source.without_data import without_literals
 
 Level = Literal["none", "names", "schema", "sample"]
 

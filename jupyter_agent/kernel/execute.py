@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from IPython.core import inputtransformer2, interactiveshell
 
-from jupyter_agent.approvals.cell import is_plain
+from jupyter_agent.core.messages import Output
 from jupyter_agent.kernel.bounded import Overflow
 from jupyter_agent.kernel.capture import Capture, rich_output
 from jupyter_agent.kernel.describe import one_line
@@ -26,7 +26,7 @@ from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.redirect import capturing, is_foreign
 from jupyter_agent.kernel.shadow import swapped
 from jupyter_agent.kernel.tracebacks import cell_name, error_name, format_error
-from jupyter_agent.messages import Output
+from jupyter_agent.source.cell import is_plain
 
 _WRITES_TO_DESCRIPTORS = re.compile(r"subprocess|os\.system|popen|ctypes|multiprocessing")
 DESCRIPTOR_SECONDS = 0.05

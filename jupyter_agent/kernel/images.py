@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_agent.messages import Image
+from jupyter_agent.core.messages import Image
 
 LONGEST_SIDE = 768
 """Pixels of the longest side of a picture, by default."""

@@ -13,14 +13,28 @@ from typing import Any
 
 import anthropic
 
-from jupyter_agent.errors import ConfigError, ProviderError
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     MessageFinished,
     ReplySource,
     ReplyStop,
     TextDelta,
     ThinkingDelta,
 )
+from jupyter_agent.core.messages import (
+    Block,
+    Context,
+    Image,
+    Message,
+    Said,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    clean,
+)
+from jupyter_agent.errors import ConfigError, ProviderError
 from jupyter_agent.llm.connection import Connection
 from jupyter_agent.llm.encoding import Encoder
 from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by, status_of
@@ -40,20 +54,6 @@ from jupyter_agent.llm.wire import (
     stop_for,
     string,
     unique_ids,
-)
-from jupyter_agent.messages import (
-    Block,
-    Context,
-    Image,
-    Message,
-    Said,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    Usage,
-    clean,
 )
 
 _NAME = "anthropic"

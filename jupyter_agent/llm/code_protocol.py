@@ -18,12 +18,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from jupyter_agent.events import MessageFinished, ReplySource
-from jupyter_agent.llm.inline import spoken
-from jupyter_agent.llm.provider import Provider, ReplyPart, Request
-from jupyter_agent.llm.textcalls import thought_end
-from jupyter_agent.llm.wire import NO_OUTPUT, arguments_object, unique_ids
-from jupyter_agent.messages import (
+from jupyter_agent.core.events import MessageFinished, ReplySource
+from jupyter_agent.core.messages import (
     Block,
     Context,
     Image,
@@ -34,7 +30,11 @@ from jupyter_agent.messages import (
     ToolResult,
     ToolSpec,
 )
-from jupyter_agent.plaintext import shorten
+from jupyter_agent.core.plaintext import shorten
+from jupyter_agent.llm.inline import spoken
+from jupyter_agent.llm.provider import Provider, ReplyPart, Request
+from jupyter_agent.llm.textcalls import thought_end
+from jupyter_agent.llm.wire import NO_OUTPUT, arguments_object, unique_ids
 
 ACT = "execute_code"
 """The tool that runs the block."""

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.config import Settings
+from jupyter_agent.core.redact import keep_address, keep_headers, keep_secret
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.redact import keep_address, keep_headers, keep_secret
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")

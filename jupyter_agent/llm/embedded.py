@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from jupyter_agent.core.events import Noticed, Preparing
 from jupyter_agent.errors import ProviderError
-from jupyter_agent.events import Noticed, Preparing
 from jupyter_agent.llm.serving import Wish
 
 _POLL = 0.1

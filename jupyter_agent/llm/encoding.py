@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from jupyter_agent.core.messages import Message, ToolSpec
 from jupyter_agent.llm.wire import conversation
-from jupyter_agent.messages import Message, ToolSpec
 
 Json = dict[str, Any]
 

@@ -12,9 +12,9 @@ from http import HTTPStatus
 
 import httpx2
 
+from jupyter_agent.core.messages import clean
 from jupyter_agent.errors import ContextOverflow, ProviderError
 from jupyter_agent.llm.wire import mapping, string
-from jupyter_agent.messages import clean
 
 _LINE = 300
 _SAID = 160

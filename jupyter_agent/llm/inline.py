@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 
-from jupyter_agent.events import MessageFinished, ReplySource
+from jupyter_agent.core.events import MessageFinished, ReplySource
+from jupyter_agent.core.messages import Block, JsonObject, Message, Text, ToolCall, ToolSpec
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 from jupyter_agent.llm.textcalls import read
 from jupyter_agent.llm.wire import unique_ids
-from jupyter_agent.messages import Block, JsonObject, Message, Text, ToolCall, ToolSpec
 
 _FROM_TEXT: JsonObject = {"read_from": "text"}
 """Metadata of a call that the person has to be asked about."""

@@ -6,7 +6,7 @@ import base64
 import binascii
 import struct
 
-from jupyter_agent.messages import Image
+from jupyter_agent.core.messages import Image
 
 _HEAD = 65_536
 """Characters of base64 text that are looked at: JPEG keeps its size behind thumbnails."""

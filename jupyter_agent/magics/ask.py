@@ -11,16 +11,16 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from jupyter_agent import config
-from jupyter_agent.answer import Answer
+from jupyter_agent.core.transcript import TurnView, Watch
 from jupyter_agent.errors import AgentError, ConfigError, broken_off
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.magics.register import CONFIGURED
 from jupyter_agent.magics.surface import show
 from jupyter_agent.magics.window import Window, open_window
-from jupyter_agent.notebook import Notebook
-from jupyter_agent.session import Session
+from jupyter_agent.session.answer import Answer
+from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.session.session import Session
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
-from jupyter_agent.widgets.transcript import TurnView, Watch
 
 MOST_UNCLAIMED = 20
 """Finished turns that wait for a page to take their outputs."""

@@ -13,13 +13,19 @@ from typing import Any
 from IPython.display import display
 
 from jupyter_agent import config
-from jupyter_agent.codec import message_to_json
+from jupyter_agent.core import legible
+from jupyter_agent.core.codec import message_to_json
+from jupyter_agent.core.messages import Context, Message, Said, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.core.transcript import CallView, TurnView
+from jupyter_agent.core.wording import count
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import Sessions, publish, sessions_of
 from jupyter_agent.magics.log import WORDS as LOG_WORDS
 from jupyter_agent.magics.log import clean_command, log_command
+from jupyter_agent.magics.mcp import mcp_command
+from jupyter_agent.magics.memory import MEMORY_USAGE, NOTES_USAGE, memory_command, notes_command
 from jupyter_agent.magics.report import (
     Report,
     errors_without_secrets,
@@ -27,23 +33,12 @@ from jupyter_agent.magics.report import (
     table,
     without_secrets,
 )
+from jupyter_agent.magics.skills import skills_command
 from jupyter_agent.magics.trust import USAGE as TRUST_USAGE
 from jupyter_agent.magics.trust import trust_command
-from jupyter_agent.mcp.command import mcp_command
-from jupyter_agent.memory.commands import (
-    MEMORY_USAGE,
-    NOTES_USAGE,
-    memory_command,
-    notes_command,
-)
-from jupyter_agent.messages import Context, Message, Said, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.promotion import cells_command, export_command, opaque_names
-from jupyter_agent.skills.report import skills_command
 from jupyter_agent.version import __version__
-from jupyter_agent.widgets import legible
 from jupyter_agent.widgets.saved import plain_transcript
-from jupyter_agent.widgets.transcript import CallView, TurnView
-from jupyter_agent.widgets.wording import count
 
 _HELP = frozenset({"-h", "--help", "?"})
 
@@ -150,7 +145,7 @@ def _config(sessions: Sessions, words: list[str]) -> Report | str:
 
 def _cassette(sessions: Sessions, words: list[str]) -> str:
     """the cassette in use, or use another one"""
-    from jupyter_agent.llm.cassette import load
+    from jupyter_agent.recording.cassette import load
 
     _takes(words, 1, "cassette [FILE]")
     if words:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.core.plaintext import one_line, plain
+from jupyter_agent.core.transcript import TurnView
+from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError
-from jupyter_agent.notebook import Notebook, keeping
-from jupyter_agent.plaintext import one_line, plain
-from jupyter_agent.retention import LOGS, MEGABYTE, OUTPUTS, SESSIONS, Limit, remove
-from jupyter_agent.runs import Run, RunSummary, log_files, read_lines, read_run, runs
-from jupyter_agent.widgets.transcript import TurnView
-from jupyter_agent.widgets.wording import count
+from jupyter_agent.session.notebook import Notebook, keeping
+from jupyter_agent.stores.retention import LOGS, MEGABYTE, OUTPUTS, SESSIONS, Limit, remove
+from jupyter_agent.stores.runs import Run, RunSummary, log_files, read_lines, read_run, runs
 
 CLEAN_WORDS = "clean [show] [logs] [sessions] [outputs] [undo] [--days N | --all]"
 WORDS = f"[list [COUNT] | show [N] | grep WORDS | path [N] | {CLEAN_WORDS}]"

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from IPython.core.error import StdinNotImplementedError
 
-from jupyter_agent.events import ApprovalAnswered, ApprovalAsked
+from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked
+from jupyter_agent.core.legible import stable
 from jupyter_agent.kernel.interrupts import Interrupts
-from jupyter_agent.widgets.legible import stable
 
 _TRIES = 3
 _YES = frozenset({"y", "yes"})

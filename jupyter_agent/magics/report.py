@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from jupyter_agent.plaintext import plain
-from jupyter_agent.redact import redact, secret_values
+from jupyter_agent.core.plaintext import plain
+from jupyter_agent.core.redact import redact, secret_values
 
 _CELL = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0"
 _TABLE = "border-collapse:collapse;margin:2px 0;font-size:13px"

@@ -11,7 +11,7 @@ from typing import Any
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.display import DisplayHandle, clear_output, display
 
-from jupyter_agent.events import ApprovalAnswered, ApprovalAsked
+from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.magics.prompt import ask_by_input
 from jupyter_agent.widgets.live import TurnCell

@@ -11,18 +11,20 @@ from typing import Any
 
 from IPython.core.error import StdinNotImplementedError
 
-from jupyter_agent import config, held, trust
-from jupyter_agent.deciding import Pending
-from jupyter_agent.effective import digest_of, trust_settings, untrusted_settings
+from jupyter_agent import config
+from jupyter_agent.config import held
+from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.llm.trusted import KIND as CASSETTES
+from jupyter_agent.files import trust
+from jupyter_agent.magics.skills import trust_skill
 from jupyter_agent.magics.surface import is_attended
 from jupyter_agent.mcp.servers import TRUST_KIND as SERVERS
-from jupyter_agent.notebook import Notebook
-from jupyter_agent.plaintext import one_line, plain
+from jupyter_agent.recording.trusted import KIND as CASSETTES
+from jupyter_agent.session.deciding import Pending
+from jupyter_agent.session.effective import digest_of, trust_settings, untrusted_settings
+from jupyter_agent.session.notebook import Notebook
 from jupyter_agent.skills.discovery import KIND as SKILLS
 from jupyter_agent.skills.discovery import discover
-from jupyter_agent.skills.report import trust_skill
 
 USAGE = "trust [show | revoke]"
 _YES = frozenset({"y", "yes"})

@@ -7,19 +7,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from jupyter_agent.config import Settings
-from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
+from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
+from jupyter_agent.core.legible import cut
+from jupyter_agent.core.person import Nobody, Person
+from jupyter_agent.core.transcript import TurnView, Watch
+from jupyter_agent.core.wording import body, shown
 from jupyter_agent.kernel.comms import Clicks
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.magics.prompt import ask_by_input
 from jupyter_agent.magics.surface import KernelSurface, is_attended, is_captured, show
-from jupyter_agent.notebook import Notebook
-from jupyter_agent.person import Nobody, Person
-from jupyter_agent.widgets.legible import cut
+from jupyter_agent.session.notebook import Notebook
 from jupyter_agent.widgets.live import LiveView
 from jupyter_agent.widgets.saved import SavedOutput
 from jupyter_agent.widgets.terminal import TerminalView
-from jupyter_agent.widgets.transcript import TurnView, Watch
-from jupyter_agent.widgets.wording import body, shown
 
 MOST_SHOWN = 20_000
 """Characters of a call that are shown with the question about it."""

@@ -27,11 +27,11 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
+from jupyter_agent.core.messages import Image, JsonObject, Text
+from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.mcp import supervise
 from jupyter_agent.mcp.definitions import Transport
 from jupyter_agent.mcp.stderr import StderrLog
-from jupyter_agent.messages import Image, JsonObject, Text
-from jupyter_agent.plaintext import one_line, plain
 from jupyter_agent.version import __version__
 
 _MOST_PAGES = 20

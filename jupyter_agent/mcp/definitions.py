@@ -21,9 +21,9 @@ from typing import Any, Literal
 
 from jupyter_core.paths import jupyter_config_dir
 
-from jupyter_agent import held
+from jupyter_agent.config import held
+from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.plaintext import one_line, plain
 
 WORKSPACE_FILE = "mcp.json"
 USER_FILE = "jupyter_agent_mcp.json"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jupyter_agent.messages import JsonObject
-from jupyter_agent.plaintext import plain, shorten
+from jupyter_agent.core.messages import JsonObject
+from jupyter_agent.core.plaintext import plain, shorten
 
 ANYTHING: JsonObject = {"type": "object"}
 _MOST_CHARACTERS = 20_000

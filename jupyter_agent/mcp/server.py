@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_agent.core.messages import JsonObject, Text
+from jupyter_agent.core.redact import keep_headers, keep_secret, secret_values
 from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.mcp.definitions import Definition, expand
-from jupyter_agent.messages import JsonObject, Text
-from jupyter_agent.redact import keep_headers, keep_secret, secret_values
 
 if TYPE_CHECKING:
     from jupyter_agent.mcp.connection import Connection, Endpoint, OfferedTool, Reply

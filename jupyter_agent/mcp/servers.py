@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_agent import trust
 from jupyter_agent.config import McpSettings
+from jupyter_agent.core.messages import JsonObject
+from jupyter_agent.core.plaintext import defused, one_line, plain, shorten
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.files import trust
+from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
 from jupyter_agent.mcp.definitions import Definition, Definitions, read_definitions
 from jupyter_agent.mcp.names import tool_name
 from jupyter_agent.mcp.schemas import usable_schema
 from jupyter_agent.mcp.server import Server, Times
-from jupyter_agent.messages import JsonObject
-from jupyter_agent.plaintext import defused, one_line, plain, shorten
-from jupyter_agent.workspace import STATE_FOLDER, Workspace
 
 TRUST_KIND = "mcp"
 _MOST_TOOLS = 100

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from jupyter_agent.redact import redact, secret_values
-from jupyter_agent.workspace import make_folder, open_private, ordinary
+from jupyter_agent.core.redact import redact, secret_values
+from jupyter_agent.files.workspace import make_folder, open_private, ordinary
 
 _MOST = 500_000
 """Bytes of the newer file; when it is full it becomes the older one, `NAME.old`."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from jupyter_agent.core.plaintext import shorten
+from jupyter_agent.core.quoting import quoted_yaml
 from jupyter_agent.errors import ToolError
+from jupyter_agent.files.shared import read_regular
 from jupyter_agent.memory.entries import Kind, superseded
-from jupyter_agent.memory.files import read_regular
-from jupyter_agent.memory.quoting import quoted_yaml
 from jupyter_agent.memory.scope import RESOURCES, Scope, workspaces_in
 from jupyter_agent.memory.sources import (
     OVERVIEW,
@@ -22,7 +23,6 @@ from jupyter_agent.memory.sources import (
     overviews,
 )
 from jupyter_agent.memory.store import Located, WorkspaceMemory
-from jupyter_agent.plaintext import shorten
 
 Topic = Literal["plans", "features", "architecture", "overview", "decisions", "lessons"]
 Status = Literal["new", "in_progress", "partial", "done", "abandoned"]

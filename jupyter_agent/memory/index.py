@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from jupyter_agent import quickyaml
+from jupyter_agent.core import safe_yaml
+from jupyter_agent.core.quoting import to_yaml
 from jupyter_agent.memory.entries import FILES, Entry, Kind, Parsed
-from jupyter_agent.memory.quoting import to_yaml
 
 INDEX = "_index.yaml"
 Memories = Mapping[str, Mapping[Kind, Parsed]]
@@ -64,7 +64,7 @@ def rendered(index: Mapping[str, Any]) -> bytes:
 def descriptions_in(data: bytes) -> dict[str, str] | None:
     """The descriptions of tags in an `_index.yaml`; None where it cannot be parsed."""
     try:
-        index = quickyaml.load(data.decode("utf-8-sig"))
+        index = safe_yaml.load(data.decode("utf-8-sig"))
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
         return None
     if not isinstance(index, dict):

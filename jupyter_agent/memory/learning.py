@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from jupyter_agent.events import Event, ToolFinished, ToolStarted, TurnStarted
+from jupyter_agent.core.events import Event, ToolFinished, ToolStarted, TurnStarted
 
 FAILURES = 2
 """Failed calls in a row, after which a success is a hard-won fix."""

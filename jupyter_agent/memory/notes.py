@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from jupyter_agent.core.plaintext import plain
+from jupyter_agent.core.quoting import escaped, quoted, secret_in
 from jupyter_agent.errors import ToolError
-from jupyter_agent.memory import files
-from jupyter_agent.memory.quoting import escaped, quoted, secret_in
+from jupyter_agent.files import shared
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.similar import Fingerprint, Likeness, fingerprint, likeness
-from jupyter_agent.plaintext import plain
-from jupyter_agent.workspace import Workspace
 
 NOTES = ".agent_memory.json"
 GENERAL = "general"
@@ -149,12 +149,12 @@ class Notes:
         return text + tail
 
     def _locked(self) -> Any:
-        return files.locked(self.path, self._workspace.state_folder)
+        return shared.locked(self.path, self._workspace.state_folder)
 
     def _bytes(self) -> bytes | None:
         if self.path.is_symlink():
             raise ToolError(f"{NOTES} is a symlink. Replace it by a file.")
-        return files.read_regular(self.path)
+        return shared.read_regular(self.path)
 
     def _repaired(self) -> tuple[list[dict[str, Any]], str]:
         """The notes as they are stored, and what was wrong with the file. Needs the lock."""
@@ -165,7 +165,7 @@ class Notes:
             return raw, ""
         try:
             raw = _salvaged(data)
-            aside = files.set_aside(self.path)
+            aside = shared.set_aside(self.path)
             if raw:
                 self._write(raw)
         except OSError as error:
@@ -175,7 +175,7 @@ class Notes:
 
     def _write(self, raw: list[dict[str, Any]]) -> None:
         try:
-            files.replace(self.path, _dumped(raw))
+            shared.replace(self.path, _dumped(raw))
         except OSError as error:
             raise ToolError(f"{NOTES} cannot be written: {error.strerror or error}.") from None
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
+from jupyter_agent.core.plaintext import defused, plain
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.scope import MemoryRoot
-from jupyter_agent.plaintext import defused, plain
-from jupyter_agent.workspace import Workspace
 
 LINES = 300
 TOKENS = 3_000
@@ -121,7 +121,7 @@ def hot_rules(
 
 def _read(workspace: Workspace, root: MemoryRoot | None) -> Iterator[tuple[str, str, str]]:
     """Name, text and problem of each file."""
-    shipped = files("jupyter_agent.prompts") / "rules"
+    shipped = files("jupyter_agent.agent.prompts") / "rules"
     for item in sorted(shipped.iterdir(), key=lambda item: item.name):
         if item.name.endswith(".md"):
             yield f"{_SHIPPED}/{item.name}", item.read_text(encoding="utf-8"), ""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 
+from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.plaintext import one_line
-from jupyter_agent.workspace import STATE_FOLDER, Workspace, refused_on_windows
+from jupyter_agent.files.workspace import STATE_FOLDER, Workspace, refused_on_windows
 
 RESOURCES = "resources/workspaces"
 MEMORY = "user/memory/workspaces"

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from jupyter_agent.core.plaintext import plain
 from jupyter_agent.errors import AgentError, ToolError
+from jupyter_agent.files.shared import READ_LIMIT, cache_folder
+from jupyter_agent.files.workspace import only_owner, open_private
 from jupyter_agent.memory.entries import FILES, Kind, Parsed, parse
-from jupyter_agent.memory.files import READ_LIMIT, cache_folder
 from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.memory.sources import markdown_files
-from jupyter_agent.plaintext import plain
-from jupyter_agent.workspace import only_owner, open_private
 
 SourceKind = Literal["decision", "lesson", "resource", "log", "session"]
 LASTING: tuple[SourceKind, ...] = ("decision", "lesson", "resource")

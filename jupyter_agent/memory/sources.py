@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from jupyter_agent import quickyaml
+from jupyter_agent.core import safe_yaml
 from jupyter_agent.memory.scope import MemoryRoot, Scope
 
 STATUSES = ("new", "in_progress", "partial", "done", "abandoned")
@@ -130,7 +130,7 @@ def _safe(path: Path, root: MemoryRoot) -> bool:
 
 def _values(front: str) -> tuple[dict[Any, Any], str]:
     try:
-        values = quickyaml.load(front)
+        values = safe_yaml.load(front)
     except (yaml.YAMLError, ValueError, RecursionError):
         # Mostly a colon in an unquoted description: the lines say enough.
         return dict(_SIMPLE.findall(front)), "has front matter that is not YAML"

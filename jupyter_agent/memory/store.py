@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.core.plaintext import plain
+from jupyter_agent.core.quoting import secret_in
 from jupyter_agent.errors import ToolError
-from jupyter_agent.memory import files
+from jupyter_agent.files import shared
 from jupyter_agent.memory.entries import (
     FILES,
     Entry,
@@ -28,10 +30,8 @@ from jupyter_agent.memory.entries import (
     written,
 )
 from jupyter_agent.memory.index import INDEX, descriptions_in, index_of, rendered
-from jupyter_agent.memory.quoting import secret_in
 from jupyter_agent.memory.scope import MemoryRoot, Scope, folders_in, workspaces_in
 from jupyter_agent.memory.similar import Fingerprint, Likeness, likeness
-from jupyter_agent.plaintext import plain
 
 TITLE_LIMIT = 200
 CONTENT_LIMIT = 20_000
@@ -88,7 +88,7 @@ class WorkspaceMemory:
         self,
         root: MemoryRoot,
         provenance: Callable[[], Provenance] = Provenance,
-        today: Callable[[], str] = files.today,
+        today: Callable[[], str] = shared.today,
     ) -> None:
         self.root = root
         self._provenance = provenance
@@ -190,7 +190,7 @@ class WorkspaceMemory:
 
     def index(self, workspace: str) -> dict[str, Any]:
         """The index as the Markdown has it now, whatever `_index.yaml` says."""
-        old = files.read_regular(self._index_path(workspace))
+        old = shared.read_regular(self._index_path(workspace))
         told = descriptions_in(old) if old else None
         return index_of(workspace, self.memories(workspace), told)
 
@@ -201,8 +201,8 @@ class WorkspaceMemory:
         """
         path = self._index_path(workspace)
         index = self.index(workspace)
-        if path.parent.is_dir() and rendered(index) != files.read_regular(path):
-            with suppress(ToolError), files.locked(path, self.root.state, 0.2):
+        if path.parent.is_dir() and rendered(index) != shared.read_regular(path):
+            with suppress(ToolError), shared.locked(path, self.root.state, 0.2):
                 self.write_index(workspace)
         return index
 
@@ -224,13 +224,13 @@ class WorkspaceMemory:
     def write_index(self, workspace: str) -> None:
         """Write `_index.yaml`. One that cannot be parsed is kept beside it. Needs the lock."""
         path = self._index_path(workspace)
-        old = files.read_regular(path)
+        old = shared.read_regular(path)
         try:
             if old and descriptions_in(old) is None:
-                files.set_aside(path)
+                shared.set_aside(path)
             new = rendered(self.index(workspace))
             if new != old:
-                files.replace(path, new, durable=False)
+                shared.replace(path, new, durable=False)
         except OSError as error:
             raise ToolError(f"{INDEX} cannot be written: {error.strerror or error}.") from None
 
@@ -247,7 +247,7 @@ class WorkspaceMemory:
 
     def _writing(self, workspace: str) -> Any:
         """One lock for a workspace: its index is made from all of its files."""
-        return files.locked(self._index_path(workspace), self.root.state)
+        return shared.locked(self._index_path(workspace), self.root.state)
 
     def _read(self, path: Path, kind: Kind, scope: str) -> _Cached:
         with self._reading:
@@ -258,22 +258,22 @@ class WorkspaceMemory:
             stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
             old = self._cache.get(path)
             if old is None or old.stamp != stamp:
-                data = files.read_regular(path) or b""
+                data = shared.read_regular(path) or b""
                 new = _Cached(stamp, data, *_parse_on(old, kind, data, scope))
                 self._cache[path] = old = new
             return old
 
     def _append(self, path: Path, render: Callable[[bytes], bytes]) -> str:
         """Append to a file, after its torn end was set aside. Returns where that now is."""
-        before = files.read_regular(path) or b""
+        before = shared.read_regular(path) or b""
         _check_appendable(before, path)
         aside = ""
         try:
             if (torn := torn_from(before)) is not None:
-                aside = self.root.shows(files.set_aside(path, before[torn:]))
+                aside = self.root.shows(shared.set_aside(path, before[torn:]))
                 before = before[:torn]
-                files.replace(path, before)
-            files.append(path, render(before))
+                shared.replace(path, before)
+            shared.append(path, render(before))
         except OSError as error:
             reason = error.strerror or error
             raise ToolError(f"{self.root.shows(path)} cannot be written: {reason}.") from None

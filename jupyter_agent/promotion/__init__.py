@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jupyter_agent.magics.promotion import cells_command, export_command
 from jupyter_agent.promotion.cell import cell
-from jupyter_agent.promotion.commands import cells_command, export_command
 from jupyter_agent.promotion.executed import Executed
 from jupyter_agent.promotion.export import export, notebook
 from jupyter_agent.promotion.turn import executed, opaque_names, results

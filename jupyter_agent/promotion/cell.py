@@ -7,10 +7,10 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 
-from jupyter_agent.plaintext import one_line
-from jupyter_agent.promotion.dataflow import Facts
+from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.promotion.executed import Executed, Statement, parsed, statements
 from jupyter_agent.promotion.slicing import needed
+from jupyter_agent.source.dataflow import Facts
 
 _ENVIRONMENT = re.compile(
     r"\b(?:sys|os|importlib|site|warnings|subprocess|builtins|runpy|shutil|environ|chdir|use)\b"

@@ -8,16 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.core.legible import stable
+from jupyter_agent.core.markdown import inert
+from jupyter_agent.core.transcript import StepView, TurnView
 from jupyter_agent.errors import ConfigError, ToolError
+from jupyter_agent.files.workspace import Workspace, atomic_write
 from jupyter_agent.promotion.cell import Kept, hoisted, joined_imports, sources
-from jupyter_agent.promotion.dataflow import Facts, Program
 from jupyter_agent.promotion.executed import Executed, statements
 from jupyter_agent.promotion.slicing import needed
 from jupyter_agent.promotion.turn import executed, results
-from jupyter_agent.widgets.legible import stable
-from jupyter_agent.widgets.markdown import inert
-from jupyter_agent.widgets.transcript import StepView, TurnView
-from jupyter_agent.workspace import Workspace, atomic_write
+from jupyter_agent.source.dataflow import Facts, Program
 
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},

@@ -11,8 +11,8 @@ import ast
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from jupyter_agent.promotion.dataflow import Facts, Program
 from jupyter_agent.promotion.executed import Statement
+from jupyter_agent.source.dataflow import Facts, Program
 
 
 def needed(

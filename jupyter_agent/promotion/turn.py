@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from types import FunctionType
 
-from jupyter_agent.messages import Output, ToolResult
+from jupyter_agent.core.messages import Output, ToolResult
+from jupyter_agent.core.transcript import CallView, StepView, TurnView
 from jupyter_agent.promotion.executed import Executed, State
-from jupyter_agent.widgets.transcript import CallView, StepView, TurnView
 
 _AT_TOP = re.compile(r"^agent code \d+, line (\d+)$", re.MULTILINE)
 """A frame of the code itself in the text of an error, and not of a function in it."""

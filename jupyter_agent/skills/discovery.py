@@ -16,12 +16,12 @@ from typing import Literal
 
 from jupyter_core.paths import jupyter_config_dir
 
-from jupyter_agent import trust
+from jupyter_agent.core.plaintext import plain
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.plaintext import plain
+from jupyter_agent.files import trust
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.skills.folder import SKILL_FILE, contents, digest, read_skill
 from jupyter_agent.skills.frontmatter import FrontMatter, SkillError, parse
-from jupyter_agent.workspace import Workspace
 
 SHARED_FOLDER = ".agents/skills"
 USER_FOLDER = "jupyter_agent_skills"

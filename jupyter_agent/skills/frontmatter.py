@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from jupyter_agent import quickyaml
+from jupyter_agent.core import safe_yaml
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
@@ -110,7 +110,7 @@ def _values(raw: str, warnings: list[str]) -> Mapping[Any, Any]:
 
 def _load(raw: str) -> object:
     try:
-        return quickyaml.load(raw)
+        return safe_yaml.load(raw)
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
         raise SkillError(f"YAML cannot read its front matter{line}: {error.problem}") from None

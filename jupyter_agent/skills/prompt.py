@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
-from jupyter_agent.plaintext import plain, shorten
+from jupyter_agent.core.plaintext import plain, shorten
 from jupyter_agent.skills.discovery import Skill
 from jupyter_agent.skills.folder import SKILL_FILE, Contents, Resource
 from jupyter_agent.skills.frontmatter import LONGEST_DESCRIPTION

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from jupyter_agent.core.plaintext import shorten
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.plaintext import shorten
 from jupyter_agent.skills.discovery import Catalogue, Place, Skill, discover, is_unchanged
 from jupyter_agent.skills.folder import SKILL_FILE, contents, read_skill
 from jupyter_agent.skills.frontmatter import SkillError, parse

@@ -11,11 +11,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from jupyter_agent.core.messages import Image, Output, Text
+from jupyter_agent.core.plaintext import plain, shorten
+from jupyter_agent.core.tool import Tool, ToolReturn, report, tool
 from jupyter_agent.kernel.execute import Execution, Executor
 from jupyter_agent.kernel.images import LONGEST_SIDE, picture
-from jupyter_agent.messages import Image, Output, Text
-from jupyter_agent.plaintext import plain, shorten
-from jupyter_agent.tools.tool import Tool, ToolReturn, report, tool
 
 MODEL_LIMIT = 30_000
 """Characters of one execution's output that the model gets to read."""

@@ -13,12 +13,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from jupyter_agent.core.messages import Output
+from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import ToolError
-from jupyter_agent.messages import Output
-from jupyter_agent.tools import notebooks
-from jupyter_agent.tools.diffs import compare, line_count
-from jupyter_agent.tools.replacement import Replacement, hint
-from jupyter_agent.tools.textfile import (
+from jupyter_agent.files.diff import compare, line_count
+from jupyter_agent.files.textfile import (
     EDITABLE_BYTES,
     Encoding,
     detect,
@@ -27,8 +26,9 @@ from jupyter_agent.tools.textfile import (
     size,
     system_refusals,
 )
-from jupyter_agent.tools.tool import Tool, ToolReturn, tool
-from jupyter_agent.workspace import Workspace, atomic_write
+from jupyter_agent.files.workspace import Workspace, atomic_write
+from jupyter_agent.tools import notebooks
+from jupyter_agent.tools.replacement import Replacement, hint
 
 _LISTED_MATCHES = 20
 _COUNTED_MATCHES = 1_000

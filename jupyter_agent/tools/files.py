@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from jupyter_agent.core.tool import Tool
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.tools.editing import BeforeWrite, editing_tools, nothing_before
 from jupyter_agent.tools.reading import reading_tools
 from jupyter_agent.tools.search import Hidden, nothing_hidden, search_tools
-from jupyter_agent.tools.tool import Tool
-from jupyter_agent.workspace import Workspace
 
 FILE_TOOLS = frozenset({"read_file", "write_file", "edit_file", "list_files", "search_files"})
 

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from jupyter_agent.core.tool import Tool, tool
 from jupyter_agent.errors import ToolError
 from jupyter_agent.kernel.describe import describe
-from jupyter_agent.tools.tool import Tool, tool
 
 Detail = Literal["schema", "sample", "full"]
 

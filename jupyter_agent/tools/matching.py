@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.errors import ToolError
+from jupyter_agent.files.textfile import Encoding, detect, open_regular, size
 from jupyter_agent.tools import notebooks
-from jupyter_agent.tools.textfile import Encoding, detect, open_regular, size
 
 MATCHES = 200
 FILE_BYTES = 10 * 1024 * 1024

@@ -10,14 +10,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
+from jupyter_agent.core.messages import Image, JsonObject, Output, Text, ToolSpec
+from jupyter_agent.core.plaintext import one_line, shorten
+from jupyter_agent.core.tool import Tool, ToolReturn, report
 from jupyter_agent.kernel.bounded import BoundedText, Overflow
 from jupyter_agent.kernel.images import picture
 from jupyter_agent.mcp.schemas import misfits
 from jupyter_agent.mcp.servers import Offer, ServedTool
-from jupyter_agent.messages import Image, JsonObject, Output, Text, ToolSpec
-from jupyter_agent.plaintext import one_line, shorten
 from jupyter_agent.tools.code import MODEL_LIMIT, Sight
-from jupyter_agent.tools.tool import Tool, ToolReturn, report
 
 _SHOWN = 10_000
 """Characters of a result that the person is shown."""

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.quoting import escaped, quoted
+from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.memory.notes import GENERAL, Notes, shown_time
-from jupyter_agent.memory.quoting import escaped, quoted
-from jupyter_agent.plaintext import one_line
 from jupyter_agent.tools.recalled import recalled
-from jupyter_agent.tools.tool import Tool, ToolReturn, tool
 
 NOTE_TOOLS = frozenset({"record_note", "recall_notes"})
 

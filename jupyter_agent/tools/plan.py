@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jupyter_agent.tools.tool import Tool, ToolReturn, tool
+from jupyter_agent.core.tool import Tool, ToolReturn, tool
 
 State = Literal["pending", "in_progress", "done"]
 _BOXES: dict[State, str] = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import ToolError
-from jupyter_agent.tools.tool import Tool, ToolReturn, tool
 
 Kind = Literal["code", "markdown"]
 

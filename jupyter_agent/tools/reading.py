@@ -13,10 +13,10 @@ from typing import Annotated, BinaryIO
 
 from pydantic import Field
 
+from jupyter_agent.core.messages import Image, Text
+from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import ToolError
-from jupyter_agent.messages import Image, Text
-from jupyter_agent.tools import notebooks
-from jupyter_agent.tools.textfile import (
+from jupyter_agent.files.textfile import (
     EDITABLE_BYTES,
     Encoding,
     detect,
@@ -24,8 +24,8 @@ from jupyter_agent.tools.textfile import (
     size,
     system_refusals,
 )
-from jupyter_agent.tools.tool import Tool, ToolReturn, tool
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.tools import notebooks
 
 HEAD_LINES, HEAD_CHARACTERS = 500, 40_000
 TAIL_LINES, TAIL_CHARACTERS = 100, 10_000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jupyter_agent.memory.quoting import timeless
-from jupyter_agent.messages import Output
-from jupyter_agent.tools.tool import ToolReturn
+from jupyter_agent.core.messages import Output
+from jupyter_agent.core.quoting import timeless
+from jupyter_agent.core.tool import ToolReturn
 
 
 def recalled(text: str) -> ToolReturn:

@@ -21,11 +21,11 @@ from typing import Annotated, Any
 from pathspec import GitIgnoreSpec
 from pydantic import Field
 
+from jupyter_agent.core.tool import Tool, tool
 from jupyter_agent.errors import ToolError
-from jupyter_agent.tools.textfile import open_regular, system_refusals
-from jupyter_agent.tools.tool import Tool, tool
-from jupyter_agent.tools.walk import SCANNED_ENTRIES, Walk
-from jupyter_agent.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.files.textfile import open_regular, system_refusals
+from jupyter_agent.files.walk import SCANNED_ENTRIES, Walk
+from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
 
 LISTED_FILES = 500
 SEARCH_SECONDS = 10.0

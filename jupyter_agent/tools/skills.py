@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.skills.session import Skills
-from jupyter_agent.tools.tool import Tool, ToolReturn, tool
 
 GET_SKILL = "get_skill"
 

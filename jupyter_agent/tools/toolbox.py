@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from jupyter_agent.core.messages import Output, Text, ToolCall, ToolResult, ToolSpec
+from jupyter_agent.core.tool import Tool, ToolReturn
 from jupyter_agent.errors import ToolError
-from jupyter_agent.messages import Output, Text, ToolCall, ToolResult, ToolSpec
-from jupyter_agent.tools.tool import Tool, ToolReturn
 
 
 @dataclass(frozen=True, slots=True)

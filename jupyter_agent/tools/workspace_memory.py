@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jupyter_agent.core.quoting import escaped, quoted, quoted_yaml
+from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import AgentError, ToolError
 from jupyter_agent.memory.context import Contexts, Filters, Status, Topic
 from jupyter_agent.memory.entries import Kind
-from jupyter_agent.memory.quoting import escaped, quoted, quoted_yaml
 from jupyter_agent.memory.scope import Scope
 from jupyter_agent.memory.store import Saved, WorkspaceMemory
 from jupyter_agent.tools.recalled import recalled
-from jupyter_agent.tools.tool import Tool, ToolReturn, tool
 
 if TYPE_CHECKING:
     from jupyter_agent.memory.search import Search

@@ -20,8 +20,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from jupyter_agent.events import ApprovalAnswered, ApprovalAsked, Event, TextDelta, ThinkingDelta
-from jupyter_agent.messages import clean
+from jupyter_agent.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    TextDelta,
+    ThinkingDelta,
+)
+from jupyter_agent.core.messages import clean
+from jupyter_agent.core.transcript import TurnView, Watch
 from jupyter_agent.widgets.pace import (
     FEW_SENT,
     INTERVAL,
@@ -32,7 +39,6 @@ from jupyter_agent.widgets.pace import (
 )
 from jupyter_agent.widgets.saved import SavedOutput, running_html, running_line
 from jupyter_agent.widgets.state import Operation, Picture, Price, merged
-from jupyter_agent.widgets.transcript import TurnView, Watch
 
 if TYPE_CHECKING:
     from jupyter_agent.widgets.front import Front

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
-from jupyter_agent.messages import JsonObject, Output, clean
-from jupyter_agent.redact import redact_json, secret_values
-from jupyter_agent.widgets.legible import cut, line, stable
-from jupyter_agent.widgets.markdown import inert
-from jupyter_agent.widgets.transcript import CallView, StepView, TurnView
-from jupyter_agent.widgets.wording import (
+from jupyter_agent.core.legible import cut, line, stable
+from jupyter_agent.core.markdown import inert
+from jupyter_agent.core.messages import JsonObject, Output, clean
+from jupyter_agent.core.redact import redact_json, secret_values
+from jupyter_agent.core.transcript import CallView, StepView, TurnView
+from jupyter_agent.core.wording import (
     MARKS,
     PLAN_MARKS,
     asked_about,

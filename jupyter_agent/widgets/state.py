@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from jupyter_agent.messages import Output
-from jupyter_agent.widgets.legible import cut, line, stable
-from jupyter_agent.widgets.transcript import CallView, StepView, TurnView
-from jupyter_agent.widgets.wording import body, displayed, ending, is_code, note, output_text
+from jupyter_agent.core.legible import cut, line, stable
+from jupyter_agent.core.messages import Output
+from jupyter_agent.core.transcript import CallView, StepView, TurnView
+from jupyter_agent.core.wording import body, displayed, ending, is_code, note, output_text
 
 Json = dict[str, Any]
 Path = list[str | int]

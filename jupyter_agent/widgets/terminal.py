@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TextIO
 
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     ApprovalAsked,
     Event,
     MessageFinished,
@@ -20,9 +20,9 @@ from jupyter_agent.events import (
     ToolStarted,
     TurnFinished,
 )
-from jupyter_agent.widgets.legible import cut, line, stable
-from jupyter_agent.widgets.transcript import CallView, TurnView, reduce
-from jupyter_agent.widgets.wording import (
+from jupyter_agent.core.legible import cut, line, stable
+from jupyter_agent.core.transcript import CallView, TurnView, reduce
+from jupyter_agent.core.wording import (
     MARKS,
     PLAN_MARKS,
     body,

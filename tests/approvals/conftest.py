@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.approvals import Known, Surroundings, Verdict, judge
+from jupyter_agent.policy import Known, Surroundings, Verdict, judge
 
 JudgeCode = Callable[..., Verdict]
 

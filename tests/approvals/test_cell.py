@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager
 
-from jupyter_agent.approvals.cell import is_plain
+from jupyter_agent.source.cell import is_plain
 
 PIECES = [
     *("a = 1", "x", "print(x)", "if x:", "def f():", "await y", "'''", '"""', "#c", "(", ")"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_agent.approvals import Known
+from jupyter_agent.policy import Known
 
 from .conftest import JudgeCode
 

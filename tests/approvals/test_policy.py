@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pace import processor_seconds
 
-from jupyter_agent.approvals import Surroundings, always_covers, grants, judge
+from jupyter_agent.policy import Surroundings, always_covers, grants, judge
 
 from .conftest import JudgeCode
 from .test_ordinary import ORDINARY

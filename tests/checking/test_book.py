@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from recorded import notebook_of
 
-from jupyter_agent.checking.book import Book, read_book
 from jupyter_agent.errors import AgentError
+from jupyter_agent.notebooks.check.book import Book, read_book
 
 
 def book(folder: Path, *sources: str, **metadata: object) -> Book:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_agent.checking.positions import cell_lines
+from jupyter_agent.notebooks.check.positions import cell_lines
 
 
 @given(st.lists(st.text(max_size=20), max_size=5), st.sampled_from([None, 1, 4]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.checking.traces import Machine, strings, this_machine
+from jupyter_agent.notebooks.check.traces import Machine, strings, this_machine
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 SECRET = "grün" + 'kohl"99"'

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.checkpoints import Checkpoint, Checkpoints
-from jupyter_agent.messages import ToolCall
+from jupyter_agent.core.messages import ToolCall
+from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.toolbox import Toolbox
-from jupyter_agent.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.undo import Checkpoint, Checkpoints
 
 
 @pytest.fixture(scope="session", autouse=True)

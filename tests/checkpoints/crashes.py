@@ -18,9 +18,9 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from jupyter_agent.checkpoints import Checkpoints
 from jupyter_agent.errors import AgentError
-from jupyter_agent.workspace import STATE_FOLDER, Workspace, atomic_write
+from jupyter_agent.files.workspace import STATE_FOLDER, Workspace, atomic_write
+from jupyter_agent.undo import Checkpoints
 
 EVENTS = ("open", "os.", "shutil.")
 

@@ -9,12 +9,12 @@ import pytest
 from checkpoints.conftest import write
 from live_kernel import LiveKernel
 
-from jupyter_agent.checkpoints import Checkpoints
-from jupyter_agent.checkpoints.command import Report, undo
-from jupyter_agent.checkpoints.namespace import Bindings
 from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.changes import snapshot
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.undo import Checkpoints
+from jupyter_agent.undo.command import Report, undo
+from jupyter_agent.undo.namespace import Bindings
 
 
 class Notebook:

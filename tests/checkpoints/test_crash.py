@@ -16,9 +16,9 @@ import generated
 import pytest
 from checkpoints.conftest import tree
 
-from jupyter_agent.checkpoints import Checkpoints
-from jupyter_agent.checkpoints.pictures import AFTER_THE_END
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.undo import Checkpoints
+from jupyter_agent.undo.snapshot import AFTER_THE_END
 
 SCRIPT = Path(__file__).with_name("crashes.py")
 

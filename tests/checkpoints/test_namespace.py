@@ -19,16 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_kernel import LiveKernel
 
-from jupyter_agent.checkpoints.copies import MISSING, Copier, differs
-from jupyter_agent.checkpoints.namespace import (
-    BETWEEN,
-    IN_PLACE,
-    SINCE,
-    SINCE_IN_PLACE,
-    Bindings,
-    Rebound,
-)
 from jupyter_agent.kernel.changes import Snapshot, snapshot
+from jupyter_agent.undo.copies import MISSING, Copier, differs
+from jupyter_agent.undo.namespace import BETWEEN, IN_PLACE, SINCE, SINCE_IN_PLACE, Bindings, Rebound
 
 Namespace = dict[str, Any]
 

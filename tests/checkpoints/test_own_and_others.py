@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from checkpoints.conftest import redo, run, tree, undo, write
 
-from jupyter_agent.checkpoints import Checkpoints, Limits
-from jupyter_agent.checkpoints.command import undo as command
-from jupyter_agent.checkpoints.namespace import Bindings
-from jupyter_agent.checkpoints.pictures import NOT_SEEN
-from jupyter_agent.checkpoints.states import kind_mark, mark_of
-from jupyter_agent.checkpoints.undo import BY_ANOTHER, NO_PLACE
 from jupyter_agent.errors import AgentError, ConfigError
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.undo import Checkpoints, Limits
+from jupyter_agent.undo.command import undo as command
+from jupyter_agent.undo.namespace import Bindings
+from jupyter_agent.undo.snapshot import NOT_SEEN
+from jupyter_agent.undo.states import kind_mark, mark_of
+from jupyter_agent.undo.undo import BY_ANOTHER, NO_PLACE
 
 
 @contextmanager

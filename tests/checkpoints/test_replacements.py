@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from checkpoints.conftest import redo, run, undo
 
-from jupyter_agent.checkpoints import Checkpoints
-from jupyter_agent.checkpoints.undo import BY_A_FILE, BY_A_LINK, NOT_EMPTY
+from jupyter_agent.undo import Checkpoints
+from jupyter_agent.undo.undo import BY_A_FILE, BY_A_LINK, NOT_EMPTY
 
 
 def everything(root: Path) -> dict[str, tuple[str, int]]:

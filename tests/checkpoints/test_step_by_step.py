@@ -17,8 +17,8 @@ from checkpoints.test_namespace import Namespace, outcomes, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.checkpoints.namespace import IN_PLACE, SINCE, SINCE_IN_PLACE, Bindings
-from jupyter_agent.checkpoints.surroundings import FOLDER, NUMPY, RANDOM
+from jupyter_agent.undo.namespace import IN_PLACE, SINCE, SINCE_IN_PLACE, Bindings
+from jupyter_agent.undo.process_state import FOLDER, NUMPY, RANDOM
 
 
 @dataclasses.dataclass

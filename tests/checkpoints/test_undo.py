@@ -18,19 +18,14 @@ from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent import trust
-from jupyter_agent.checkpoints import Checkpoints, Limits
-from jupyter_agent.checkpoints.journal import Journal, Record, Seal, before_line, read
-from jupyter_agent.checkpoints.scan import RACY, Picture, Stamp, differences
-from jupyter_agent.checkpoints.states import ABSENT
-from jupyter_agent.checkpoints.undo import (
-    BY_A_LINK,
-    CHANGED_AGAIN,
-    CHANGED_BETWEEN,
-    CHANGED_SINCE,
-)
 from jupyter_agent.errors import AgentError, ConfigError
-from jupyter_agent.workspace import Workspace, atomic_write
+from jupyter_agent.files import trust
+from jupyter_agent.files.workspace import Workspace, atomic_write
+from jupyter_agent.undo import Checkpoints, Limits
+from jupyter_agent.undo.journal import Journal, Record, Seal, before_line, read
+from jupyter_agent.undo.scan import RACY, Picture, Stamp, differences
+from jupyter_agent.undo.states import ABSENT
+from jupyter_agent.undo.undo import BY_A_LINK, CHANGED_AGAIN, CHANGED_BETWEEN, CHANGED_SINCE
 
 # What a turn did ---------------------------------------------------------------------------------
 

@@ -15,10 +15,10 @@ from cli.command import run
 from click.testing import CliRunner, Result
 from recorded import CELLS, DOUBLE, MORE, NAME, WORDS, Recorded, notebook_of, record
 
-from jupyter_agent.checking.check import Plan, check
-from jupyter_agent.checking.findings import Checked, Finding, Report
 from jupyter_agent.cli import main
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.notebooks.check.check import Plan, check
+from jupyter_agent.notebooks.check.findings import Checked, Finding, Report
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 READ_ONLY = Plan(replays=False, allowed=("/tmp", "pytest"))
@@ -517,7 +517,7 @@ def test_junit(broken: Recorded) -> None:
 @pytest.mark.parametrize("report", [Report(()), Report((Checked(Path("a.ipynb"), 0),))])
 def test_reports_of_nothing(report: Report) -> None:
     """Every form has something to say of an empty report."""
-    from jupyter_agent.checking.reports import FORMS, as_summary
+    from jupyter_agent.notebooks.check.reports import FORMS, as_summary
 
     for form in (*FORMS.values(), as_summary):
         assert form(report).strip()

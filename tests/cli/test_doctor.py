@@ -18,26 +18,27 @@ from typing import Any
 import pytest
 from cli.command import environment, run
 
-from jupyter_agent import config, trust
-from jupyter_agent.diagnosis.examined import Examined
-from jupyter_agent.diagnosis.folder import (
+from jupyter_agent import config
+from jupyter_agent.files import trust
+from jupyter_agent.mcp.definitions import read_definitions
+from jupyter_agent.mcp.servers import TRUST_KIND
+from jupyter_agent.notebooks.doctor.examined import Examined
+from jupyter_agent.notebooks.doctor.folder import (
     examine_cassettes,
     examine_git,
     examine_rights,
     examine_settings,
 )
-from jupyter_agent.diagnosis.front import examine_front
-from jupyter_agent.diagnosis.model import examine_model
-from jupyter_agent.diagnosis.packages import examine_packages
-from jupyter_agent.diagnosis.servers import examine_servers
-from jupyter_agent.effective import (
+from jupyter_agent.notebooks.doctor.front import examine_front
+from jupyter_agent.notebooks.doctor.model import examine_model
+from jupyter_agent.notebooks.doctor.packages import examine_packages
+from jupyter_agent.notebooks.doctor.servers import examine_servers
+from jupyter_agent.session.effective import (
     digest_of,
     effective_settings,
     trust_settings,
     untrusted_settings,
 )
-from jupyter_agent.mcp.definitions import read_definitions
-from jupyter_agent.mcp.servers import TRUST_KIND
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 EXAMPLES = Path(__file__).resolve().parents[2] / "example_notebooks"

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from jupyter_agent import config
 from jupyter_agent.cli import main
 from jupyter_agent.cli.init import BEGIN
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.rules import hot_rules
-from jupyter_agent.workspace import Workspace
 
 WRITTEN = [
     ".github/workflows/notebooks.yml",

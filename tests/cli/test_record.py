@@ -15,11 +15,11 @@ from model_server import Call, ModelServer, Reply
 
 from jupyter_agent.cli import main
 from jupyter_agent.errors import AgentError
-from jupyter_agent.execution.one import read
-from jupyter_agent.execution.recording import cell_with_task, record
-from jupyter_agent.llm.cassette import load
-from jupyter_agent.llm.trusted import is_trusted
-from jupyter_agent.trust import store_path
+from jupyter_agent.files.trust import store_path
+from jupyter_agent.notebooks.one import read
+from jupyter_agent.notebooks.recording import cell_with_task, record
+from jupyter_agent.recording.cassette import load
+from jupyter_agent.recording.trusted import is_trusted
 
 pytestmark = pytest.mark.timeout(180)
 LOAD = "%load_ext jupyter_agent"

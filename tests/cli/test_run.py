@@ -19,8 +19,8 @@ from jupyter_agent.cli import main
 from jupyter_agent.cli.run import MODES
 from jupyter_agent.config import Settings
 from jupyter_agent.errors import AgentError
-from jupyter_agent.execution.jobs import find
-from jupyter_agent.llm.cassette import load
+from jupyter_agent.notebooks.jobs import find
+from jupyter_agent.recording.cassette import load
 
 pytestmark = pytest.mark.timeout(180)
 

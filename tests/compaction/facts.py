@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from compaction.transcripts import Transcript, user
 
-from jupyter_agent.compaction import Summarize, compact, should_compact
-from jupyter_agent.compaction.rounds import SUMMARY
-from jupyter_agent.history import repair
+from jupyter_agent.agent.compaction import Summarize, compact, should_compact
+from jupyter_agent.agent.compaction.rounds import SUMMARY
+from jupyter_agent.core.history import repair
+from jupyter_agent.core.messages import Message, Text
 from jupyter_agent.llm.tokens import TokenCounter
-from jupyter_agent.messages import Message, Text
 
 COUNTER = TokenCounter()
 _WITHIN = re.compile(r"(?:within|at most) (\d+) words")

@@ -15,13 +15,13 @@ from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.compaction import Compaction, Summarize, compact, keep_in, should_compact
-from jupyter_agent.compaction.record import word_count
-from jupyter_agent.compaction.rounds import KEPT_WHOLE, STILL_IN_FORCE, SUMMARY, apart, steps
-from jupyter_agent.history import repair
+from jupyter_agent.agent.compaction import Compaction, Summarize, compact, keep_in, should_compact
+from jupyter_agent.agent.compaction.record import word_count
+from jupyter_agent.agent.compaction.rounds import KEPT_WHOLE, STILL_IN_FORCE, SUMMARY, apart, steps
+from jupyter_agent.core.history import repair
+from jupyter_agent.core.messages import Context, Image, Message, Said, Text, ToolCall, ToolResult
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.tokens import TokenCounter
-from jupyter_agent.messages import Context, Image, Message, Said, Text, ToolCall, ToolResult
-from jupyter_agent.workspace import Workspace
 
 COUNTER = TokenCounter()
 LONG = "\n".join(f"row {n}: {n * 37 % 1000} and some words" for n in range(400))

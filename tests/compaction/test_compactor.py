@@ -8,20 +8,20 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from jupyter_agent.budget import Budget
-from jupyter_agent.codec import event_from_json, event_to_json
-from jupyter_agent.compaction import Compactor, ModelSummary, SummaryFailed
-from jupyter_agent.compaction.rounds import SUMMARY
+from jupyter_agent.agent.compaction import Compactor, ModelSummary, SummaryFailed
+from jupyter_agent.agent.compaction.rounds import SUMMARY
+from jupyter_agent.agent.loop import Agent, Outcome, run_turn
+from jupyter_agent.core.budget import Budget
+from jupyter_agent.core.codec import event_from_json, event_to_json
+from jupyter_agent.core.events import Compacted, Event, MessageFinished, ReplySource, TextDelta
+from jupyter_agent.core.history import repair
+from jupyter_agent.core.messages import Context, JsonObject, Message, Text, ToolCall, Usage
+from jupyter_agent.core.tool import Tool, tool
+from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.errors import ProviderError
-from jupyter_agent.events import Compacted, Event, MessageFinished, ReplySource, TextDelta
-from jupyter_agent.history import repair
 from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy
-from jupyter_agent.loop import Agent, Outcome, run_turn
-from jupyter_agent.messages import Context, JsonObject, Message, Text, ToolCall, Usage
-from jupyter_agent.tools.tool import Tool, tool
 from jupyter_agent.tools.toolbox import Toolbox
-from jupyter_agent.widgets.transcript import TurnView, reduce
 
 AT_ONCE = RetryPolicy(initial_delay=0, max_delay=0)
 SUMMARIZED = MessageFinished(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jupyter_agent.compaction import shortened
-from jupyter_agent.messages import Message, Text, ToolCall, ToolResult
+from jupyter_agent.agent.compaction import shortened
+from jupyter_agent.core.messages import Message, Text, ToolCall, ToolResult
 
 
 def rounds(*calls: tuple[str, int]) -> list[Message]:

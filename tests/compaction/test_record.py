@@ -8,7 +8,7 @@ from compaction.transcripts import user
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_agent.compaction.record import (
+from jupyter_agent.agent.compaction.record import (
     best_lines,
     excerpt,
     plain_record,
@@ -17,7 +17,7 @@ from jupyter_agent.compaction.record import (
     within,
     word_count,
 )
-from jupyter_agent.messages import Context, Message, Text, ToolCall, ToolResult
+from jupyter_agent.core.messages import Context, Message, Text, ToolCall, ToolResult
 
 TABLE = "\n".join(f"{n}  {n * 1.5:.2f}  {n * 2.25:.2f}  {n * 3.75:.2f}  {n}.1" for n in range(50))
 

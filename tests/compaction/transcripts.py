@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from jupyter_agent.history import repair
-from jupyter_agent.messages import (
+from jupyter_agent.core.history import repair
+from jupyter_agent.core.messages import (
     Block,
     Context,
     Image,

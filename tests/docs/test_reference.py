@@ -10,8 +10,9 @@ from typing import get_args
 import click
 from docs.blocks import ROOT
 
-from jupyter_agent import config, errors, events
+from jupyter_agent import config, errors
 from jupyter_agent.cli import main as command_line
+from jupyter_agent.core import events
 from jupyter_agent.magics.commands import COMMANDS
 
 PAGES = ROOT / "docs" / "reference"

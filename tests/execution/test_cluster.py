@@ -26,8 +26,8 @@ from execution.notebooks import (
     write_holding,
 )
 
-from jupyter_agent.execution.cluster import _task
-from jupyter_agent.execution.jobs import Job
+from jupyter_agent.notebooks.cluster import _task
+from jupyter_agent.notebooks.jobs import Job
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.execution.one import Execution
-from jupyter_agent.execution.writing import with_outputs, write_copy, write_in_place
+from jupyter_agent.notebooks.one import Execution
+from jupyter_agent.notebooks.writing import with_outputs, write_copy, write_in_place
 
 OUTPUTS: list[dict[str, Any]] = [
     {"name": "stdout", "output_type": "stream", "text": "1\nzwei „3“\n"},

@@ -12,17 +12,17 @@ from typing import Any
 from faults.hostile import Hostile
 from model_server import check_anthropic, check_openai
 
-from jupyter_agent.events import Event, Retrying, TurnFinished
-from jupyter_agent.history import repair
+from jupyter_agent.agent.loop import Agent, Outcome, run_turn
+from jupyter_agent.core.events import Event, Retrying, TurnFinished
+from jupyter_agent.core.history import repair
+from jupyter_agent.core.messages import Message, Text
+from jupyter_agent.core.tool import Tool, tool
+from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy
-from jupyter_agent.loop import Agent, Outcome, run_turn
-from jupyter_agent.messages import Message, Text
-from jupyter_agent.tools.tool import Tool, tool
 from jupyter_agent.tools.toolbox import Toolbox
-from jupyter_agent.widgets.transcript import TurnView, reduce
 
 KEY = "sk-test-0123456789abcdef"
 Adapter = Anthropic | OpenAI

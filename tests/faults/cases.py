@@ -17,7 +17,7 @@ from typing import Any, Literal
 from faults.hostile import CLOSE, LAST, RESET, Answers, Hostile, Step, Wire, chunk, drip
 from model_server import Call
 
-from jupyter_agent.events import Event, Retrying, ToolStarted
+from jupyter_agent.core.events import Event, Retrying, ToolStarted
 from jupyter_agent.llm.retry import RetryPolicy
 
 QUICK = RetryPolicy(initial_delay=0.01, max_delay=0.02)

@@ -10,7 +10,7 @@ from faults.cases import SAID, Case, cases
 from faults.hostile import CLOSE, Answer, Hostile, Wire
 from model_server import Call
 
-from jupyter_agent.events import Requested, StepStarted, TextDelta
+from jupyter_agent.core.events import Requested, StepStarted, TextDelta
 
 ALL = list(cases())
 

@@ -14,7 +14,7 @@ from faults.cases import QUICK
 from faults.hostile import Answers, Hostile, Wire
 from model_server import Call
 
-from jupyter_agent.events import Event, MessageFinished, Retrying, TextDelta, ToolFinished
+from jupyter_agent.core.events import Event, MessageFinished, Retrying, TextDelta, ToolFinished
 
 B = Call("note", '{"word": "b"}')
 C = Call("note", '{"word": "c"}')

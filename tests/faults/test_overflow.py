@@ -10,7 +10,7 @@ from faults.cases import QUICK, SAID
 from faults.hostile import Answer, Hostile, Wire
 from model_server import Call, check_anthropic, check_openai
 
-from jupyter_agent.events import Compacted
+from jupyter_agent.core.events import Compacted
 
 LONG = "x" * 20_000
 

@@ -14,7 +14,7 @@ import pytest
 from live_kernel import LiveKernel
 from pace import processor_seconds
 
-from jupyter_agent.events import VariableChange
+from jupyter_agent.core.events import VariableChange
 from jupyter_agent.kernel.changes import changes, snapshot
 
 Kinds = dict[str, str]

@@ -9,7 +9,7 @@ import pytest
 from live_kernel import LiveKernel
 from model_server import ModelServer, Reply, check_anthropic, check_openai
 
-from jupyter_agent.events import VariableChange
+from jupyter_agent.core.events import VariableChange
 from jupyter_agent.kernel.context import KernelState, Level, mentioned, naming, turn_context
 from jupyter_agent.kernel.recent import RecentCell
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pace import processor_seconds
 
+from jupyter_agent.core.messages import Image
 from jupyter_agent.kernel.images import picture
-from jupyter_agent.messages import Image
 
 Pillow = pytest.importorskip("PIL.Image")
 MOST_BYTES = 5 * 1024 * 1024 * 3 // 4

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from jupyter_agent.approvals import Known
-from jupyter_agent.kernel.known import KnownNames, known
+from jupyter_agent.policy import Known
+from jupyter_agent.policy.known import KnownNames, known
 
 
 @pytest.mark.parametrize(

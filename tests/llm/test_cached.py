@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.core.messages import Message, Text, ToolResult
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.llm.cached import Cached
-from jupyter_agent.llm.cassette import load
 from jupyter_agent.llm.provider import Request
 from jupyter_agent.llm.scripted import Scripted
-from jupyter_agent.messages import Message, Text, ToolResult
+from jupyter_agent.recording.cached import Cached
+from jupyter_agent.recording.cassette import load
 
 LOOK = {"text": "I look.", "calls": [{"name": "look", "arguments": {}}]}
 

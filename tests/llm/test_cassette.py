@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jupyter_agent.core.events import MessageFinished
+from jupyter_agent.core.messages import Block, Message, Text, ToolCall, Usage
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.events import MessageFinished
-from jupyter_agent.llm.cassette import load, record, save
-from jupyter_agent.llm.conversation import Item
-from jupyter_agent.llm.entries import Cassette, Entry
 from jupyter_agent.llm.provider import Request
-from jupyter_agent.llm.replay import Replay
-from jupyter_agent.messages import Block, Message, Text, ToolCall, Usage
+from jupyter_agent.recording.cassette import load, record, save
+from jupyter_agent.recording.conversation import Item
+from jupyter_agent.recording.entries import Cassette, Entry
+from jupyter_agent.recording.replay import Replay
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 RECORDED = Cassette("anthropic", "claude", "recorded")

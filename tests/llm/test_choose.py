@@ -8,15 +8,20 @@ from typing import Any
 import pytest
 
 from jupyter_agent.config import Settings, layer, resolve
+from jupyter_agent.core.messages import Message, Text
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.llm.cassette import save
-from jupyter_agent.llm.choose import NO_MODEL, NOTHING_CONFIGURED, choose, provider_name
-from jupyter_agent.llm.entries import Cassette
 from jupyter_agent.llm.inline import Inline
 from jupyter_agent.llm.provider import Request
-from jupyter_agent.llm.recorder import Recorder
-from jupyter_agent.llm.replay import Replay
-from jupyter_agent.messages import Message, Text
+from jupyter_agent.recording.cassette import save
+from jupyter_agent.recording.entries import Cassette
+from jupyter_agent.recording.recorder import Recorder
+from jupyter_agent.recording.replay import Replay
+from jupyter_agent.session.provider_choice import (
+    NO_MODEL,
+    NOTHING_CONFIGURED,
+    choose,
+    provider_name,
+)
 
 DUMMY = "dummy-" + "for-tests"
 ANTHROPIC = {"ANTHROPIC_API_KEY": DUMMY}

@@ -11,15 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_server import ModelServer, Reply, check_anthropic, check_openai, check_stable
 
-from jupyter_agent.events import MessageFinished, ReplyStop
-from jupyter_agent.llm.anthropic import Anthropic
-from jupyter_agent.llm.cassette import load
-from jupyter_agent.llm.code_protocol import CodeProtocol, code_block, in_words, signature, with_call
-from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import Provider, Request
-from jupyter_agent.llm.recorder import Recorder
-from jupyter_agent.llm.replay import Replay
-from jupyter_agent.messages import (
+from jupyter_agent.core.events import MessageFinished, ReplyStop
+from jupyter_agent.core.messages import (
     Context,
     Image,
     Message,
@@ -30,10 +23,17 @@ from jupyter_agent.messages import (
     ToolSpec,
     Usage,
 )
+from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.llm.anthropic import Anthropic
+from jupyter_agent.llm.code_protocol import CodeProtocol, code_block, in_words, signature, with_call
+from jupyter_agent.llm.openai import OpenAI
+from jupyter_agent.llm.provider import Provider, Request
+from jupyter_agent.recording.cassette import load
+from jupyter_agent.recording.recorder import Recorder
+from jupyter_agent.recording.replay import Replay
 from jupyter_agent.tools.code import code_tools
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.plan import Plan, plan_tools
-from jupyter_agent.workspace import Workspace
 
 EXECUTE = ToolSpec(
     "execute_code", "Run code.", {"type": "object", "properties": {"code": {"type": "string"}}}

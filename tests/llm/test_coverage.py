@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_agent.events import MessageFinished
-from jupyter_agent.llm.conversation import Item
-from jupyter_agent.llm.coverage import Task, coverage, nearest, task_of
-from jupyter_agent.llm.entries import Cassette, Entry
-from jupyter_agent.messages import Message, Text, Usage
+from jupyter_agent.core.events import MessageFinished
+from jupyter_agent.core.messages import Message, Text, Usage
+from jupyter_agent.recording.conversation import Item
+from jupyter_agent.recording.coverage import Task, coverage, nearest, task_of
+from jupyter_agent.recording.entries import Cassette, Entry
 
 WORDS = st.lists(st.sampled_from(["Count.", "Plot it.", "Why?", "Go on."]), max_size=6)
 

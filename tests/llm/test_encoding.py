@@ -11,9 +11,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_agent.core.messages import (
+    Context,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
 from jupyter_agent.llm.encoding import Encoder, dumped
 from jupyter_agent.llm.wire import conversation
-from jupyter_agent.messages import Context, Message, Text, Thinking, ToolCall, ToolResult, ToolSpec
 
 MESSAGES = [
     Message("user", (Text('Grüße 漢字 \n\t"x"'),)),

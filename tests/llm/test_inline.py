@@ -12,16 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_server import Call, ModelServer, Reply, check_anthropic, check_openai
 
-from jupyter_agent.events import MessageFinished, ReplyStop, TextDelta
+from jupyter_agent.core.events import MessageFinished, ReplyStop, TextDelta
+from jupyter_agent.core.messages import (
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
 from jupyter_agent.llm.anthropic import Anthropic
-from jupyter_agent.llm.cassette import load
 from jupyter_agent.llm.inline import Inline, with_calls
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.llm.provider import Provider, Request
-from jupyter_agent.llm.recorder import Recorder
-from jupyter_agent.llm.replay import Replay
 from jupyter_agent.llm.textcalls import read
-from jupyter_agent.messages import Message, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
+from jupyter_agent.recording.cassette import load
+from jupyter_agent.recording.recorder import Recorder
+from jupyter_agent.recording.replay import Replay
 
 Json = dict[str, Any]
 

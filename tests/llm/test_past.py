@@ -9,18 +9,18 @@ from typing import Any
 import nbformat
 import pytest
 
+from jupyter_agent.core.events import FileChange, MessageFinished
+from jupyter_agent.core.messages import Message, ToolSpec, Usage
+from jupyter_agent.core.redact import redact
+from jupyter_agent.core.tool import Tool, ToolReturn
 from jupyter_agent.errors import ToolError
-from jupyter_agent.events import FileChange, MessageFinished
-from jupyter_agent.llm.entries import Cassette, Entry, FileState, Remembered
-from jupyter_agent.llm.past import Past, Recalled, Taking, touch
-from jupyter_agent.messages import Message, ToolSpec, Usage
-from jupyter_agent.redact import redact
+from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.recording.entries import Cassette, Entry, FileState, Remembered
+from jupyter_agent.recording.past import Past, Recalled, Taking, touch
+from jupyter_agent.recording.tools import recalled_tools, remembering
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.mcp_tools import any_arguments
-from jupyter_agent.tools.remembering import recalled_tools, remembering
 from jupyter_agent.tools.search import search_tools
-from jupyter_agent.tools.tool import Tool, ToolReturn
-from jupyter_agent.workspace import Workspace
 
 OK = MessageFinished(Message("assistant", ()), Usage(), "tool_use")
 

@@ -13,25 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.errors import ProviderError, ReplayMismatch
-from jupyter_agent.events import MessageFinished, TextDelta
-from jupyter_agent.llm.cassette import load
-from jupyter_agent.llm.conversation import (
-    Item,
-    extend,
-    items,
-    items_before,
-    normalized,
-    task_index,
-)
-from jupyter_agent.llm.coverage import Task, coverage
-from jupyter_agent.llm.miss import THIS_CELL
-from jupyter_agent.llm.provider import Provider, Request
-from jupyter_agent.llm.recorder import Recorder
-from jupyter_agent.llm.replay import Replay
-from jupyter_agent.llm.scripted import Scripted
-from jupyter_agent.llm.tokens import TokenCounter
-from jupyter_agent.messages import (
+from jupyter_agent.core.events import MessageFinished, TextDelta
+from jupyter_agent.core.messages import (
     Context,
     Image,
     Message,
@@ -41,7 +24,24 @@ from jupyter_agent.messages import (
     ToolResult,
     ToolSpec,
 )
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.errors import ProviderError, ReplayMismatch
+from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.llm.provider import Provider, Request
+from jupyter_agent.llm.scripted import Scripted
+from jupyter_agent.llm.tokens import TokenCounter
+from jupyter_agent.recording.cassette import load
+from jupyter_agent.recording.conversation import (
+    Item,
+    extend,
+    items,
+    items_before,
+    normalized,
+    task_index,
+)
+from jupyter_agent.recording.coverage import Task, coverage
+from jupyter_agent.recording.miss import THIS_CELL
+from jupyter_agent.recording.recorder import Recorder
+from jupyter_agent.recording.replay import Replay
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 LOOK = {"text": "I look.", "calls": [{"name": "look", "arguments": {"path": "a.csv"}}]}

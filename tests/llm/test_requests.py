@@ -18,11 +18,7 @@ from model_server import (
     check_stable,
 )
 
-from jupyter_agent.llm.anthropic import Anthropic
-from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import Provider, Request
-from jupyter_agent.llm.wire import safe_name
-from jupyter_agent.messages import (
+from jupyter_agent.core.messages import (
     Block,
     Context,
     Image,
@@ -34,6 +30,10 @@ from jupyter_agent.messages import (
     ToolResult,
     ToolSpec,
 )
+from jupyter_agent.llm.anthropic import Anthropic
+from jupyter_agent.llm.openai import OpenAI
+from jupyter_agent.llm.provider import Provider, Request
+from jupyter_agent.llm.wire import safe_name
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 PNG = "iVBORw0KGgo="

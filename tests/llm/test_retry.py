@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 from model_server import Fault, ModelServer, Reply, failed
 
+from jupyter_agent.core.events import MessageFinished, Requested, Retrying, TextDelta
+from jupyter_agent.core.messages import Message, Text
 from jupyter_agent.errors import ContextOverflow, ProviderError
-from jupyter_agent.events import MessageFinished, Requested, Retrying, TextDelta
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
-from jupyter_agent.messages import Message, Text
 
 HI = Request("", (Message("user", (Text("hi"),)),))
 QUICK = RetryPolicy(initial_delay=0.01, max_delay=0.05)

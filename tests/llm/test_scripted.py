@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.core.events import MessageFinished, TextDelta
+from jupyter_agent.core.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
 from jupyter_agent.errors import ConfigError, ProviderError
-from jupyter_agent.events import MessageFinished, TextDelta
 from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.scripted import Scripted
-from jupyter_agent.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
 
 YAML = """\
 - task: Which species is heaviest?

@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from jupyter_agent.codec import message_from_json, message_to_json
+from jupyter_agent.core.codec import message_from_json, message_to_json
+from jupyter_agent.core.messages import Block, Image, Message, Text, ToolCall, ToolResult, ToolSpec
 from jupyter_agent.llm.picture_size import picture_size
 from jupyter_agent.llm.provider import Request
 from jupyter_agent.llm.tokens import Calibration, TokenCounter, count_tokens, picture_tokens
-from jupyter_agent.messages import Block, Image, Message, Text, ToolCall, ToolResult, ToolSpec
 
 MEGABYTE = 1_000_000
 

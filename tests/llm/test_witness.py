@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_agent.core.events import MessageFinished
+from jupyter_agent.core.messages import Message, Text, ToolCall, Usage
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.events import MessageFinished
-from jupyter_agent.llm.cassette import load, save
-from jupyter_agent.llm.entries import Cassette, Decision, Entry
-from jupyter_agent.messages import Message, Text, ToolCall, Usage
+from jupyter_agent.recording.cassette import load, save
+from jupyter_agent.recording.entries import Cassette, Decision, Entry
 
 REPLY = MessageFinished(
     Message("assistant", (Text("I try."), ToolCall("c1", "execute_code", "{}"))),

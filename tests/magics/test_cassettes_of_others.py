@@ -12,8 +12,8 @@ import yaml
 from front_end import FrontEnd
 from live_kernel import LiveKernel, Running, Turn, execute_code
 
-from jupyter_agent.llm.cassette import load
-from jupyter_agent.llm.trusted import cassettes, is_trusted, trust_as_written
+from jupyter_agent.recording.cassette import load
+from jupyter_agent.recording.trusted import cassettes, is_trusted, trust_as_written
 
 CASSETTE = "theirs.cassette.jsonl"
 EXAMPLES = Path(__file__).parents[2] / "example_notebooks"

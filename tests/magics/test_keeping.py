@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from live_kernel import Cell, LiveKernel
 
-from jupyter_agent.runs import read_run
+from jupyter_agent.stores.runs import read_run
 
 FULL = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({}, resource.RLIM_INFINITY))"
 """A disk without room, as far as this process can tell: each write beyond so many bytes fails."""

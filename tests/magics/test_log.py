@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.errors import AgentError
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     Event,
     MessageFinished,
     Requested,
@@ -20,11 +19,12 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.core.transcript import TurnView
+from jupyter_agent.errors import AgentError
 from jupyter_agent.magics.log import log_command
-from jupyter_agent.messages import Message, Output, Text, ToolCall, ToolResult, Usage
-from jupyter_agent.runlog import RunLog
+from jupyter_agent.stores.runlog import RunLog
 from jupyter_agent.widgets.saved import plain_transcript
-from jupyter_agent.widgets.transcript import TurnView
 
 SAID = "The capital of walruses is Ny-Ålesund, where they lie on the beach in heaps all day long."
 

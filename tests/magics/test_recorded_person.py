@@ -13,7 +13,7 @@ from front_end import FrontEnd
 from live_kernel import Cell, Json, LiveKernel, Running
 from model_server import Call, ModelServer, Reply
 
-from jupyter_agent.llm.cassette import load
+from jupyter_agent.recording.cassette import load
 
 CASSETTE = "person.cassette.jsonl"
 ASK = {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}

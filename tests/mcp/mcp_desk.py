@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from jupyter_agent.config import McpSettings
+from jupyter_agent.core.messages import Text
+from jupyter_agent.core.tool import Tool, ToolReturn
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.servers import Offer, Servers
-from jupyter_agent.messages import Text
 from jupyter_agent.tools.code import Sight
 from jupyter_agent.tools.mcp_tools import mcp_tools
-from jupyter_agent.tools.tool import Tool, ToolReturn
-from jupyter_agent.workspace import Workspace
 
 HERE = Path(__file__).parent
 GOOD, BAD = str(HERE / "good_server.py"), str(HERE / "bad_server.py")

@@ -10,7 +10,7 @@ import pytest
 from mcp_desk import Desk, good
 
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.mcp.command import mcp_command
+from jupyter_agent.magics.mcp import mcp_command
 from jupyter_agent.mcp.definitions import expand, read_definitions
 
 

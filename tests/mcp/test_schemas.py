@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from jupyter_agent.core.messages import ToolSpec
 from jupyter_agent.llm.code_protocol import signature
 from jupyter_agent.mcp.names import tool_name
 from jupyter_agent.mcp.schemas import ANYTHING, misfits, usable_schema
-from jupyter_agent.messages import ToolSpec
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 JSON = st.recursive(

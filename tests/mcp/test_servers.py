@@ -12,10 +12,10 @@ import pytest
 from mcp_desk import Desk, alive, bad, gone, good
 
 from jupyter_agent.config import McpSettings
+from jupyter_agent.core.messages import Image
+from jupyter_agent.core.tool import report
 from jupyter_agent.errors import ToolError
-from jupyter_agent.messages import Image
 from jupyter_agent.tools.code import Sight
-from jupyter_agent.tools.tool import report
 
 
 @pytest.mark.parametrize("transport", ["stdio", "sse", "http"])

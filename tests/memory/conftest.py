@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.core.messages import ToolCall, ToolResult
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.entries import Provenance
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.scope import MemoryRoot, find_root
 from jupyter_agent.memory.search import Search
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.messages import ToolCall, ToolResult
 from jupyter_agent.tools.notes import note_tools
 from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.tools.workspace_memory import search_memory_tools, workspace_memory_tools
-from jupyter_agent.workspace import Workspace
 
 CallTool = Callable[..., Awaitable[ToolResult]]
 OVERVIEW = """\

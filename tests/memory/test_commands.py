@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.errors import AgentError, ConfigError
-from jupyter_agent.memory.commands import memory_command, notes_command
+from jupyter_agent.magics.memory import memory_command, notes_command
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.review import review
 from jupyter_agent.memory.scope import MemoryRoot, Scope

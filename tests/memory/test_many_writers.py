@@ -12,13 +12,13 @@ import pytest
 import yaml
 from pace import processor_seconds
 
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.context import Contexts
 from jupyter_agent.memory.entries import Entry, written
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.scope import Scope, find_root
 from jupyter_agent.memory.search import Search
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.workspace import Workspace
 
 WRITER = """
 import sys, pathlib

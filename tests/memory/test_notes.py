@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.notes import NOTES, Notes
-from jupyter_agent.workspace import Workspace
 
 from .conftest import CallTool
 

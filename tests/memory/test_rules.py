@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.rules import about, hot_rules
 from jupyter_agent.memory.scope import MemoryRoot
-from jupyter_agent.workspace import Workspace
 
 
 def put(path: Path, text: str) -> None:

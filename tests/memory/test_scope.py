@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.errors import ConfigError, ToolError
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.scope import MemoryRoot, Scope, all_roots, find_root
-from jupyter_agent.workspace import Workspace
 
 BAD = [
     *["", " ", ".", "..", "../x", "a/b", "a\\b", "/etc", "C:", "C:\\x", "a\0b", "a\nb", "x" * 101],

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_agent.core.events import MessageFinished, ToolFinished
+from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.errors import ToolError
-from jupyter_agent.events import MessageFinished, ToolFinished
-from jupyter_agent.memory.files import CACHE
+from jupyter_agent.files.shared import CACHE
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.scope import MemoryRoot, Scope
 from jupyter_agent.memory.search import DATABASE, Search
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.messages import Message, Output, Text, ToolCall, ToolResult, Usage
-from jupyter_agent.runlog import RunLog
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.stores.runlog import RunLog
 
 from .conftest import CallTool
 

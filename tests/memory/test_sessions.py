@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     Event,
     FileChange,
     MessageFinished,
@@ -18,10 +18,10 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from jupyter_agent.core.messages import Message, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.memory.learning import Learning
 from jupyter_agent.memory.scope import MemoryRoot
-from jupyter_agent.memory.sessions import FOLDER, SessionRecord, accounts
-from jupyter_agent.messages import Message, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.stores.session_records import FOLDER, SessionRecord, accounts
 
 TURN: list[Event] = [
     TurnStarted("Count the penguins", "scripted", "m"),
@@ -70,9 +70,9 @@ def test_a_kernel_that_died(tmp_path: Path) -> None:
     """A process that ends without a word: its session is gone, and a torn line is passed over."""
     code = (
         "import sys, pathlib\n"
-        "from jupyter_agent.events import TurnStarted\n"
+        "from jupyter_agent.core.events import TurnStarted\n"
         "from jupyter_agent.memory.scope import MemoryRoot\n"
-        "from jupyter_agent.memory.sessions import SessionRecord\n"
+        "from jupyter_agent.stores.session_records import SessionRecord\n"
         "record = SessionRecord(MemoryRoot(pathlib.Path(sys.argv[1])), '../x y.ipynb', 'a/b')\n"
         "record(TurnStarted('sk-ant-api03-abcdefghijklmnop1234', 'p', 'm'))\n"
         "with record.path.open('a') as file: file.write('{\"type\": \"st')\n"

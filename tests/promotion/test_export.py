@@ -13,8 +13,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from jupyter_agent.errors import ConfigError
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     Event,
     MessageFinished,
     Receipt,
@@ -24,7 +23,10 @@ from jupyter_agent.events import (
     TurnStarted,
     VariableChange,
 )
-from jupyter_agent.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.core.transcript import TurnView, reduce
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.promotion import (
     cells_command,
     executed,
@@ -34,8 +36,6 @@ from jupyter_agent.promotion import (
     opaque_names,
     results,
 )
-from jupyter_agent.widgets.transcript import TurnView, reduce
-from jupyter_agent.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "example_notebooks"

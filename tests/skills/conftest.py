@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent import trust
+from jupyter_agent.files import trust
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.skills import importing
 from jupyter_agent.skills.discovery import KIND, Place, discover, places
-from jupyter_agent.workspace import Workspace
 
 GOOD = "---\nname: {name}\ndescription: What {name} does, and when.\n---\nBody of {name}.\n"
 

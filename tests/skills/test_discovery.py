@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.skills.discovery import Place, discover, is_unchanged, places, shipped_folder
-from jupyter_agent.workspace import Workspace
 
 Write = Callable[..., Path]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from jupyter_agent.approvals import Surroundings, judge
+from jupyter_agent.policy import Surroundings, judge
 from jupyter_agent.skills import importing
 from jupyter_agent.skills.discovery import Place
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.magics.skills import skills_command
 from jupyter_agent.skills.discovery import Place
-from jupyter_agent.skills.report import skills_command
 
 Write = Callable[..., Path]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_agent.core.messages import ToolCall
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.messages import ToolCall
 from jupyter_agent.skills.discovery import Place
 from jupyter_agent.skills.prompt import skills_metadata_prompt
 from jupyter_agent.skills.session import Skills

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.messages import ToolCall, ToolResult
+from jupyter_agent.core.messages import ToolCall, ToolResult
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.toolbox import Toolbox
-from jupyter_agent.workspace import Workspace
 
 CallTool = Callable[..., Awaitable[ToolResult]]
 

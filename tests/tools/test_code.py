@@ -10,8 +10,8 @@ import pytest
 from live_kernel import Cell, LiveKernel
 from model_server import Call, ModelServer, Reply, check_anthropic, check_openai
 
-from jupyter_agent.loop import _with_few_images
-from jupyter_agent.messages import Image, Text, ToolResult
+from jupyter_agent.agent.loop import _with_few_images
+from jupyter_agent.core.messages import Image, Text, ToolResult
 
 WIRES = ("anthropic", "openai")
 MARKS = re.compile("zqmark|718.?392", re.IGNORECASE)

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from jupyter_agent.core.messages import ToolCall
 from jupyter_agent.errors import ToolError
-from jupyter_agent.messages import ToolCall
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.replacement import Replacement
 from jupyter_agent.tools.toolbox import Toolbox
-from jupyter_agent.workspace import Workspace
 
 from .conftest import CallTool
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.messages import ToolResult
+from jupyter_agent.core.messages import ToolResult
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.tools.files import file_tools
-from jupyter_agent.workspace import Workspace
 
 from .conftest import CallTool
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.messages import ToolCall, ToolResult
+from jupyter_agent.core.messages import ToolCall, ToolResult
 from jupyter_agent.tools.inspect import inspect_tools
 from jupyter_agent.tools.toolbox import Toolbox
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from live_kernel import LiveKernel
 
-from jupyter_agent.messages import ToolCall, ToolResult
+from jupyter_agent.core.messages import ToolCall, ToolResult
 from jupyter_agent.tools.plan import Plan, plan_tools
 from jupyter_agent.tools.toolbox import Toolbox
 

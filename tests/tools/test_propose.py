@@ -10,7 +10,7 @@ import pytest
 from live_kernel import Cell, Json, LiveKernel
 from model_server import Call, ModelServer, Reply, failed
 
-from jupyter_agent.messages import ToolCall, ToolResult
+from jupyter_agent.core.messages import ToolCall, ToolResult
 from jupyter_agent.tools.propose import Proposal, as_one_cell, propose_tools
 from jupyter_agent.tools.toolbox import Toolbox
 

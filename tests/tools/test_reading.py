@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from jupyter_agent.messages import Image
+from jupyter_agent.core.messages import Image
 
 from .conftest import CallTool
 

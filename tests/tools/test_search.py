@@ -12,10 +12,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from jupyter_agent.messages import ToolCall
+from jupyter_agent.core.messages import ToolCall
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.tools.search import search_tools
 from jupyter_agent.tools.toolbox import Toolbox
-from jupyter_agent.workspace import Workspace
 
 from .conftest import CallTool
 

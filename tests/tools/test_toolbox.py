@@ -10,9 +10,9 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
+from jupyter_agent.core.messages import Image, Output, Text, ToolCall, ToolResult
+from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import ToolError
-from jupyter_agent.messages import Image, Output, Text, ToolCall, ToolResult
-from jupyter_agent.tools.tool import Tool, ToolReturn, tool
 from jupyter_agent.tools.toolbox import Toolbox
 
 RAN: list[str] = []

@@ -13,7 +13,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
@@ -34,11 +34,11 @@ from jupyter_agent.events import (
     TurnStarted,
     VariableChange,
 )
-from jupyter_agent.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.widgets.saved import SavedOutput, plain_transcript, running_html, saved_outputs
 from jupyter_agent.widgets.state import Picture
 from jupyter_agent.widgets.terminal import TerminalView
-from jupyter_agent.widgets.transcript import TurnView, reduce
 
 SEEN = (TextDelta, ToolOutput, ApprovalAsked, Steered)
 """The moments at which the live view is looked at: in the middle of what passes."""

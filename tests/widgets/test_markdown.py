@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from jupyter_agent.answer import make_answer
-from jupyter_agent.events import Receipt
-from jupyter_agent.messages import Usage
-from jupyter_agent.widgets.markdown import inert
+from jupyter_agent.core.events import Receipt
+from jupyter_agent.core.markdown import inert
+from jupyter_agent.core.messages import Usage
+from jupyter_agent.session.answer import make_answer
 
 HARMLESS = [
     "p",

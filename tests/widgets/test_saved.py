@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from widgets.hostile import FIELDS, check_saved, saved, turn, view_of
 
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
@@ -21,16 +21,9 @@ from jupyter_agent.events import (
     TurnStarted,
     TurnStop,
 )
-from jupyter_agent.messages import (
-    Message,
-    Output,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.core.transcript import TurnView
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
-from jupyter_agent.widgets.transcript import TurnView
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 

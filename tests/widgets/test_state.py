@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from widgets.hostile import check_plain, strings
 
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
@@ -29,10 +29,10 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_agent.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.widgets.pace import INTERVAL, PATIENCE, is_due, whole_interval
 from jupyter_agent.widgets.state import Operation, Picture, difference, merged
-from jupyter_agent.widgets.transcript import TurnView, reduce
 
 IDS = st.sampled_from(["c1", "c2", "c3"])
 WORDS = st.sampled_from(["", "a", "ab\n", "\x1b[31mred", "\ud800", "\u202ex", "<b>", "\r9 %"]) | (

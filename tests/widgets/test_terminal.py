@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
@@ -23,7 +23,7 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_agent.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.widgets.terminal import TerminalView
 
 XTERM = {"TERM": "xterm-256color"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_agent.events import (
+from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
@@ -30,7 +30,7 @@ from jupyter_agent.events import (
     TurnStarted,
     TurnStop,
 )
-from jupyter_agent.messages import (
+from jupyter_agent.core.messages import (
     Block,
     Message,
     Output,
@@ -40,7 +40,7 @@ from jupyter_agent.messages import (
     ToolResult,
     Usage,
 )
-from jupyter_agent.widgets.transcript import CallView, StepView, TurnView, Watch, reduce
+from jupyter_agent.core.transcript import CallView, StepView, TurnView, Watch, reduce
 
 START = TurnStarted("Count.", "anthropic", "claude")
 CALL = ToolCall("c1", "look", '{"path": "a.csv"}')

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.plaintext import plain
+from jupyter_agent.core.plaintext import plain
 
 Level: TypeAlias = Literal["names", "schema", "sample", "full"]
 

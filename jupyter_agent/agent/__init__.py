@@ -1,0 +1,1 @@
+"""The agent loop, the approval of tool calls, compaction and prompts."""

@@ -1,0 +1,116 @@
+"""When a session's conversation is shortened: what the loop asks at the start of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jupyter_agent.agent.compaction.compact import STEPS_KEPT, Compaction, compact
+from jupyter_agent.agent.compaction.due import should_compact
+from jupyter_agent.agent.compaction.keeping import Keep
+from jupyter_agent.agent.compaction.summary import ModelSummary
+from jupyter_agent.core.messages import Usage
+from jupyter_agent.llm.provider import Provider, Request
+from jupyter_agent.llm.retry import RetryPolicy
+from jupyter_agent.llm.tokens import Calibration, TokenCounter
+
+_GROWTH = 1.25
+"""By what a conversation grows before shortening it is tried again, where it was no help."""
+_MOST = 4.0
+"""How much more than estimated the API may report and still be believed."""
+
+
+class Compactor:
+    """Watches how long a session's conversation is, and shortens it.
+
+    Args:
+        limit: The setting `token_limit`.
+        keep: Keeps the whole of what is shortened.
+        contexts: Gives what to put back afterwards.
+        asks: Whether a model writes the summaries. A recording and its replay do without, so that
+            both have the same conversation.
+
+    Attributes:
+        limit, asks: As above; both may be changed between turns.
+        counter: Counts the session's messages.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        keep: Keep | None = None,
+        contexts: Callable[[], Sequence[str]] = tuple,
+        asks: bool = True,
+    ) -> None:
+        self.limit = limit
+        self.asks = asks
+        self.counter = TokenCounter()
+        self._usage = Usage()
+        self._keep = keep
+        self._contexts = contexts
+        self._calibration = Calibration()
+        self._reported = 0
+        self._sent = 0
+        self._no_help = 0
+
+    def estimate(self, request: Request, provider: Provider) -> int:
+        """About how many tokens a request sends."""
+        return round(self.counter.request(request) * self._ratio(provider))
+
+    def is_due(self, request: Request, provider: Provider) -> bool:
+        """Whether the conversation is to be shortened before this request is made."""
+        estimate = self.estimate(request, provider)
+        due = should_compact(estimate, self._reported, self.limit)
+        return due and max(estimate, self._reported) > self._no_help
+
+    def replied(self, request: Request, provider: Provider, usage: Usage) -> None:
+        """Learn from what the API counted for a request."""
+        self._sent = self.counter.request(request)
+        self._calibration.observe(provider.name, provider.model, self._sent, usage.input_tokens)
+        self._reported = usage.total_tokens if usage.input_tokens else 0
+
+    async def shorten(
+        self, request: Request, provider: Provider, retry: RetryPolicy, target: int | None = None
+    ) -> Compaction:
+        """Shorten the conversation of a request.
+
+        Args:
+            request: What would be sent.
+            provider: Who would be asked, and who writes the summary.
+            retry: How often that is tried.
+            target: To how many tokens, with the last step word for word; by default to a share of
+                the limit, with the last few. 0 shortens as much as can be without cutting the
+                person's words.
+        """
+        model = ModelSummary(provider, retry)
+        try:
+            compaction = await compact(
+                request.messages,
+                model if self.asks else None,
+                self.counter,
+                self.limit,
+                self._keep,
+                contexts=self._contexts(),
+                fixed=self.counter.fixed(request),
+                ratio=self._ratio(provider),
+                target=target,
+                steps_kept=STEPS_KEPT if target is None else 1,
+            )
+        finally:
+            self._usage += model.usage
+        # What the API reported was of the longer conversation.
+        self._reported = 0
+        helped = compaction.after <= self.limit
+        self._no_help = 0 if helped else int(compaction.after * _GROWTH)
+        return compaction
+
+    def take_usage(self) -> Usage:
+        """The tokens of summaries that were not asked for yet."""
+        usage, self._usage = self._usage, Usage()
+        return usage
+
+    def _ratio(self, provider: Provider) -> float:
+        """The calibrated ratio, or that of the last reply where the API counted more."""
+        ratio = self._calibration.ratio(provider.name, provider.model)
+        if self._reported > self.limit and self._sent:
+            return max(ratio, min(_MOST, self._reported / self._sent))
+        return ratio

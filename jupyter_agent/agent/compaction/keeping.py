@@ -1,0 +1,42 @@
+"""Where the whole of what was shortened is kept: a file in the workspace's state folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jupyter_agent.core.messages import clean
+from jupyter_agent.core.redact import redact, secret_values
+from jupyter_agent.errors import AgentError, ToolError
+from jupyter_agent.files.workspace import STATE_FOLDER, Workspace, atomic_write, make_folder
+from jupyter_agent.kernel.bounded import OUTPUTS
+from jupyter_agent.llm.wire import safe_id
+
+Keep = Callable[[str, str], str]
+"""Takes a text and a name for it, gives the path where the whole can be read; empty where it
+could not be kept."""
+
+
+def keep_in(workspace: Workspace, conversation: str) -> Keep:
+    """Keep texts beside the long outputs of code.
+
+    Args:
+        workspace: Whose state folder is written to.
+        conversation: What tells this conversation's files from others', for instance the
+            notebook's name and the session's. The file's name does not differ from run to run,
+            because notices name it and recordings hold the notices.
+    """
+    prefix = safe_id(conversation)
+
+    def keep(text: str, name: str) -> str:
+        path = f"{STATE_FOLDER}/{OUTPUTS}/{prefix}-{safe_id(name)}.txt"
+        try:
+            workspace.ensure_state_folder()
+            target = workspace.resolve(path)
+            make_folder(workspace.state_folder / OUTPUTS)
+            stored = redact(clean(text), secret_values())
+            atomic_write(target, stored.encode("utf-8"))
+        except (OSError, AgentError, ToolError):
+            return ""  # the notice then names no file
+        return path
+
+    return keep

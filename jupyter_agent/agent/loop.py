@@ -1,0 +1,391 @@
+"""The agent loop: ask the model, run the tools that it calls, ask again, until it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from jupyter_agent.agent.compaction import Compactor, about_tokens, shortened
+from jupyter_agent.agent.gate import Gate
+from jupyter_agent.agent.repetition import Circles
+from jupyter_agent.core.budget import Budget
+from jupyter_agent.core.events import (
+    Advised,
+    Compacted,
+    MessageFinished,
+    Sink,
+    Steered,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnStop,
+)
+from jupyter_agent.core.extent import Extent
+from jupyter_agent.core.history import free_id, repair
+from jupyter_agent.core.messages import (
+    Context,
+    Image,
+    Message,
+    Said,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from jupyter_agent.core.person import Nobody, Person
+from jupyter_agent.core.printed import Printed
+from jupyter_agent.core.tool import report
+from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
+from jupyter_agent.llm.provider import Provider, Request
+from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
+from jupyter_agent.tools.toolbox import Prepared, Toolbox
+
+TYPING = 0.5
+"""Seconds of tool calls in which a person may have typed something."""
+LISTENING = 0.1
+"""Seconds for what they sent while code held the event loop to be read."""
+LAST_CALL = (
+    "The step limit of this turn is reached. No tool can be called any more. Give your best answer "
+    "from what you found so far, and say plainly what is unfinished."
+)
+GOING_IN_CIRCLES = "The model went in circles: it did the same again and again."
+INTERRUPTED = "Interrupted by the person before it finished. It may have run in part."
+NOT_BEGUN = "Not run: the person interrupted the turn before."
+INTERRUPTED_NOTE = "(The person interrupted the turn here.)"
+NOT_RUN_REFUSED = "Not run: the reply ended in a refusal."
+NOT_RUN_CUT_OFF = (
+    "Not run: the reply was cut off at its token limit, and this call with it. "
+    "Send the call again, whole; split the work if it is long."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What a turn is run with: who answers, with which tools, under which rules.
+
+    Without a `compactor` the conversation is shortened only when the provider refuses it.
+    """
+
+    provider: Provider
+    toolbox: Toolbox
+    system: str
+    max_steps: int = 50
+    retry: RetryPolicy = RetryPolicy()
+    images_per_step: int = 4
+    gate: Gate = field(default_factory=Gate)
+    person: Person = field(default_factory=Nobody)
+    budget: Budget = field(default_factory=Budget)
+    advice: Callable[[], str] = str
+    """What to tell the model after a step besides the results; mostly nothing."""
+    compactor: Compactor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a turn ended. `error` is what to raise where `stop_reason` is `error`.
+
+    `why` says in a line what the budget or the circles were that ended it.
+    """
+
+    stop_reason: TurnStop
+    usage: Usage
+    error: AgentError | None = None
+    why: str = ""
+
+
+async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> Outcome:
+    """Run one turn: `history` ends with the person's task, and grows by what happens.
+
+    Where the agent has a compactor, it is also shortened, in place, between two steps.
+
+    However the turn ends, `history` is valid for the next one: each tool call has its result,
+    finished steps stay, a partial reply is gone. A cancellation of the task that runs this ends
+    the turn as `interrupted`; it is not passed on. Nor is an error that nobody foresaw, as where
+    the agent's code has replaced a function of Python: the turn ends as `error`.
+    """
+    turn = _Turn(agent, history, emit)
+    try:
+        stop = await turn.run()
+        return Outcome(stop, turn.usage, why=turn.why)
+    except asyncio.CancelledError:
+        _stay_cancelled_no_longer()
+        history.append(Message("user", (Context(INTERRUPTED_NOTE),)))
+        return Outcome("interrupted", turn.usage)
+    except ProviderError as error:
+        return Outcome("error", turn.usage, error)
+    except Exception as error:
+        history[:] = repair(history)
+        return Outcome("error", turn.usage, broken_off(error))
+    finally:
+        turn.hear()
+
+
+class _Turn:
+    """The state of one turn: the history that it adds to and the usage so far."""
+
+    def __init__(self, agent: Agent, history: list[Message], emit: Sink) -> None:
+        self.usage = Usage()
+        self.why = ""
+        self._circles = Circles()
+        self._compacted = False
+        self._extent = Extent()
+        self._agent = agent
+        self._history = history
+        self._emit = emit
+        self._begun: set[str] = set()
+        self._used_ids = {call.id for message in history for call in message.tool_calls}
+
+    async def run(self) -> TurnStop:
+        """Ask and act until the model has nothing more to do."""
+        limit = self._agent.max_steps
+        said: tuple[str, ...] = ()
+        for number in range(1, limit + 1):
+            # A provider that answers at once (a replay) never suspends; an interrupt arrives here.
+            await asyncio.sleep(0)
+            if self._is_out_of_budget(number - 1):
+                self._put(said)
+                return "budget"
+            self._emit(StepStarted(number, limit))
+            self._put(said)
+            reply = await self._ask()
+            began = time.monotonic()
+            stop = await self._act(reply)
+            if time.monotonic() - began > TYPING:
+                await asyncio.sleep(LISTENING)
+            said = self._agent.person.said()
+            if stop == "stuck":
+                await self._last_call(number, self._circles.words, said)
+                return stop
+            if stop is not None and not (stop == "end" and said):
+                self._put(said)
+                return stop
+        await asyncio.sleep(0)
+        await self._last_call(limit, LAST_CALL, said)
+        return "step_limit"
+
+    def _is_out_of_budget(self, steps: int) -> bool:
+        reached = self._agent.budget.used_up(self.usage) if steps else ""
+        if reached:
+            done = "1 step" if steps == 1 else f"{steps} steps"
+            self.why = f"{reached} after {done}; what was done stays."
+        return bool(reached)
+
+    def hear(self) -> None:
+        """Keep what the person typed and the model has not read: the next turn's model will."""
+        self._put(self._agent.person.said())
+
+    def _put(self, said: Sequence[str]) -> None:
+        for text in said:
+            self._history.append(Message("user", (Said(text),)))
+            self._emit(Steered(text))
+
+    async def _ask(self, tools_allowed: bool = True) -> MessageFinished:
+        """One model call; a second one with less where the conversation is too long."""
+        await self._make_room()
+        try:
+            return await self._ask_once(tools_allowed)
+        except ContextOverflow:
+            shorter = None if self._compacted else shortened(self._history)
+            if shorter is None:
+                raise
+            before, after = about_tokens(self._history), about_tokens(shorter)
+        self._compacted = True
+        self._history[:] = shorter
+        self._emit(Compacted(before, after))
+        return await self._ask_once(tools_allowed)
+
+    async def _make_room(self) -> None:
+        """Shorten the conversation where it is time; an interrupt leaves it as it was."""
+        agent, compactor = self._agent, self._agent.compactor
+        if compactor is None:
+            return
+        request = self._request()
+        if not compactor.is_due(request, agent.provider):
+            return
+        try:
+            compaction = await compactor.shorten(request, agent.provider, agent.retry)
+        finally:
+            self.usage += compactor.take_usage()
+        if compaction.gained:
+            self._history[:] = compaction.history
+            self._emit(Compacted(compaction.before, compaction.after, compaction.dropped))
+
+    def _request(self, tools_allowed: bool = True) -> Request:
+        agent = self._agent
+        return Request(
+            agent.system,
+            tuple(self._history),
+            agent.toolbox.specs,
+            tools_allowed=tools_allowed,
+            characters=self._extent.of(self._history),
+        )
+
+    async def _ask_once(self, tools_allowed: bool) -> MessageFinished:
+        """Its deltas are emitted, its finished message comes back."""
+        agent = self._agent
+        request = self._request(tools_allowed)
+        async with aclosing(stream_with_retry(agent.provider, request, agent.retry)) as stream:
+            async for part in stream:
+                if isinstance(part, MessageFinished):
+                    message = self._with_unique_ids(part.message)
+                    reply = replace(part, message=message if tools_allowed else _words(message))
+                    self.usage += reply.usage
+                    if agent.compactor is not None:
+                        agent.compactor.replied(request, agent.provider, reply.usage)
+                    self._emit(reply)
+                    return reply
+                self._emit(part)
+        raise ProviderError("The model's stream ended without a message.")
+
+    async def _act(self, reply: MessageFinished) -> TurnStop | None:
+        """Do what a reply asks for. None means that the model wants to go on."""
+        if reply.message.blocks:
+            self._history.append(reply.message)
+        calls = reply.message.tool_calls
+        if reply.stop_reason == "refused":
+            self._add_results(calls, {}, NOT_RUN_REFUSED)
+            return "refused"
+        if not calls:
+            return "end"
+        results = await self._run_calls(calls, cut_off=reply.stop_reason == "max_tokens")
+        if words := self._agent.advice():
+            self._advise(words)
+        return self._look_for_circles(calls, results)
+
+    def _look_for_circles(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
+    ) -> TurnStop | None:
+        advice = self._circles.look(calls, results)
+        if advice == "tell":
+            self._advise(self._circles.words)
+        if advice == "end":
+            self.why = GOING_IN_CIRCLES
+            return "stuck"
+        return None
+
+    def _advise(self, words: str) -> None:
+        self._history.append(Message("user", (Context(words),)))
+        self._emit(Advised(words))
+
+    async def _run_calls(self, calls: tuple[ToolCall, ...], cut_off: bool) -> list[ToolResult]:
+        """Run calls in their order, reading ones side by side, and add one result for each.
+
+        `cut_off` says that the reply ended at its token limit: its last call is not run, even
+        where what arrived of its arguments happens to be valid.
+        """
+        results: dict[str, ToolResult] = {}
+        whole = calls[:-1] if cut_off else calls
+        try:
+            for alone, group in groupby(whole, self._agent.toolbox.runs_alone):
+                if alone:
+                    for call in group:
+                        await self._run_call(call, results)
+                else:
+                    await asyncio.gather(*(self._run_call(call, results) for call in group))
+            if cut_off:
+                self._settle(calls[-1:], results, NOT_RUN_CUT_OFF)
+        finally:
+            begun = [call for call in calls if call.id in self._begun]
+            self._settle(begun, results, INTERRUPTED, "interrupted")
+            self._add_results(calls, results, NOT_BEGUN)
+        return [results[call.id] for call in calls]
+
+    async def _run_call(self, call: ToolCall, results: dict[str, ToolResult]) -> None:
+        await asyncio.sleep(0)
+        self._begun.add(call.id)
+        self._emit(ToolStarted(call))
+        started = time.monotonic()
+        result = self._agent.toolbox.prepare(call)
+        if isinstance(result, Prepared):
+            prepared = result
+            refusal = await self._agent.gate.refusal(prepared, self._emit)
+            started = time.monotonic()  # the person's time is not the tool's
+            result = await self._run(prepared) if not refusal else _refused(call, refusal)
+        results[call.id] = result
+        self._emit(ToolFinished(result, time.monotonic() - started))
+
+    async def _run(self, prepared: Prepared) -> ToolResult:
+        token = report.set(Printed(prepared.call.id, self._emit))
+        try:
+            return await self._agent.toolbox.carry_out(prepared)
+        finally:
+            report.reset(token)
+
+    def _settle(
+        self,
+        calls: Sequence[ToolCall],
+        results: dict[str, ToolResult],
+        reason: str,
+        state: str = "not_run",
+    ) -> None:
+        """Give an error result to each call that has none."""
+        for call in calls:
+            if call.id not in results:
+                results[call.id] = ToolResult(
+                    call.id, (Text(reason),), is_error=True, details={"state": state}
+                )
+                self._emit(ToolFinished(results[call.id], 0.0))
+
+    def _add_results(
+        self, calls: Sequence[ToolCall], results: dict[str, ToolResult], reason: str
+    ) -> None:
+        """Put one result for each call into the history; `reason` fills the gaps."""
+        self._settle(calls, results, reason)
+        if calls:
+            answers = [results[call.id].for_model() for call in calls]
+            self._history.append(
+                Message("user", _with_few_images(answers, self._agent.images_per_step))
+            )
+
+    async def _last_call(self, steps: int, words: str, said: Sequence[str]) -> None:
+        """After the last step: one call without tools, for the best answer so far."""
+        self._history.append(Message("user", (Context(words),)))
+        self._emit(StepStarted(steps + 1, self._agent.max_steps))
+        self._put(said)
+        reply = await self._ask(tools_allowed=False)
+        if reply.message.blocks:
+            self._history.append(reply.message)
+
+    def _with_unique_ids(self, message: Message) -> Message:
+        """New ids for calls whose id was used before: some servers count anew in each reply."""
+        used = self._used_ids
+        blocks = tuple(
+            replace(block, id=free_id(block.id, used)) if isinstance(block, ToolCall) else block
+            for block in message.blocks
+        )
+        return replace(message, blocks=blocks)
+
+
+def _refused(call: ToolCall, reason: str) -> ToolResult:
+    return ToolResult(call.id, (Text(reason),), is_error=True, details={"state": "refused"})
+
+
+def _words(message: Message) -> Message:
+    """The message without tool calls: some models call tools even where they may not."""
+    return replace(message, blocks=tuple(b for b in message.blocks if not isinstance(b, ToolCall)))
+
+
+def _with_few_images(results: Sequence[ToolResult], most: int) -> tuple[ToolResult, ...]:
+    """The results with at most so many pictures in all; a line of text stands for the others."""
+    bounded: list[ToolResult] = []
+    for result in results:
+        kept = result
+        images = [block for block in result.content if isinstance(block, Image)]
+        room, most = most, max(0, most - len(images))
+        if len(images) > room:
+            words = tuple(block for block in result.content if isinstance(block, Text))
+            notice = Text(f"({len(images) - room} pictures are not sent to you)")
+            kept = replace(result, content=(*words, *images[:room], notice))
+        bounded.append(kept)
+    return tuple(bounded)
+
+
+def _stay_cancelled_no_longer() -> None:
+    """The cancellation is dealt with; `asyncio.timeout` and task groups must not see it again."""
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass

@@ -1,0 +1,77 @@
+"""Whether the model goes in circles: the same call again, or failure after failure of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from jupyter_agent.core.messages import ToolCall, ToolResult
+from jupyter_agent.core.plaintext import one_line
+
+REPEATS = 3
+"""Times after which the model is told. It may try twice more."""
+END = REPEATS + 2
+
+Advice = Literal["", "tell", "end"]
+
+TOLD_CALL = (
+    "You have made the same call {times} times with the same result. Making it again will not "
+    "help: try another way, or say what you know and what is missing."
+)
+END_WORDS = (
+    " No tool can be called any more: give your best answer from what you found, and say plainly "
+    "what is unfinished."
+)
+TOLD_FAILURE = (
+    "The last {times} steps failed in the same way ({kind}). Stop and think about the cause: try "
+    "another way, or say what you know and what is missing."
+)
+
+
+class Circles:
+    """Watches the steps of one turn.
+
+    Attributes:
+        words: What to tell the model, after `look` gave `tell` or `end`.
+    """
+
+    def __init__(self) -> None:
+        self.words = ""
+        self._calls: dict[tuple[str, str, str], int] = {}
+        self._failure = ""
+        self._failures = 0
+
+    def look(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Advice:
+        """Take in one step's calls and their results, in the same order."""
+        times = self._count_calls(calls, results)
+        if times < self._count_failures(calls, results):
+            times = self._failures
+            self.words = TOLD_FAILURE.format(times=times, kind=self._failure)
+        elif times >= REPEATS:
+            self.words = TOLD_CALL.format(times=times)
+        if times >= END:
+            self.words += END_WORDS
+            return "end"
+        return "tell" if times == REPEATS else ""
+
+    def _count_calls(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> int:
+        """How often the call of this step that was made most often was made."""
+        made = {(c.name, c.arguments, r.text) for c, r in zip(calls, results, strict=True)}
+        # What the model has stopped doing does not count against it any more.
+        self._calls = {key: self._calls.get(key, 0) + 1 for key in made}
+        return max(self._calls.values(), default=0)
+
+    def _count_failures(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> int:
+        kinds = {_kind(call, result) for call, result in zip(calls, results, strict=True)}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        self._failures = self._failures + 1 if kind and kind == self._failure else int(bool(kind))
+        self._failure = kind
+        return self._failures
+
+
+def _kind(call: ToolCall, result: ToolResult) -> str:
+    """In which way a call failed; empty where it did not."""
+    if not result.is_error:
+        return ""
+    name = result.details.get("error_name")
+    return f"{call.name}: {name or one_line(result.text, 60)}"

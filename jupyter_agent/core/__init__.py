@@ -1,0 +1,1 @@
+"""Values without input or output: messages, events, tools, the transcript, redaction."""

@@ -1,0 +1,110 @@
+"""A conversation that every provider takes, whatever happened to it.
+
+`repair` is pure and idempotent. What is in order stays the very same objects, since digests and
+prompt caches live on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from jupyter_agent.core.messages import Block, Message, Text, ToolCall, ToolResult
+
+LOST = "The result of this call was lost. It may have run, wholly or in part."
+
+
+def repair(messages: Sequence[Message], lost: str = LOST) -> list[Message]:
+    """The same conversation, valid: nothing that was said in it goes.
+
+    Each tool call has exactly one result, in the message after it, in the order of the calls;
+    where there is none, an error result says `lost`. Results without a call go, ids that were
+    used before are made unique together with their results, empty messages go.
+    """
+    used: set[str] = set()
+    repaired: list[Message] = []
+    for round_ in _rounds(messages):
+        repaired += _repaired(round_, used, lost)
+    return repaired
+
+
+def free_id(wanted: str, used: set[str]) -> str:
+    """`wanted`, or that with a number where it is in `used` already; it is added there."""
+    number, own = 1, wanted
+    while own in used:
+        number += 1
+        own = f"{wanted}_{number}"
+    used.add(own)
+    return own
+
+
+def _rounds(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Each assistant message with what follows it up to the next one."""
+    current: list[Message] = []
+    for message in messages:
+        if message.role == "assistant":
+            yield current
+            current = []
+        current.append(message)
+    yield current
+
+
+def _repaired(round_: list[Message], used: set[str], lost: str) -> Iterator[Message]:
+    calls: list[ToolCall] = []
+    if round_ and round_[0].role == "assistant":
+        first, *round_ = round_
+        calls = list(first.tool_calls)
+        unique = list(_unique(first.blocks, used))
+        if not _is_empty(unique):
+            yield first if unique == list(first.blocks) else replace(first, blocks=tuple(unique))
+        renamed = [block for block in unique if isinstance(block, ToolCall)]
+        results = _results(calls, renamed, round_, lost)
+        if results and round_ and round_[0].tool_results == results and _leads(round_[0]):
+            yield round_[0]
+            round_ = round_[1:]
+        elif results:
+            yield Message("user", results)
+    for message in round_:
+        said = tuple(block for block in message.blocks if not isinstance(block, ToolResult))
+        if said:
+            yield message if len(said) == len(message.blocks) else replace(message, blocks=said)
+
+
+def _unique(blocks: Iterable[Block], used: set[str]) -> Iterator[Block]:
+    """The blocks of an assistant message: no results, and each call with an id of its own."""
+    for block in blocks:
+        if isinstance(block, ToolResult):
+            continue
+        if not isinstance(block, ToolCall):
+            yield block
+            continue
+        own = free_id(block.id or "call", used)
+        yield block if own == block.id else replace(block, id=own)
+
+
+def _results(
+    calls: Sequence[ToolCall], renamed: Sequence[ToolCall], after: Sequence[Message], lost: str
+) -> tuple[ToolResult, ...]:
+    """One result for each call: the first that is there under its old id, else a made-up one."""
+    there = [result for message in after for result in message.tool_results]
+    chosen: list[ToolResult] = []
+    for call, now in zip(calls, renamed, strict=True):
+        result = next((r for r in there if r.call_id == call.id), None)
+        if result is None:
+            chosen.append(ToolResult(now.id, (Text(lost),), is_error=True))
+            continue
+        there.remove(result)
+        chosen.append(result if now.id == call.id else replace(result, call_id=now.id))
+    return tuple(chosen)
+
+
+def _leads(message: Message) -> bool:
+    """Whether the results come first in a message of the user's."""
+    count = len(message.tool_results)
+    return message.role == "user" and all(
+        isinstance(block, ToolResult) for block in message.blocks[:count]
+    )
+
+
+def _is_empty(blocks: Sequence[Block]) -> bool:
+    return all(isinstance(block, Text) and not block.text.strip() for block in blocks)

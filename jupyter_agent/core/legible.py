@@ -1,0 +1,35 @@
+"""Text as it is shown: legible, without secrets and memory addresses, and bounded."""
+
+from __future__ import annotations
+
+import re
+
+from jupyter_agent.core.plaintext import one_line, plain
+from jupyter_agent.core.redact import redact, secret_values
+
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
+_LONGEST_SECRET = 4_000
+
+
+def stable(text: str) -> str:
+    """Legible text without secrets and without memory addresses."""
+    return _ADDRESS.sub("0x…", redact(plain(text), secret_values()))
+
+
+def line(text: str, limit: int = 80) -> str:
+    """The first line that says something, stable, cut to `limit` characters."""
+    return one_line(stable(text.lstrip()[: limit + _LONGEST_SECRET]), limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """Stable text, shortened.
+
+    Secrets are taken out before it is cut, since half of a key is not known as one any more; of a
+    long text only near the places where it is cut.
+    """
+    if len(text) <= limit:
+        return stable(text)
+    near, head, tail = limit + _LONGEST_SECRET, limit * 2 // 3, limit // 3
+    left_out = f"[... {len(text) - head - tail:,} characters left out here ...]"
+    end = stable(text[-near:])
+    return f"{stable(text[:near])[:head]}\n{left_out}\n{end[len(end) - tail :]}"

@@ -1,0 +1,223 @@
+"""Secrets out of everything that is stored: cassettes, logs, saved outputs.
+
+Known shapes of keys, values that a name says are secret, and the values of settings and
+environment variables that are. Values are redacted while they are decoded (`redact_json`), before
+anything is put into JSON. A guard rail: a secret of a shape that nobody knows, in a variable of an
+innocent name, passes.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote
+
+from jupyter_agent.core.secret_shapes import MARK, Span, merged, part_of, replaced, spans
+
+__all__ = ["MARK", "keep_secret", "redact", "redact_json", "secret_values"]
+
+_SECRET_NAME = re.compile(
+    r"(?i)(?:^|_)(?:pg|api)?(?:key|token|secret|pass|pwd|credentials?|cookie|dsn)\d*(?:$|_)"
+    r"|password|passwd|passphrase|(?:api|access|secret|account|auth|private)key(?![a-z])"
+    r"|(?:api|access|auth|bearer)token(?![a-z])|(?:client|app)secret(?![a-z])|connection_?string"
+)
+_SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|password|credential|signature")
+_PASSWORD_NAME = re.compile(r"(?i)passw|passphrase|secret")
+_FOLDERS = ("PWD", "OLDPWD")
+_MIN_SECRET = 8
+_REMEMBERED = 20_000
+_LONGEST_VALUE = 10_000
+"""Characters of a value that its key may make a secret: no password is as long as a page."""
+_CONFIGURED: set[str] = set()
+_FORMS = (True, False)
+_LAST: list[tuple[object, tuple[str, ...]]] = [(None, ())]
+"""What was looked through last, and the secrets in it."""
+
+
+def secret_values(
+    environ: Mapping[str, str] | None = None, *, also: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """The values of environment variables that look like secrets, longest first.
+
+    Each also as JSON escapes it, since tool arguments are JSON text.
+
+    Args:
+        environ: The environment; None is that of this process, as it is now.
+        also: Values that were secret before, and stay so when their variables are gone.
+    """
+    if also:
+        current = secret_values(environ)
+        missing = set(also).difference(current)
+        return tuple(sorted({*current, *missing}, key=len, reverse=True)) if missing else current
+    if environ is not None:
+        return _secret_values(environ)
+    # Each line that is stored asks, and looking through an environment takes longer than most lines
+    # do. What is behind `os.environ` is compared, since that decodes nothing.
+    now = dict(getattr(os.environ, "_data", os.environ)), frozenset(_CONFIGURED)
+    known, secrets = _LAST[0]
+    if known != now:
+        secrets = _secret_values(os.environ)
+        _LAST[0] = now, secrets
+    return secrets
+
+
+def _secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
+    found = set(_CONFIGURED) | {
+        value
+        for name, value in environ.items()
+        if _SECRET_NAME.search(name) and name not in _FOLDERS and _may_be_secret(value, name)
+    }
+    escaped = {json.dumps(value, ensure_ascii=form)[1:-1] for value in found for form in _FORMS}
+    return tuple(sorted(found | escaped, key=len, reverse=True))
+
+
+def keep_secret(value: str) -> None:
+    """Treat a configured value (an API key) as secret from now on."""
+    if len(value) >= _MIN_SECRET:
+        _CONFIGURED.add(value)
+
+
+def keep_headers(headers: Mapping[str, str]) -> None:
+    """Treat the values of headers that identify somebody as secret, whole and word by word."""
+    for name, value in headers.items():
+        if _SECRET_HEADER.search(name):
+            for word in (value, *value.split()):
+                keep_secret(word)
+
+
+def keep_address(address: str) -> None:
+    """Treat the password in an address as secret, as it is written there and as it is meant."""
+    found = re.search(r"://([^/@\s]*?):([^/\s]+)@", address)
+    if found is not None:
+        for word in (found[2], unquote(found[2]), f"{found[1]}:{found[2]}"):
+            keep_secret(word)
+
+
+def _may_be_secret(value: str, name: str = "") -> bool:
+    """Too short a value, a number or a path would take out what is no secret."""
+    is_path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
+    is_number = value.replace(".", "").isdigit() and not _PASSWORD_NAME.search(name)
+    return len(value) >= _MIN_SECRET and not is_path and not is_number
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text with every known secret replaced by `[redacted]`.
+
+    Escapes in it hide nothing: JSON in a text, also inside of JSON, need not be decoded first.
+
+    Args:
+        text: What is about to be stored or shown.
+        secrets: Values that are secret, as `secret_values` gives them.
+    """
+    values = tuple(secrets)
+    if len(text) <= _REMEMBERED:
+        return _remembered(text, values)
+    return _redacted(text, values)
+
+
+@lru_cache(128)
+def _remembered(text: str, secrets: tuple[str, ...]) -> str:
+    """One text goes into several stores."""
+    return _redacted(text, secrets)
+
+
+def _redacted(text: str, secrets: tuple[str, ...]) -> str:
+    found = spans(text)
+    if secrets:
+        found += _values_in(text, secrets)
+    return replaced(text, merged(found)) if found else text
+
+
+def _values_in(text: str, secrets: tuple[str, ...]) -> list[Span]:
+    found: list[Span] = []
+    plain, encoded = _forms(secrets)
+    for form in plain:
+        start = text.find(form)
+        while start >= 0:
+            found.append((start, start + len(form)))
+            start = text.find(form, start + len(form))
+    for pattern, core in encoded:
+        if core in text:
+            found += (match.span() for match in pattern.finditer(text))
+    return found
+
+
+@lru_cache(8)
+def _forms(
+    secrets: tuple[str, ...],
+) -> tuple[tuple[str, ...], tuple[tuple[re.Pattern[str], str], ...]]:
+    """How the values may be written: escaped, and in base64, alone or with a user's name."""
+    plain: dict[str, None] = {}
+    encoded: dict[str, None] = {}
+    for value in secrets:
+        twice = (json.dumps(value, ensure_ascii=form)[1:-1] for form in (True, False))
+        forms = (value, *twice, repr(value)[1:-1], quote(value, safe=""), quote(value))
+        plain |= dict.fromkeys((*forms, quote_plus(value), html.escape(value)))
+        plain |= dict.fromkeys([json.dumps(form)[1:-1] for form in plain if "\\" in form])
+        encoded |= dict.fromkeys(_in_base64(value))
+    patterns = (
+        (re.compile(rf"[A-Za-z0-9+/_\-]{{0,400}}{re.escape(core)}[A-Za-z0-9+/_\-]*={{0,2}}"), core)
+        for core in encoded
+    )
+    return tuple(sorted(plain, key=len, reverse=True)), tuple(patterns)
+
+
+def _in_base64(value: str) -> Iterable[str]:
+    """What is in the base64 of every text that holds the value, wherever it begins in it."""
+    data = value.encode("utf-8", "replace")
+    for before in range(3):
+        whole = b64encode(b"\0" * before + data).decode()
+        core = whole[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        if len(core) >= _MIN_SECRET:
+            yield from (core, core.replace("+", "-").replace("/", "_"))
+
+
+def redact_arguments(text: str, secrets: tuple[str, ...] = ()) -> str:
+    """The same for the arguments of a call, which are JSON in a text, mostly."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return redact(text, secrets)
+    redacted = redact_json(value, secrets)
+    return text if redacted == value else json.dumps(redacted, ensure_ascii=False)
+
+
+def redact_json(value: Any, secrets: tuple[str, ...] = ()) -> Any:
+    """The same for every text in a JSON-like value, and for what its keys say is secret.
+
+    Numbers and the structure stay as they are.
+    """
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, Mapping):
+        return {redact_json(key, secrets): _item(key, value[key], secrets) for key in value}
+    if isinstance(value, (list, tuple)):
+        if len(value) == 2 and all(isinstance(each, str) for each in value):
+            name, words = value
+            if "-" in name or name.lower() in ("authorization", "cookie"):  # a header
+                return [redact(name, secrets), _item(name, words, secrets)]
+        return [redact_json(item, secrets) for item in value]
+    return value
+
+
+def _item(key: Any, item: Any, secrets: tuple[str, ...]) -> Any:
+    """What a key stands for."""
+    name = str(key)
+    if name.startswith("image/") and name != "image/svg+xml":
+        return item  # a picture is base64: no words, and long
+    if not isinstance(item, str):
+        if isinstance(item, (list, tuple)) and all(isinstance(each, str) for each in item):
+            return [_item(key, each, secrets) for each in item]
+        return redact_json(item, secrets)
+    part = part_of(name, item) if len(item) <= _LONGEST_VALUE else None
+    if part is not None:
+        item = replaced(item, [part])
+    if name == "arguments":
+        return redact_arguments(item, secrets)
+    return redact(item, secrets)

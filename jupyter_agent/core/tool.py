@@ -1,0 +1,135 @@
+"""A tool: a function that a model may call, with a schema made from its type hints."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from jupyter_agent.core.messages import Image, JsonObject, Output, Text, ToolSpec
+
+Effect = Literal["reads", "writes", "executes"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturn:
+    """What a tool hands back where a plain string does not say enough.
+
+    `content` is for the model, `display` for the person, `details` for the log.
+    """
+
+    content: str | tuple[Text | Image, ...]
+    display: tuple[Output, ...] = ()
+    details: JsonObject = field(default_factory=dict)
+    is_error: bool = False
+
+
+ToolFunction = Callable[..., str | ToolReturn | Awaitable[str | ToolReturn]]
+Preview = Callable[..., tuple[Output, ...]]
+"""Takes the tool's arguments by name. Whatever it raises means that there is nothing to show."""
+Report = Callable[[str], None]
+
+report: ContextVar[Report | None] = ContextVar("jupyter_agent_report", default=None)
+"""Takes what the running call prints, as it is printed. Set for each call; a tool may use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A named function with its schema. `preview` shows what a call would do, without doing it.
+
+    `effect` says what it does at most: `reads`, `writes` files or memory, or `executes` code.
+    Reading tools of one step run side by side; the others alone, in order.
+    """
+
+    spec: ToolSpec
+    function: ToolFunction
+    arguments: type[BaseModel]
+    effect: Effect
+    preview: Preview | None = None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+def tool(effect: Effect, preview: Preview | None = None) -> Callable[[ToolFunction], Tool]:
+    """Make a `Tool` of a function.
+
+    The name and the description are the function's own, the schema comes from its type hints
+    (`Annotated[str, Field(description=...)]` describes an argument). A plain `def` runs in a
+    worker thread, an `async def` on the kernel's event loop.
+    """
+
+    def make(function: ToolFunction) -> Tool:
+        arguments, schema = _arguments(function)
+        return Tool(
+            ToolSpec(
+                getattr(function, "__name__", ""), inspect.cleandoc(function.__doc__ or ""), schema
+            ),
+            function,
+            arguments,
+            effect,
+            preview,
+        )
+
+    return make
+
+
+_MADE: dict[object, tuple[type[BaseModel], JsonObject]] = {}
+"""What was made of functions, by what it was made of: each conversation defines its tools anew, and
+pydantic takes longer for their schemas than a turn for everything else."""
+
+
+def _arguments(function: ToolFunction) -> tuple[type[BaseModel], JsonObject]:
+    """The model of a function's arguments, and its JSON schema."""
+    key = _made_of(function)
+    known = None if key is None else _MADE.get(key)
+    if known is None:
+        model = _arguments_model(getattr(function, "__name__", ""), function)
+        known = model, _without_titles(model.model_json_schema())
+        if key is not None:
+            _MADE[key] = known
+    return known
+
+
+def _made_of(function: ToolFunction) -> object:
+    """What the schema of a function's arguments follows from; None where that cannot be told."""
+    if not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
+        return None  # its signature may be that of another function
+    named = {**(function.__kwdefaults__ or {}), "": function.__defaults__ or ()}
+    defaults = tuple((name, repr(value), type(value)) for name, value in named.items())
+    hints = tuple(function.__annotations__.items())
+    key = function.__code__, function.__name__, function.__module__, defaults, hints
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _arguments_model(name: str, function: ToolFunction) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], default)
+    return create_model(name, __config__=ConfigDict(extra="forbid", strict=True), **fields)
+
+
+def _without_titles(schema: Any) -> Any:
+    """Drop the titles that pydantic adds to each field: they only cost tokens."""
+    if isinstance(schema, list):
+        return [_without_titles(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _without_titles(field) for name, field in value.items()}
+        if key == "properties"
+        else _without_titles(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str))
+    }

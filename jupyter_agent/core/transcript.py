@@ -1,0 +1,330 @@
+"""What a turn looks like: one pure reducer from events to a view.
+
+Every form that people see (the saved output, the live view, the terminal's text) is made
+from the same `TurnView`, so that they cannot disagree.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from jupyter_agent.core.events import (
+    Advised,
+    ApprovalAnswered,
+    ApprovalAsked,
+    Compacted,
+    Event,
+    MessageFinished,
+    Noticed,
+    Preparing,
+    Receipt,
+    Retrying,
+    Steered,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    TurnStop,
+)
+from jupyter_agent.core.legible import line
+from jupyter_agent.core.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+
+_MOST_COMING = 500
+"""Events that are put together at the most."""
+CallState = Literal[
+    "waiting", "asking", "running", "done", "failed", "refused", "interrupted", "not_run"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One tool call. `result` comes with the states done, failed, refused, interrupted and
+    not_run, which says that the call never began.
+
+    `output` and `latest` are what running code has printed so far, `seconds` how long it ran:
+    they pass, and the saved form holds none of them.
+    """
+
+    call: ToolCall
+    state: CallState = "waiting"
+    result: ToolResult | None = None
+    asked: ApprovalAsked | None = None
+    answered: ApprovalAnswered | None = None
+    output: str = ""
+    latest: str = ""
+    seconds: float | None = None
+
+    @property
+    def gist(self) -> str:
+        """The call's arguments in one line: the code's first line, a path, a pattern."""
+        try:
+            arguments = json.loads(self.call.arguments)
+            first = next(iter(arguments.values()), "")
+            if isinstance(first, list):
+                return f"{len(first)} items"
+            if isinstance(first, dict):
+                return line(" / ".join(str(value) for value in first.values()))
+            if isinstance(first, str):
+                return line(first)
+            return line(", ".join(f"{name}={value}" for name, value in arguments.items()))
+        except (ValueError, AttributeError, RecursionError):
+            return line(self.call.arguments)
+
+    @property
+    def failure(self) -> str:
+        """The name of the error, in one word or line, where the call failed or never began."""
+        if self.state not in ("failed", "not_run") or self.result is None:
+            return ""
+        name = self.result.details.get("error_name")
+        return str(name) if name else line(self.result.text, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One model call and its tool calls. `notices` say what was out of the ordinary.
+
+    `said` is what the person typed meanwhile and the model read at this step, `preparing` what is
+    done before the model can answer.
+    """
+
+    number: int
+    thinking: str = ""
+    text: str = ""
+    calls: tuple[CallView, ...] = ()
+    notices: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    preparing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanItem:
+    """One line of the to-do list."""
+
+    text: str
+    state: Literal["pending", "in_progress", "done"] = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """A turn so far. `stop_reason` is None while it runs.
+
+    `notices` are about the session's surroundings; those that are not lasting are for who watches.
+    """
+
+    task: str = ""
+    provider: str = ""
+    model: str = ""
+    steps: tuple[StepView, ...] = ()
+    max_steps: int = 0
+    usage: Usage = Usage()
+    stop_reason: TurnStop | None = None
+    receipt: Receipt = Receipt()
+    error: str = ""
+    plan: tuple[PlanItem, ...] = ()
+    notices: tuple[Noticed, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """The words of the last step, where it called no tools."""
+        if not self.steps or self.steps[-1].calls:
+            return ""
+        return self.steps[-1].text
+
+    @property
+    def calls(self) -> tuple[CallView, ...]:
+        return tuple(call for step in self.steps for call in step.calls)
+
+
+class Watch:
+    """A sink that gives the view of its turn so far, to any thread.
+
+    Most events are a few letters, of which there are many more than looks at the view: they are
+    put together before they are taken in.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._coming: deque[tuple[int, Event]] = deque()
+        self._taken: tuple[TurnView, int] = TurnView(), 0
+        self._one_by_one = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        self._coming.append((next(self._numbers), event))
+        # Never waited for: the garbage collector may print, and come here, in the midst of it.
+        if len(self._coming) >= _MOST_COMING and self._one_by_one.acquire(blocking=False):
+            try:
+                self._take_in()
+            finally:
+                self._one_by_one.release()
+
+    @property
+    def view(self) -> TurnView:
+        """The turn as it is now."""
+        with self._one_by_one:
+            self._take_in()
+            return self._taken[0]
+
+    def _take_in(self) -> None:
+        view, taken = self._taken
+        coming = [each for each in tuple(self._coming) if each[0] >= taken]
+        for event in joined(event for _, event in coming):
+            try:
+                view = reduce(view, event)
+            except Exception:
+                # What somebody else wrote (a cassette) may lack what belongs into an event.
+                logging.getLogger(__name__).exception("An event cannot be shown.")
+        if coming:
+            # At once: where an interrupt strikes, no event is lost, and none is taken in twice.
+            self._taken = view, coming[-1][0] + 1
+        while self._coming and self._coming[0][0] < self._taken[1]:
+            self._coming.popleft()
+
+
+def joined(events: Iterable[Event]) -> Iterator[Event]:
+    """Events that make the same view: pieces of one text that follow each other are one piece."""
+    for _, group in itertools.groupby(events, _piece_of):
+        first, *others = group
+        match first:
+            case TextDelta() | ThinkingDelta() if others:
+                pieces = [each.text for each in (first, *others) if isinstance(each, type(first))]
+                yield replace(first, text="".join(pieces))
+            case ToolOutput() if others:
+                printed = [each for each in (first, *others) if isinstance(each, ToolOutput)]
+                yield replace(printed[-1], text="".join(each.text for each in printed))
+            case _:
+                yield first
+                yield from others
+
+
+def _piece_of(event: Event) -> tuple[str, str | int]:
+    if isinstance(event, ToolOutput):
+        return event.type, event.call_id
+    return event.type, 0
+
+
+def reduce(view: TurnView, event: Event) -> TurnView:
+    """The view after one more event."""
+    match event:
+        case TurnStarted(task=task, provider=provider, model=model):
+            return TurnView(task=task, provider=provider, model=model)
+        case Noticed():
+            return replace(view, notices=(*view.notices, event))
+        case StepStarted(number=number, limit=limit):
+            return replace(view, steps=(*view.steps, StepView(number)), max_steps=limit)
+        case TurnFinished():
+            return replace(
+                view,
+                usage=event.usage,
+                stop_reason=event.stop_reason,
+                receipt=event.receipt,
+                error=event.error,
+            )
+        case MessageFinished(usage=usage):
+            return replace(_in_last_step(view, event), usage=view.usage + usage)
+        case ToolFinished(result=result) if "plan" in result.details:
+            plan = tuple(PlanItem(item["text"], item["state"]) for item in result.details["plan"])
+            return replace(_in_last_step(view, event), plan=plan)
+        case _:
+            return _in_last_step(view, event)
+
+
+def _in_last_step(view: TurnView, event: Event) -> TurnView:
+    if not view.steps:
+        return view
+    return replace(view, steps=(*view.steps[:-1], _reduce_step(view.steps[-1], event)))
+
+
+def _reduce_step(step: StepView, event: Event) -> StepView:
+    match event:
+        case Preparing() | TextDelta() | ThinkingDelta():
+            return _with_delta(step, event)
+        case Retrying(reason=reason, attempt=attempt):
+            discarded = " What it had said was discarded." if step.text or step.thinking else ""
+            notice = f"Try {attempt} failed and was repeated: {reason}{discarded}"
+            notices = (*step.notices, notice)
+            return replace(step, text="", thinking="", preparing="", notices=notices)
+        case MessageFinished(message=message, stop_reason=stop):
+            return _with_message(step, message, stop)
+        case Advised(text=text):
+            return replace(step, notices=(*step.notices, f"Told to the model: {text}"))
+        case Compacted(dropped=dropped):
+            # Without the sizes: they follow the wording of prompts and tools, and stay in the log.
+            notice = " ".join(["The conversation was too long and was shortened.", *dropped])
+            return replace(step, notices=(*step.notices, notice))
+        case Steered(text=text):
+            return replace(step, said=(*step.said, text))
+        case ToolStarted(call=call):
+            return _with_call(step, call.id, state="running")
+        case ApprovalAsked():
+            return _with_call(step, event.call_id, state="asking", asked=event)
+        case ApprovalAnswered():
+            return _with_call(step, event.call_id, state="running", answered=event)
+        case ToolOutput():
+            return _with_output(step, event)
+        case ToolFinished(result=result, seconds=seconds):
+            state = _end_state(result)
+            return _with_call(step, result.call_id, state=state, result=result, seconds=seconds)
+    return step
+
+
+def _with_delta(step: StepView, event: Preparing | TextDelta | ThinkingDelta) -> StepView:
+    match event:
+        case Preparing(text=text):
+            return replace(step, preparing=text)
+        case TextDelta(text=text):
+            return replace(step, text=step.text + text, preparing="")
+    return replace(step, thinking=step.thinking + event.text, preparing="")
+
+
+def _end_state(result: ToolResult) -> CallState:
+    if not result.is_error:
+        return "done"
+    match result.details.get("state"):
+        case "refused":
+            return "refused"
+        case "interrupted":
+            return "interrupted"
+        case "not_run":
+            return "not_run"
+    return "failed"
+
+
+def _with_message(step: StepView, message: Message, stop: str) -> StepView:
+    """The finished message takes the place of its deltas."""
+    notices = {
+        "max_tokens": ("The reply was cut off at its token limit.",),
+        "refused": ("The model refused to go on.",),
+    }.get(stop, ())
+    thinking = "\n\n".join(b.text for b in message.blocks if isinstance(b, Thinking) and b.text)
+    text = "\n\n".join(b.text for b in message.blocks if isinstance(b, Text) and b.text)
+    return replace(
+        step,
+        thinking=thinking,
+        text=text,
+        calls=tuple(CallView(call) for call in message.tool_calls),
+        notices=(*step.notices, *notices),
+        preparing="",
+    )
+
+
+def _with_call(step: StepView, call_id: str, **changes: Any) -> StepView:
+    calls = tuple(
+        replace(view, **changes) if view.call.id == call_id else view for view in step.calls
+    )
+    return replace(step, calls=calls)
+
+
+def _with_output(step: StepView, event: ToolOutput) -> StepView:
+    output = next((c.output for c in step.calls if c.call.id == event.call_id), "")
+    return _with_call(step, event.call_id, output=output + event.text, latest=event.latest)

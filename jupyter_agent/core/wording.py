@@ -1,0 +1,220 @@
+"""What of a view is shown, in words: the same for the live view, the saved form and terminals."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+
+from jupyter_agent.core.events import FileChange, Grounded, Receipt, VariableChange
+from jupyter_agent.core.legible import line
+from jupyter_agent.core.messages import Output
+from jupyter_agent.core.transcript import CallState, CallView, TurnView
+from jupyter_agent.grounding import UNSEEN
+
+MARKS: dict[CallState, str] = {
+    "waiting": "…",
+    "asking": "?",
+    "running": "…",
+    "done": "✓",
+    "failed": "✗",
+    "refused": "⊘",
+    "interrupted": "■",
+    "not_run": "–",
+}
+_TROUBLES: dict[CallState, str] = {
+    "failed": "failed",
+    "refused": "refused",
+    "interrupted": "interrupted",
+    "not_run": "not run",
+}
+PLAN_MARKS = {"pending": "○", "in_progress": "◐", "done": "●"}
+_STOPS = {
+    "step_limit": "The step limit was reached; this is the best answer so far.",
+    "budget": "Raise the budget and give the agent another cell to go on.",
+    "stuck": "This is the best answer so far.",
+    "interrupted": "Interrupted.",
+    "refused": "The model refused to go on.",
+    "error": "The turn ended with the error below.",
+}
+_MOST_CHANGES = 60
+_MOST_NUMBERS = 40
+_ALLOWED = {"yes": "allowed by you", "always": "allowed by you for this session"}
+_REFUSED = {
+    "person": "refused by you",
+    "time_out": "refused: no answer in time",
+    "nobody": "refused: nobody could be asked",
+}
+
+
+def summary(view: TurnView) -> str:
+    """The turn in one line of counts."""
+    calls = len(view.calls)
+    states = Counter(call.state for call in view.calls)
+    troubles = ", ".join(f"{states[s]} {words}" for s, words in _TROUBLES.items() if states[s])
+    parts = [count(len(view.steps), "step")]
+    if calls:
+        parts.append(count(calls, "tool call") + (f" ({troubles})" if troubles else ""))
+    if view.receipt.files:
+        parts.append(count(len(view.receipt.files), "file"))
+    if view.usage.total_tokens:
+        parts.append(f"{view.usage.total_tokens:,} tokens")
+    if view.model:
+        parts.append(view.model)
+    return " · ".join(parts)
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ending(view: TurnView) -> str:
+    """The line that says why a turn ended, where that was not an answer."""
+    if view.stop_reason == "end" and not view.answer.strip():
+        return "The model ended the turn without an answer."
+    told = f"{view.error} " if view.error and view.stop_reason in ("budget", "stuck") else ""
+    return told + _STOPS.get(view.stop_reason or "", "")
+
+
+def changes(receipt: Receipt) -> list[tuple[str, str]]:
+    """What was changed, as names and words."""
+    proposed = count(receipt.proposals, "proposal")
+    found = [
+        *map(_variable, receipt.variables),
+        *map(_file, receipt.files),
+        *((kept.title, f"saved as a {kept.kind}") for kept in receipt.saved),
+    ]
+    some = [(line(name), line(words, 200)) for name, words in found[:_MOST_CHANGES]]
+    if len(found) > len(some):
+        some.append((f"{len(found) - len(some):,} more", "that are not listed"))
+    return [*some, *([(proposed, "in the cell below")] if receipt.proposals else [])]
+
+
+def numbers(receipt: Receipt) -> list[tuple[str, str]]:
+    """The answer's numbers and where each was seen, those that were not first, each once."""
+    where = {line(number.text, 40): _where(number) for number in receipt.numbers}
+    ordered = sorted(where.items(), key=lambda pair: pair[1] != UNSEEN)
+    some = ordered[:_MOST_NUMBERS]
+    if len(ordered) > len(some):
+        some.append((f"{len(ordered) - len(some):,} more", "that are not listed"))
+    return some
+
+
+def unseen(receipt: Receipt) -> str:
+    """The line that names the numbers of the answer that were seen nowhere; mostly empty."""
+    found = [text for text, where in numbers(receipt) if where == UNSEEN]
+    return f"{UNSEEN.capitalize()}: {' · '.join(found)}" if found else ""
+
+
+def _where(number: Grounded) -> str:
+    step = f"step {number.step}"
+    match number.seen:
+        case None:
+            return UNSEEN
+        case "output":
+            return step
+        case "code":
+            return f"code of {step}"
+        case "computed":
+            return "computed from the numbers beside it"
+        case "earlier":
+            return "an earlier turn"
+        case "variable":
+            return "a variable"
+    return "the task"
+
+
+def _variable(change: VariableChange) -> tuple[str, str]:
+    words = "new" if change.kind == "added" else change.kind
+    return change.name, f"{words} {change.summary}"
+
+
+def _file(change: FileChange) -> tuple[str, str]:
+    kind = {"created": "new", "changed": "changed", "deleted": "deleted"}[change.kind]
+    if change.kind == "deleted" and not change.lines_removed:
+        return change.path, kind
+    lines = f"+{change.lines_added}" + (f" −{change.lines_removed}" if change.lines_removed else "")
+    return change.path, f"{kind}, {lines} lines"
+
+
+def note(call: CallView) -> str:
+    """What is to be said of a call besides its state: its error, and who decided about it."""
+    return " · ".join(part for part in (call.failure, _decision(call)) if part)
+
+
+def told(call: CallView) -> str:
+    """The same where the state has no words of its own, only its mark."""
+    words = note(call)
+    if call.state == "interrupted":
+        return f"interrupted · {words}" if words else "interrupted"
+    return words or ("refused" if call.state == "refused" else "")
+
+
+def _decision(call: CallView) -> str:
+    answered = call.answered
+    if answered is None:
+        return ""
+    if answered.answer != "no":
+        return _ALLOWED[answered.answer]
+    reason = line(answered.reason)
+    return _REFUSED[answered.by] + (f": {reason}" if reason else "")
+
+
+def body(call: CallView) -> str:
+    """What was asked for: the code, or the arguments. Nothing where a diff says it all."""
+    if any(output.kind == "diff" for output in displayed(call)):
+        return ""
+    try:
+        arguments = json.loads(call.call.arguments)
+    except (ValueError, RecursionError):
+        return call.call.arguments
+    if isinstance(arguments, dict) and isinstance(arguments.get("code"), str):
+        return str(arguments["code"]).rstrip()
+    if not isinstance(arguments, dict):
+        return call.call.arguments
+    return "\n".join(f"{key}: {value}" for key, value in arguments.items())
+
+
+def is_code(call: CallView) -> bool:
+    """Whether `body` is Python."""
+    return call.call.name == "execute_code"
+
+
+def shown(call: CallView) -> list[str]:
+    """What came back, for a person to read: the diff or the outputs, else the model's text."""
+    return [text for _, text in pieces(call)]
+
+
+def pieces(call: CallView) -> list[tuple[str, str]]:
+    """The same with what each text is: the kind of its output, or `text`."""
+    outputs = [(output.kind, output_text(output)) for output in displayed(call)]
+    found: list[tuple[str, str]] = [(kind, text) for kind, text in outputs if text]
+    if call.result is None:
+        return found
+    if not found or call.state == "refused":
+        kind = "error" if call.state == "failed" else "text"
+        found += [(kind, text)] if (text := call.result.text) else []
+    where = call.result.details.get("whereabouts")
+    return [*found, *([("text", f"({where})")] if where else [])]
+
+
+def asked_about(call: CallView) -> str:
+    """What the person was asked before the call, and why."""
+    if call.asked is None:
+        return ""
+    reasons = "; ".join(call.asked.reasons)
+    return f"Asked: {call.asked.question}" + (f" ({reasons})" if reasons else "")
+
+
+def displayed(call: CallView) -> Sequence[Output]:
+    """The result's outputs; of a call that has not run, and of a refused one, the preview."""
+    if call.result is not None and call.result.display:
+        return call.result.display
+    done = call.result is not None and call.state != "refused"
+    return () if done or call.asked is None else call.asked.preview
+
+
+def output_text(output: Output) -> str:
+    if "text/plain" in output.data:
+        return str(output.data["text/plain"]).strip("\n")
+    return f"[{', '.join(output.data)}]" if output.data else ""

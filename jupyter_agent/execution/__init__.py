@@ -1,5 +1,0 @@
-"""Whole notebooks, executed in kernels of their own."""
-
-from jupyter_agent.execution.one import Execution, Watch, execute
-
-__all__ = ["Execution", "Watch", "execute"]

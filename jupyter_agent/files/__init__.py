@@ -1,0 +1,1 @@
+"""Files on disk: paths of a workspace, text files, diffs, trust."""

@@ -1,0 +1,187 @@
+"""Files that many processes write: locks, appends that are whole or absent, replacements.
+
+Lock files and the search index are derived things. They live in `cache/` of a state folder, which
+hides itself from git, and never beside what people keep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from jupyter_agent.errors import ToolError
+from jupyter_agent.files.workspace import STATE_FOLDER, atomic_write, private_folder
+
+CACHE = "cache"
+READ_LIMIT = 64 * 1024 * 1024
+"""Bytes of a file that is read whole; a longer one is refused."""
+_LOCK_SECONDS = 60.0
+_POLL_SECONDS = 0.01
+
+
+def cache_folder(state: Path) -> Path:
+    """The folder for what can be made again, made on demand. Raises `OSError`."""
+    folder = state / CACHE
+    private_folder(folder)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        atomic_write(ignore, b"*\n", private=True)
+    return folder
+
+
+@contextlib.contextmanager
+def locked(path: Path, state: Path, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
+    """Hold the lock of a file against every other process and thread.
+
+    The lock is a file of its own in the state folder, named by the hash of the resolved path, so
+    that two ways to one file meet. The system frees it when its holder dies.
+
+    Raises:
+        ToolError: The lock cannot be made, or is held by another for too long.
+    """
+    from filelock import FileLock, Timeout
+
+    real = os.path.normcase(os.path.realpath(path))
+    name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
+    try:
+        folder = cache_folder(state) / "locks"
+        private_folder(folder)
+        lock = FileLock(
+            folder / f"{name}.lock", timeout=seconds, mode=0o600, poll_interval=_POLL_SECONDS
+        )
+        lock.acquire()
+    except Timeout:
+        raise ToolError(f"{path.name} is in use by another process. Try again later.") from None
+    except OSError as error:
+        raise ToolError(f"{path.name} cannot be locked: {error.strerror or error}.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def read_regular(path: Path) -> bytes | None:
+    """The bytes of a file; None where there is none.
+
+    Raises:
+        ToolError: It is a folder, a pipe or a device, too large, or cannot be read.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ToolError(f"{path.name} is no ordinary file. Move it away.")
+        if found.st_size > READ_LIMIT:
+            raise ToolError(f"{path.name} is too large ({found.st_size:,} bytes). Split it.")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ToolError(f"{path.name} cannot be read: {error.strerror or error}.") from None
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add bytes to the end of a file and wait until they are on the disk.
+
+    Call it under the file's lock. Where the disk is full the file gets its old length back.
+
+    Raises:
+        OSError: Nothing was added.
+    """
+    private_folder(path.parent)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+    target = os.open(path, flags, 0o600)
+    try:
+        start = os.fstat(target).st_size
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(target, left) :]
+            os.fsync(target)
+        except OSError:
+            os.ftruncate(target, start)
+            raise
+    finally:
+        os.close(target)
+    if start == 0:
+        _sync_folder(path.parent)
+
+
+def replace(path: Path, data: bytes, durable: bool = True) -> None:
+    """Put data in a file's place, all of it or nothing. Call it under the file's lock.
+
+    Unlike `workspace.atomic_write` the temporary file has a fixed name: a killed writer leaves
+    one at most, and the next writer takes it away. `durable=False` is for what can be derived.
+
+    Raises:
+        OSError: A file that was there is unchanged.
+    """
+    private_folder(path.parent)
+    temporary = path.with_name(f".{path.name.lstrip('.')}.tmp")
+    with contextlib.suppress(FileNotFoundError):
+        temporary.unlink()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
+        if STATE_FOLDER not in path.parts:  # there it is the owner's alone
+            with contextlib.suppress(OSError):
+                temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+        os.replace(temporary, path)  # noqa: PTH105 (Path.replace says less of what it does)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    if durable:
+        _sync_folder(path.parent)
+
+
+def set_aside(path: Path, data: bytes | None = None) -> Path:
+    """Keep what cannot be parsed as `NAME.corrupt-<time>`, and return that path.
+
+    Args:
+        path: The damaged file. Without `data` it is moved as a whole.
+        data: The damaged part; it is copied, and the file left to the caller.
+
+    Raises:
+        OSError: Nothing was moved.
+    """
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    for number in range(1, 1000):
+        end = stamp if number == 1 else f"{stamp}-{number}"
+        aside = path.with_name(f"{path.name}.corrupt-{end}")
+        try:
+            handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data or b"")
+            stream.flush()
+            os.fsync(stream.fileno())
+        if data is None:
+            os.replace(path, aside)  # noqa: PTH105 (onto the name that was just taken)
+        return aside
+    raise FileExistsError(f"no free name for {path.name}.corrupt-{stamp}")
+
+
+def today() -> str:
+    """The date where the person is: what the seed's `[YYYY-MM-DD]` means."""
+    return time.strftime("%Y-%m-%d")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put a new name on the disk. Not every system can, and then the name is on its way."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,270 @@
+"""What the person has trusted once: settings, servers, skills and recordings of a workspace.
+
+A workspace may be somebody else's, so what it brings along runs only after the person said yes.
+The answers are kept in the person's Jupyter configuration folder, never in the workspace:
+
+    {"version": 1, "trusted": {"mcp": {"/path/of/the/workspace": ["<digest>", …]}}}
+
+A digest is over all that was agreed to, so that a changed definition is asked about again. A
+store that cannot be read trusts nothing, and is never overwritten.
+
+`JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts, trusts a workspace's settings,
+servers and skills: for unattended runs. What a turn's code adds to the store for its workspace is
+taken back when the turn ends (`revoke_since`).
+
+Beside it is a secret of the person's own. What this package writes into a workspace is signed with
+it where it must be told later from what somebody else put there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_config_dir
+
+from jupyter_agent.config import TRUST_VALUE, TRUST_VARIABLE
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.files.workspace import atomic_write, ordinary, private_folder
+
+STORE = "jupyter_agent_trust.json"
+KEY = "jupyter_agent_key"
+_VERSION = 1
+_LOCK_SECONDS = 10.0
+
+SETTINGS = "settings"
+"""The kind of the settings of a workspace's own file; one digest is over all that need trust."""
+
+Trusted = dict[str, dict[str, list[str]]]
+"""Digests by kind and by place."""
+Answer = tuple[str, str, str]
+"""Kind, place and digest."""
+
+# Read once, before any code of the agent's runs: it must not trust its own work.
+_FROM_OUTSIDE = os.environ.get(TRUST_VARIABLE) == TRUST_VALUE
+_BY_THIS_PROCESS: set[Answer] = set()
+_CASSETTE = "cassette"
+_KINDS_OF_A_WORKSPACE = frozenset({SETTINGS, "mcp", "skill"})
+
+
+def is_trusted(kind: str, place: str | Path, digest: str) -> bool:
+    """Whether the person trusted exactly this.
+
+    Args:
+        kind: What it is: `settings`, `mcp`, `skill`, `cassette` or `held`.
+        place: The workspace's folder; symlinks are resolved.
+        digest: Over all that the person agreed to.
+    """
+    if _FROM_OUTSIDE and kind in _KINDS_OF_A_WORKSPACE:
+        return True
+    try:
+        return digest in _read().get(kind, {}).get(_place(place), [])
+    except ConfigError:
+        return False
+
+
+def answers() -> frozenset[Answer]:
+    """All that is trusted now; nothing where the store cannot be read."""
+    try:
+        found = _read()
+    except ConfigError:
+        return frozenset()
+    return frozenset(
+        (kind, place, digest)
+        for kind, places in found.items()
+        for place, digests in places.items()
+        for digest in digests
+    )
+
+
+def revoke_since(before: frozenset[Answer], root: Path) -> bool:
+    """Take back what was trusted of a workspace since `before`, while a turn ran.
+
+    Returns:
+        Whether there was anything.
+
+    Raises:
+        ConfigError: As `trust`.
+    """
+    new = [
+        (kind, place, digest)
+        for kind, place, digest in answers() - before
+        if (kind in _KINDS_OF_A_WORKSPACE and Path(place).is_relative_to(_place(root)))
+        or (kind == _CASSETTE and (kind, place, digest) in _BY_THIS_PROCESS)
+    ]
+    for kind, place, digest in new:
+        revoke(kind, place, digest)
+    return bool(new)
+
+
+def replace(kind: str, place: str | Path, digest: str) -> None:
+    """Trust this, and nothing else of its kind in this place.
+
+    Raises:
+        ConfigError: As `trust`.
+    """
+    with _changing() as trusted:
+        trusted.setdefault(kind, {})[_place(place)] = [digest]
+    _BY_THIS_PROCESS.add((kind, _place(place), digest))
+
+
+def trust(kind: str, place: str | Path, digest: str) -> None:
+    """Remember that the person trusts this.
+
+    Raises:
+        ConfigError: The store cannot be read, written or locked; it is unchanged.
+    """
+    with _changing() as trusted:
+        digests = trusted.setdefault(kind, {}).setdefault(_place(place), [])
+        if digest not in digests:
+            digests.append(digest)
+    _BY_THIS_PROCESS.add((kind, _place(place), digest))
+
+
+def revoke(kind: str, place: str | Path, digest: str | None = None) -> bool:
+    """Forget that the person trusted this, or anything of the kind in this place.
+
+    Args:
+        digest: What to forget; None: everything of the kind there.
+
+    Returns:
+        Whether there was something to forget.
+
+    Raises:
+        ConfigError: As `trust`.
+    """
+    with _changing() as trusted:
+        places = trusted.get(kind, {})
+        old = places.get(_place(place), [])
+        kept = [known for known in old if digest is not None and known != digest]
+        if kept:
+            places[_place(place)] = kept
+        else:
+            places.pop(_place(place), None)
+    return len(kept) < len(old)
+
+
+def problem() -> str:
+    """Why the store cannot be read, so that nothing is trusted; empty where it can."""
+    try:
+        _read()
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def store_path() -> Path:
+    """The file that holds the answers. It may not exist yet."""
+    return Path(jupyter_config_dir()) / STORE
+
+
+def personal_key() -> bytes:
+    """The person's secret. The first use makes it, in a file that only they can read.
+
+    Raises:
+        ConfigError: It cannot be read or made.
+    """
+    from filelock import FileLock, Timeout
+
+    path = Path(jupyter_config_dir()) / KEY
+    try:
+        if (key := _read_key(path)) is not None:
+            return key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS, mode=0o600):
+            if (key := _read_key(path)) is None:
+                key = secrets.token_hex(32).encode("ascii")
+                atomic_write(path, key, mode=0o600)
+            return key
+    except Timeout:
+        raise ConfigError(f"{path} is locked by another process. Try again.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read or made: {error.strerror or error}.") from error
+
+
+def sign(text: str) -> str:
+    """A mark that only this person's sessions can make of the text; empty without a secret."""
+    try:
+        return hmac.new(personal_key(), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+    except ConfigError:
+        return ""
+
+
+def is_signed(text: str, mark: str) -> bool:
+    """Whether the mark was made of this text by `sign`, for this person."""
+    made = sign(text)
+    return bool(made) and hmac.compare_digest(made.encode(), mark.encode("utf-8", "replace"))
+
+
+def _read_key(path: Path) -> bytes | None:
+    found = ordinary(path)
+    if found is None:
+        return None
+    key = path.read_bytes().strip()
+    if len(key) < 32:  # somebody emptied it: anybody could sign
+        raise OSError(0, "it is too short. Move it away")
+    return key
+
+
+def _place(place: str | Path) -> str:
+    return os.path.realpath(place)
+
+
+@contextmanager
+def _changing() -> Iterator[Trusted]:
+    """The store, read and written back under its lock."""
+    from filelock import FileLock, Timeout
+
+    path = store_path()
+    try:
+        private_folder(path.parent)
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS, mode=0o600):
+            trusted = _read()
+            yield trusted
+            data = json.dumps({"version": _VERSION, "trusted": trusted}, indent=2) + "\n"
+            atomic_write(path, data.encode("ascii"), private=True)
+    except Timeout:
+        raise ConfigError(f"{path} is locked by another process. Try again.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _read() -> Trusted:
+    path = store_path()
+    try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise _foreign(path)
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError):
+        raise _foreign(path) from None
+    if not isinstance(value, dict) or value.get("version") != _VERSION:
+        raise _foreign(path)
+    return _checked(value.get("trusted"), path)
+
+
+def _checked(value: object, path: Path) -> Trusted:
+    if not isinstance(value, dict):
+        raise _foreign(path)
+    for places in value.values():
+        if not isinstance(places, dict):
+            raise _foreign(path)
+        for digests in places.values():
+            if not isinstance(digests, list) or not all(isinstance(one, str) for one in digests):
+                raise _foreign(path)
+    return value
+
+
+def _foreign(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} is not a trust store of this version, so nothing is trusted. Move it away."
+    )

@@ -1,0 +1,264 @@
+"""A notebook as a check reads it: the turns that it asks for, and by which cassettes."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.files.workspace import cassette_of
+from jupyter_agent.notebooks.check.positions import cell_lines
+from jupyter_agent.recording.coverage import Task
+
+SKIPPED_TAG = "skip-execution"
+_REPEATING = (
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+
+LoadedByHand = Callable[[str, tuple[str, ...]], str]
+"""Takes a task and the skills named with it, and gives the task without the skills in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One turn that a cell asks for.
+
+    Attributes:
+        cell: The number of the cell, from 0 over all cells.
+        task: What it asks.
+        cassette: The file in force there.
+    """
+
+    cell: int
+    task: Task
+    cassette: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong with a cell before anything is run: its kind, what and the remedy."""
+
+    cell: int
+    kind: str
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """One notebook.
+
+    Attributes:
+        path: Its file.
+        notebook: Its content, as nbformat reads it.
+        lines: The line of the file on which each cell begins.
+        asked: The turns it asks for, in the order of its cells.
+        troubles: What is wrong with its cells as they are written.
+        is_named: Whether it names its cassette before it asks for anything.
+        is_open: Whether it asks for tasks that only its execution knows.
+    """
+
+    path: Path
+    notebook: Any
+    lines: tuple[int, ...]
+    asked: tuple[Asked, ...]
+    troubles: tuple[Trouble, ...]
+    is_named: bool
+    is_open: bool
+
+    @property
+    def has_turns(self) -> bool:
+        return bool(self.asked or self.troubles or self.is_open)
+
+    @property
+    def cassettes(self) -> tuple[Path, ...]:
+        """The cassettes it uses, in the order of their first use."""
+        return tuple(dict.fromkeys(asked.cassette for asked in self.asked))
+
+    def line(self, cell: int | None) -> int:
+        """The line of the file on which a cell begins; the first one where that is not known."""
+        return self.lines[cell] if cell is not None and cell < len(self.lines) else 1
+
+
+def read_book(path: Path, by_hand: LoadedByHand) -> Book:
+    """Read a notebook and find what it asks for. Nothing is run.
+
+    Raises:
+        AgentError: It cannot be read.
+    """
+    from jupyter_agent.notebooks.one import read
+
+    notebook = read(path)
+    reader = _Reader(path, by_hand)
+    for number, cell in enumerate(notebook.cells if _is_python(notebook) else ()):
+        tags = cell.get("metadata", {}).get("tags", [])
+        if cell.cell_type == "code" and SKIPPED_TAG not in tags:
+            reader.read(number, cell.source)
+    return Book(
+        path,
+        notebook,
+        tuple(cell_lines(path.read_text(encoding="utf-8-sig"))),
+        tuple(reader.asked),
+        tuple(reader.troubles),
+        reader.is_named,
+        reader.is_open or (reader.has_nested and bool(reader.asked)),
+    )
+
+
+def _is_python(notebook: Any) -> bool:
+    facts = notebook.metadata
+    language = facts.get("kernelspec", {}).get("language") or facts.get("language_info", {}).get(
+        "name"
+    )
+    return str(language or "python").lower() in ("python", "ipython")
+
+
+_MAGIC = "%%agent"
+
+
+@dataclass
+class _Reader:
+    """Goes through the cells as IPython would run them, from the first to the last."""
+
+    path: Path
+    by_hand: LoadedByHand
+    asked: list[Asked] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+    is_named: bool = False
+    is_open: bool = False
+    has_nested: bool = False
+    """Whether code mentions agent cells, as that of a notebook in a notebook does."""
+    _cassette: Path | None = None
+    _asks: set[str] = field(default_factory=set)
+    """The names that `jupyter_agent.ask` has in this notebook, dots included."""
+
+    def read(self, cell: int, source: str) -> None:
+        if _MAGIC in source and not source.lstrip().startswith(_MAGIC):
+            self.has_nested = True
+        for call, repeats in _calls(_parsed(source), False):
+            if isinstance(call, ast.ImportFrom | ast.Import):
+                self._asks |= _imported(call)
+                continue
+            name, words = ast.unparse(call.func), [_literal(word) for word in call.args]
+            match (name, *words):
+                case ("get_ipython().run_cell_magic", "agent", str(line), str(body)):
+                    self._agent_cell(cell, line, body, repeats)
+                case ("get_ipython().run_line_magic", "agent", str(line)):
+                    self._agent_line(cell, line)
+                case ("get_ipython().run_line_magic", "config", str(line)):
+                    self._set_mode(cell, line.replace("=", " = ").split(), "AgentMagics.mode")
+                case _ if name in self._asks:
+                    self._ask(cell, call, repeats)
+
+    def _agent_cell(self, cell: int, line: str, body: str, repeats: bool) -> None:
+        from jupyter_agent.magics.agent import parse_line
+        from jupyter_agent.magics.register import AgentMagics
+
+        try:
+            skills = tuple(parse_line(AgentMagics.agent_cell, line).skill or ())
+            if not body.strip():
+                raise ConfigError("There is no task. Write what to do below the %%agent line.")
+            self._add(cell, self.by_hand(body, skills), repeats)
+        except AgentError as error:
+            self.troubles.append(Trouble(cell, "bad-cell", str(error)))
+
+    def _agent_line(self, cell: int, line: str) -> None:
+        from jupyter_agent.magics.agent import GO_ON
+
+        try:
+            word, *rest = shlex.split(line) or [""]
+        except ValueError:
+            return  # the cell itself says so when it is run
+        if word == "cassette" and len(rest) == 1:
+            self.is_named = self.is_named or not self.asked
+            self._cassette = self.path.parent / Path(rest[0]).expanduser()
+        elif word == "resume":
+            self._add(cell, GO_ON, repeats=False)
+        elif word == "config":
+            self._set_mode(cell, rest, "mode")
+
+    def _set_mode(self, cell: int, words: list[str], key: str) -> None:
+        """A notebook that sets the mode itself is stronger than the environment."""
+        if len(words) < 2 or words[0] != key:
+            return
+        mode = words[-1].strip("'\"")
+        if mode != "replay":
+            self._live(cell, f"the cell sets mode to {one_line(mode, 20)}")
+
+    def _ask(self, cell: int, call: ast.Call, repeats: bool) -> None:
+        given = {word.arg: _literal(word.value) for word in call.keywords if word.arg}
+        if given.get("mode", "replay") != "replay":
+            self._live(cell, f"ask() sets mode to {one_line(str(given['mode']), 20)}")
+            return
+        task = _literal(call.args[0]) if call.args else given.get("task")
+        if not isinstance(task, str):
+            self.is_open = True
+            return
+        try:
+            self._add(cell, self.by_hand(task, ()), repeats)
+        except AgentError as error:
+            self.troubles.append(Trouble(cell, "bad-cell", str(error)))
+
+    def _live(self, cell: int, what: str) -> None:
+        self.troubles.append(
+            Trouble(
+                cell,
+                "asks-a-model",
+                f"{what}, which is stronger than JUPYTER_AGENT_MODE: in CI it may ask a model.",
+                "Take that out, and set JUPYTER_AGENT_MODE where you record.",
+            )
+        )
+
+    def _add(self, cell: int, task: str, repeats: bool) -> None:
+        cassette = self._cassette or cassette_of(self.path)
+        self.asked.append(Asked(cell, Task(task, repeats), cassette))
+
+
+def _parsed(source: str) -> ast.AST:
+    """A cell's code after IPython's transformation; empty where it is no Python."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    try:
+        return ast.parse(TransformerManager().transform_cell(source))
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+def _calls(
+    node: ast.AST, repeats: bool
+) -> Iterator[tuple[ast.Call | ast.Import | ast.ImportFrom, bool]]:
+    """The calls and imports below a node in their order, with whether they may run repeatedly."""
+    repeats = repeats or isinstance(node, _REPEATING)
+    for child in ast.iter_child_nodes(node):
+        yield from _calls(child, repeats)
+    if isinstance(node, ast.Call | ast.Import | ast.ImportFrom):
+        yield node, repeats
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> set[str]:
+    """What `ask` is called after an import."""
+    if isinstance(node, ast.Import):
+        return {
+            f"{name.asname or name.name}.ask" for name in node.names if name.name == "jupyter_agent"
+        }
+    if node.module != "jupyter_agent":
+        return set()
+    return {name.asname or name.name for name in node.names if name.name == "ask"}
+
+
+def _literal(node: ast.AST) -> object:
+    return node.value if isinstance(node, ast.Constant) else None

@@ -1,0 +1,53 @@
+"""The notebooks that are meant by the paths of a command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.notebooks.below import files_below
+
+_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages"})
+
+
+def find_notebooks(paths: Sequence[Path]) -> list[Path]:
+    """The notebooks themselves, and those in the folders below, each once and in order.
+
+    Hidden folders (checkpoints, virtual environments) and installed packages are left out.
+
+    Raises:
+        ConfigError: A path does not exist, or is no notebook; or there is none at all.
+    """
+    found: dict[str, Path] = {}
+    for path in paths:
+        for notebook in _below(path):
+            found.setdefault(os.path.realpath(notebook), notebook)
+    if not found:
+        raise ConfigError(f"No notebook in {', '.join(map(str, paths))}. Name another folder.")
+    return list(found.values())
+
+
+def find_files(folder: Path, pattern: str) -> Iterator[Path]:
+    """The files below a folder whose names fit a pattern, without what is left out above."""
+    if _is_environment(folder):
+        return
+    yield from files_below(
+        folder, pattern, lambda each: each.name not in _LEFT_OUT and not _is_environment(each)
+    )
+
+
+def _is_environment(folder: Path) -> bool:
+    return (folder / "pyvenv.cfg").is_file()
+
+
+def _below(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from find_files(path, "*.ipynb")
+    elif not path.exists():
+        raise ConfigError(f"There is no notebook or folder {path}.")
+    elif path.suffix != ".ipynb":
+        raise ConfigError(f"{path} is no notebook. Name files that end in .ipynb, or folders.")
+    else:
+        yield path

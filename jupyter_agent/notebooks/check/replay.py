@@ -1,0 +1,86 @@
+"""A notebook executed from its cassettes, and held against what is saved in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from jupyter_agent.core.plaintext import plain
+from jupyter_agent.notebooks import Execution, execute
+from jupyter_agent.notebooks.check.book import Book
+from jupyter_agent.notebooks.check.findings import Finding
+from jupyter_agent.notebooks.check.outputs import lasting, parting
+
+MODE = {"mode": "replay"}
+_IGNORED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
+
+
+def replayed(book: Book, timeout: float | None) -> tuple[tuple[Finding, ...], float]:
+    """What a replay finds, and the seconds that it took. The notebook's file is not written.
+
+    Raises:
+        AgentError: The kernel cannot be started.
+    """
+    execution = execute(book.path, MODE, timeout=timeout)
+    return tuple(_failure(book, execution)) + tuple(_partings(book, execution)), execution.seconds
+
+
+def record_again(path: Path, cell: int | None = None) -> str:
+    """The command that records a notebook anew, or one cell of it."""
+    name = f'"{path}"' if " " in str(path) else str(path)
+    return f"jupyter agent record {name}" + (f" --cell {cell + 1}" if cell is not None else "")
+
+
+def _failure(book: Book, execution: Execution) -> Iterator[Finding]:
+    if not execution.error:
+        return
+    what = " ".join(plain(execution.error).split())
+    remedy = "Repair the cell; nothing below it was run."
+    if any(asked.cell == execution.cell for asked in book.asked):
+        again = record_again(book.path, execution.cell)
+        remedy = f"To record this cell alone: {again}. Nothing below it was run."
+    yield Finding(
+        "error",
+        "replay-failed",
+        f"the replay fails: {what}",
+        remedy,
+        book.path,
+        book.line(execution.cell),
+        execution.cell,
+    )
+
+
+def _partings(book: Book, execution: Execution) -> Iterator[Finding]:
+    """The cells of the agent whose outputs are not the saved ones."""
+    saved, now = book.notebook.cells, execution.notebook.cells
+    cells = [
+        number
+        for number in dict.fromkeys(asked.cell for asked in book.asked)
+        if execution.cell is None or number < execution.cell
+        if not _IGNORED_TAGS & set(saved[number].get("metadata", {}).get("tags", []))
+    ]
+    bare = [number for number in cells if not lasting(saved[number].outputs)]
+    if bare and len(bare) == len(cells):
+        yield Finding(
+            "warning",
+            "no-outputs",
+            "no outputs of the agent are saved, so that there is nothing to compare a replay with.",
+            "Save the notebook with its outputs.",
+            book.path,
+            book.line(bare[0]),
+        )
+        return
+    for number in cells:
+        found = parting(saved[number].outputs, now[number].outputs)
+        if found is None:
+            continue
+        again = record_again(book.path, number)
+        yield Finding(
+            found.severity,
+            "output-differs",
+            found.message,
+            f"If the new output is right, save it. If the recording is old: {again}.",
+            book.path,
+            book.line(number),
+            number,
+        )

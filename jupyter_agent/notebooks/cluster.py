@@ -1,0 +1,132 @@
+"""Notebooks executed by the workers of a Dask cluster.
+
+A notebook goes there by its path, so the workers must see the same file system. When one is done,
+its outcome is handed to the scheduler, and that is when it counts as done: a worker that dies
+before has its notebook executed again by another one, a worker that dies after does not, although
+Dask computes the task anew. Nothing is written by the workers; who asked writes, once.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from jupyter_agent.config import ENVIRONMENT_PREFIX
+from jupyter_agent.errors import AgentError
+from jupyter_agent.notebooks.jobs import Begun, Done, Job, Outcome, Told, execute_job
+from jupyter_agent.notebooks.one import STOPPED
+
+CONNECT_TIMEOUT = 15.0
+_LOOK_EVERY = 0.5
+_LOOK_UP = 0.1
+_SECRET = ("api_key", "http.headers", "http.proxy")
+
+
+def run_on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Told]:
+    """Execute notebooks on a cluster, as many at once as its workers have threads.
+
+    Settings of the environment go along, but no keys: those are the workers' own. Closing the
+    iterator ends what is running, kernels included.
+
+    Args:
+        jobs: The notebooks.
+        address: The scheduler's, such as `tcp://10.0.0.1:8786`.
+
+    Raises:
+        AgentError: `distributed` is not installed, or no scheduler answers there.
+    """
+    try:
+        from distributed import Client, as_completed
+        from distributed.comm.addressing import get_address_host_port
+    except ImportError:
+        raise AgentError(
+            "A Dask cluster needs the package distributed: pip install 'jupyter-agent-magics[dask]'"
+        ) from None
+    try:
+        get_address_host_port(address)  # a client that was given a wrong one takes long to end
+        client = Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
+    except (OSError, TimeoutError, ValueError, ImportError) as error:
+        raise AgentError(
+            f"No Dask scheduler can be reached at {address} ({type(error).__name__}). "
+            "Give its address as the scheduler shows it, for instance tcp://127.0.0.1:8786."
+        ) from None
+    run = uuid.uuid4().hex
+    keys = {f"jupyter-agent-{run}-{number}": job for number, job in enumerate(jobs)}
+    with client:
+        futures = []
+        for key, job in keys.items():
+            there = replace(job, settings={**_shipped(os.environ), **job.settings})
+            futures.append(client.submit(_task, there, key, key=key, pure=False))
+            yield Begun(job)
+        try:
+            for future in as_completed(futures, loop=client.loop):
+                yield Done(keys[future.key], _outcome(client, future, keys[future.key]))
+        finally:
+            client.cancel(futures)
+            for key in keys:
+                _ledger(key, client).delete()
+
+
+def _task(job: Job, key: str) -> None:
+    """What a worker does: execute the notebook, and hand in its outcome."""
+    from distributed import get_client, get_worker
+
+    ledger = _ledger(key, get_client())
+    with suppress(TimeoutError):
+        ledger.get(timeout=_LOOK_UP)
+        return  # done already, by a worker that died before it could say so
+    stop, over = threading.Event(), threading.Event()
+    watching = threading.Thread(target=_stop_unwanted, args=(get_worker(), key, stop, over))
+    watching.start()
+    try:
+        outcome = execute_job(job, stop=stop)
+    finally:
+        over.set()
+        watching.join()
+    if outcome.error != STOPPED:
+        ledger.set(pickle.dumps(outcome))
+
+
+def _stop_unwanted(worker: Any, key: str, stop: threading.Event, over: threading.Event) -> None:
+    """Stop where nobody wants the task any more: it was cancelled, or who asked for it is gone."""
+    while not over.wait(_LOOK_EVERY):
+        task = worker.state.tasks.get(key)
+        if task is None or task.state == "cancelled" or worker.status.name in ("closing", "closed"):
+            stop.set()
+            return
+
+
+def _outcome(client: Any, future: Any, job: Job) -> Outcome:
+    """What came of a notebook, as it was handed in."""
+    try:
+        future.result()
+        handed_in = _ledger(future.key, client).get(timeout=CONNECT_TIMEOUT)
+    except Exception as error:
+        # What a worker cannot load, and a notebook that ended one worker after another.
+        return Outcome(job.path, f"{type(error).__name__}: {error}")
+    outcome = pickle.loads(handed_in)  # Dask's workers and clients trust each other
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def _ledger(key: str, client: Any) -> Any:
+    """Where the scheduler keeps a notebook's outcome."""
+    from distributed import Variable
+
+    return Variable(key, client=client)
+
+
+def _shipped(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the environment by dotted key, without secrets."""
+    keys = {
+        name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", "."): value
+        for name, value in environ.items()
+        if name.startswith(ENVIRONMENT_PREFIX)
+    }
+    return {key: value for key, value in keys.items() if key not in _SECRET}

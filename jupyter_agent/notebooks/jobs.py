@@ -1,0 +1,148 @@
+"""Which notebooks are executed, what is told of them meanwhile, and who ends them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jupyter_agent.errors import AgentError
+from jupyter_agent.notebooks.below import files_below
+from jupyter_agent.notebooks.one import Execution, Watch, execute
+
+_NEVER_ENTERED = {"node_modules", "__pycache__"}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One notebook to execute.
+
+    Attributes:
+        path: The notebook, absolute.
+        name: How it is called in reports, and below the folder of copies.
+        settings: By dotted key, in force over the files.
+        timeout: Seconds for one cell; None waits.
+    """
+
+    path: Path
+    name: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a notebook, as it goes from process to process.
+
+    Attributes:
+        path: Where the notebook was read.
+        error: What failed, in one line; empty where every cell ran.
+        cell: The number of the cell that failed, counted from 0 over all cells; None without one.
+        source: What that cell says.
+        seconds: How long it took.
+        document: The notebook with its new outputs, as JSON; empty where it could not be read.
+    """
+
+    path: Path
+    error: str = ""
+    cell: int | None = None
+    source: str = ""
+    seconds: float = 0.0
+    document: str = ""
+
+    @classmethod
+    def of(cls, execution: Execution) -> Outcome:
+        """What came of an execution."""
+        notebook, cell = execution.notebook, execution.cell
+        source = "" if cell is None else str(notebook.cells[cell].source)
+        document = json.dumps(notebook)
+        return cls(execution.path, execution.error, cell, source, execution.seconds, document)
+
+    @property
+    def execution(self) -> Execution:
+        """The execution again."""
+        import nbformat
+
+        notebook = nbformat.from_dict(json.loads(self.document)) if self.document else None
+        return Execution(self.path, notebook, self.error, self.cell, self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A notebook is being executed; once more where a process that executed it died."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class CellDone:
+    """One more code cell of a notebook was executed."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A notebook is done with, however it went. Said once for each."""
+
+    job: Job
+    outcome: Outcome
+
+
+Told = Begun | CellDone | Done
+
+
+def execute_job(
+    job: Job, watch: Watch | None = None, stop: threading.Event | None = None
+) -> Outcome:
+    """Execute a job's notebook. What cannot be executed is an outcome, too."""
+    began = time.monotonic()
+    try:
+        done = execute(job.path, job.settings, timeout=job.timeout, watch=watch, stop=stop)
+        return Outcome.of(done)
+    except AgentError as error:
+        problem = str(error)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    return Outcome(job.path, problem, seconds=time.monotonic() - began)
+
+
+def find(paths: Iterable[Path], leave_out: Path | None = None) -> Iterator[tuple[Path, str]]:
+    """The notebooks that these paths mean, each once, with the name that tells them apart.
+
+    A folder means all notebooks below it, but not checkpoints, and nothing in hidden folders, in
+    node_modules or in `leave_out`. Links to folders are not followed.
+
+    Raises:
+        AgentError: A path is missing or no notebook, or a folder has none.
+    """
+    seen: set[Path] = set()
+    for path in paths:
+        found = list(_meant(path, leave_out.resolve() if leave_out else None))
+        for notebook, name in found:
+            if notebook not in seen:
+                seen.add(notebook)
+                yield notebook, name
+
+
+def _meant(path: Path, leave_out: Path | None) -> Iterator[tuple[Path, str]]:
+    if path.is_dir():
+        below = sorted(
+            files_below(
+                path.resolve(),
+                "*.ipynb",
+                lambda each: each.name not in _NEVER_ENTERED and each != leave_out,
+            )
+        )
+        if not below:
+            raise AgentError(f"There is no notebook in {path}.")
+        yield from ((each, each.relative_to(path.resolve()).as_posix()) for each in below)
+    elif not path.exists():
+        raise AgentError(f"There is no notebook {path}.")
+    elif path.suffix != ".ipynb":
+        raise AgentError(f"{path} is not a notebook. Name files that end in .ipynb, or folders.")
+    else:
+        yield path.resolve(), path.name

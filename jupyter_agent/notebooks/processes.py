@@ -1,0 +1,174 @@
+"""Several notebooks at once on this machine, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from queue import SimpleQueue
+from typing import Any
+
+from jupyter_agent.notebooks.jobs import Begun, CellDone, Done, Job, Outcome, Told, execute_job
+from jupyter_agent.notebooks.one import Watch
+
+ATTEMPTS = 2
+"""How often a notebook is begun whose process dies."""
+_GRACE = 10.0
+
+
+def run_here(jobs: Sequence[Job], at_once: int = 1) -> Iterator[Told]:
+    """Execute notebooks, so many at once, and tell how it goes.
+
+    A process that is killed takes no other notebook with it: its own is executed again, once.
+    Closing the iterator ends what is running, kernels included.
+
+    Args:
+        jobs: The notebooks, begun in this order.
+        at_once: How many processes execute.
+    """
+    waiting = [(job, 1) for job in jobs]
+    workers: dict[Any, _Worker] = {}
+    try:
+        while waiting or any(worker.job for worker in workers.values()):
+            while waiting and (worker := _free(workers, at_once)):
+                yield Begun(worker.give(*waiting.pop(0)))
+            for pipe in wait([pipe for pipe, worker in workers.items() if worker.job]):
+                worker = workers[pipe]
+                job, told = worker.job, worker.hear()
+                if worker.is_dead:
+                    workers.pop(pipe).end()
+                if worker.is_dead and job and worker.attempt < ATTEMPTS:
+                    waiting.insert(0, (job, worker.attempt + 1))
+                elif told:
+                    yield told
+    finally:
+        _end_all(workers.values())
+
+
+class _Worker:
+    """A process that executes one notebook after another, and what came from it.
+
+    Attributes:
+        job: What it does; None where it waits.
+        attempt: The how manieth time that this notebook is begun.
+        is_dead: Whether it ended without being asked to.
+    """
+
+    def __init__(self) -> None:
+        self.job: Job | None = None
+        self.attempt = 0
+        self.is_dead = False
+        self._kernel = 0
+        self._began = 0.0
+        spawning = get_context("spawn")
+        self.pipe, theirs = spawning.Pipe()
+        self._process = spawning.Process(target=_work, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()  # so that the pipe ends with the process
+
+    def give(self, job: Job, attempt: int) -> Job:
+        """Let it execute a notebook."""
+        self.job, self.attempt = job, attempt
+        self._began = time.monotonic()
+        with suppress(OSError):  # a process that has just died is heard of
+            self.pipe.send(job)
+        return job
+
+    def hear(self) -> CellDone | Done | None:
+        """The next thing that it tells, where that is of interest."""
+        job = self.job
+        assert job is not None
+        try:
+            kind, content = self.pipe.recv()
+        except (EOFError, OSError):
+            self.is_dead = True
+            return Done(job, self._lost(job))
+        if kind == "kernel":
+            self._kernel = content
+            return None
+        if kind == "cell":
+            return CellDone(job)
+        self.job, self._kernel = None, 0
+        return Done(job, content)
+
+    def ask_to_stop(self) -> None:
+        """Let it kill its kernel and end."""
+        self._process.terminate()
+
+    def end(self, grace: float = _GRACE) -> None:
+        """Wait until it has ended, and see to it. A kernel that it left behind ends, too."""
+        self.pipe.close()
+        if not self.is_dead:
+            self._process.join(grace)
+        if self._process.is_alive():
+            self._process.kill()
+            self.is_dead = True
+        self._process.join()
+        if self.is_dead:
+            self._end_kernel()
+        self._process.close()
+
+    def _end_kernel(self) -> None:
+        # It would see within a second that its parent is gone, unless it computes without
+        # letting other threads run; the notebook's next execution must not meet it.
+        if self._kernel and hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._kernel, signal.SIGKILL)
+
+    def _lost(self, job: Job) -> Outcome:
+        self._process.join(_GRACE)
+        code = self._process.exitcode
+        how = f"was killed by signal {-code}" if code and code < 0 else f"ended with {code}"
+        error = f"the process that executed it {how}, {ATTEMPTS} times"
+        return Outcome(job.path, error, seconds=time.monotonic() - self._began)
+
+
+def _free(workers: dict[Any, _Worker], most: int) -> _Worker | None:
+    """A process that has nothing to do; a new one where there may be more."""
+    free = next((worker for worker in workers.values() if not worker.job), None)
+    if free is None and len(workers) < most:
+        free = _Worker()
+        workers[free.pipe] = free
+    return free
+
+
+def _end_all(workers: Any) -> None:
+    workers = list(workers)
+    for worker in workers:
+        worker.ask_to_stop()
+    end = time.monotonic() + _GRACE
+    for worker in workers:
+        worker.end(max(0.0, end - time.monotonic()))
+
+
+def _work(pipe: Connection) -> None:
+    """What the process does."""
+    stop = threading.Event()
+    jobs: SimpleQueue[Job | None] = SimpleQueue()
+
+    def end(*signalled: object) -> None:
+        stop.set()
+        jobs.put(None)
+
+    def listen() -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                jobs.put(pipe.recv())
+        end()  # who began this process is done with it, or gone
+
+    # Ctrl-C reaches all processes of a terminal; whoever began this one says when to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, end)
+    threading.Thread(target=listen, daemon=True).start()
+    watch = Watch(
+        finished=lambda cell, index: pipe.send(("cell", index)),
+        kernel=lambda process: pipe.send(("kernel", process)),
+    )
+    with suppress(BrokenPipeError):
+        while not stop.is_set() and (job := jobs.get()):
+            pipe.send(("done", execute_job(job, watch, stop)))

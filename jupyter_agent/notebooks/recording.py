@@ -1,0 +1,288 @@
+"""Recording a notebook: the turns go to a take beside the cassette, which proves itself first.
+
+A take stands in for the cassette while the notebook is executed in mode `record`. When every cell
+has run, the cassette that it would make is replayed from top to bottom; only when the agent cells
+show the same again does it take the cassette's place, and the outputs are written. Until then the
+cassette and the notebook are as they were, whatever happens.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.errors import AgentError
+from jupyter_agent.files.workspace import atomic_write
+from jupyter_agent.notebooks.inside import take_of
+from jupyter_agent.notebooks.one import Before, Execution, Kernel, Watch, execute, read
+from jupyter_agent.notebooks.writing import write_in_place
+from jupyter_agent.recording.cassette import load, save
+from jupyter_agent.recording.entries import Cassette, Entry
+from jupyter_agent.recording.trusted import forget, is_trusted, trust_as_written
+from jupyter_agent.source.agent_cells import Difference, agent_cells, asks_from_code, differences
+
+_PREPARE = "__import__('jupyter_agent.notebooks.inside', fromlist=['prepare']).prepare{arguments}"
+_NEW, _PROOF = "new", "proof"
+
+Tell = Callable[[str], None]
+Turn = tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A notebook that was recorded, and whose replay showed the same.
+
+    Attributes:
+        execution: The replay, whose outputs are in the notebook now.
+        turns: How many turns were recorded.
+        cassettes: Where to.
+        unsteady: The person's own cells that show something else each time: nbval refuses them.
+        notes: What the person should know besides, each in a line.
+    """
+
+    execution: Execution
+    turns: int
+    cassettes: tuple[Path, ...]
+    unsteady: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def record(
+    path: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    cell: int | None = None,
+    timeout: float | None = None,
+    watch: Watch | None = None,
+    tell: Tell = lambda line: None,
+) -> Recording:
+    """Record a notebook anew, or one agent cell of it while the others are replayed.
+
+    Args:
+        path: The notebook.
+        settings: By dotted key, in force over the files: who is asked.
+        cell: The number of the only cell to record, over all cells from 1; None for all.
+        timeout: Seconds for one cell; None waits.
+        watch: Told as the cells are executed, in both executions.
+        tell: Told what is being done, and where the turns are that a failure leaves behind.
+
+    Raises:
+        AgentError: It could not be recorded, or its replay shows something else. The cassette and
+            the notebook are as they were.
+    """
+    notebook = read(path)
+    _refuse_what_cannot_be(path, notebook, cell)
+    takes = Path(tempfile.mkdtemp(prefix="jupyter_agent-takes-"))
+    studio = _Studio(path, notebook, path.read_bytes(), settings or {}, cell, timeout, watch, takes)
+    try:
+        tell("recording")
+        studio.record()
+        tell("replaying, to see that it holds")
+        recording = studio.prove()
+        studio.keep(recording.execution)
+    except BaseException:
+        kept = [take for take in studio.takes.values() if take.exists()]
+        if kept:
+            tell(f"The cassette is as it was. What was recorded is in {kept[0]}")
+        else:
+            shutil.rmtree(takes, ignore_errors=True)
+        raise
+    finally:
+        for take in studio.takes.values():
+            forget(take)
+    shutil.rmtree(takes, ignore_errors=True)
+    return recording
+
+
+def cell_with_task(notebook: Any, words: str) -> int:
+    """The number of the only agent cell whose task has these words, over all cells from 1.
+
+    Raises:
+        AgentError: There is none, or more than one.
+    """
+    wanted = " ".join(words.split()).casefold()
+    cells = agent_cells(notebook)
+    found = [c for c in cells if wanted in " ".join(c.task.split()).casefold()]
+    if len(found) == 1:
+        return found[0].number
+    what = f"{len(found)} agent cells have" if found else "No agent cell has"
+    raise AgentError(f"{what} {one_line(words)!r} in the task. {_listed(found or cells)}")
+
+
+def _listed(cells: Iterable[Any]) -> str:
+    listed = ", ".join(f"{c.number} ({one_line(c.task, 40)})" for c in cells)
+    return f"The agent cells are: {listed}." if listed else "The notebook has no agent cell."
+
+
+def _refuse_what_cannot_be(path: Path, notebook: Any, cell: int | None) -> None:
+    cells = agent_cells(notebook)
+    if cell is not None and cell not in {c.number for c in cells}:
+        raise AgentError(f"{path.name}: cell {cell} is no agent cell. {_listed(cells)}")
+    for number, each in enumerate(notebook.cells, 1):
+        if asks_from_code(each) and "%agent cassette" in each.source:
+            raise AgentError(
+                f"{path.name}, cell {number}: name the cassette in a cell of its own, above the "
+                "one that asks."
+            )
+
+
+@dataclass
+class _Studio:
+    """One notebook, and what its recording has come to."""
+
+    path: Path
+    notebook: Any
+    original: bytes
+    settings: Mapping[str, str]
+    cell: int | None
+    timeout: float | None
+    watch: Watch | None
+    folder: Path
+    takes: dict[Path, Path] = field(default_factory=dict)
+    """What was recorded, by the cassette that it is for."""
+    _recorded: Any = None
+    _turns: int = 0
+    _stood: dict[Path, bytes | None] = field(default_factory=dict)
+    """The cassettes' files, as they were when the new ones were put together."""
+    _all_new: set[Path] = field(default_factory=set)
+    """Those that will hold nothing but what was recorded now."""
+    _notes: list[str] = field(default_factory=list)
+
+    def record(self) -> None:
+        """Execute the notebook; its turns are in `takes` then."""
+        first = "record" if self.cell is None else "replay"
+        done = self._execute({**self.settings, "mode": first}, self._before_recorded)
+        self._refuse_failed(done, "")
+        self._recorded = done.notebook
+        for cassette, take in self.takes.items():
+            if take.exists():
+                self._put_together(cassette, load(take))
+        if not self._turns:
+            where = "the notebook" if self.cell is None else f"cell {self.cell}"
+            raise AgentError(f"{self.path.name}: {where} gave the agent no task.")
+
+    def prove(self) -> Recording:
+        """Execute the notebook again, from what was put together."""
+        done = self._execute({"mode": "replay"}, self._before_replayed)
+        self._refuse_failed(done, "in the replay, ")
+        found = list(differences(self._recorded, done.notebook))
+        for difference in found:
+            if difference.of_agent:
+                raise AgentError(
+                    f"{self.path.name}, cell {difference.number}: the replay shows something else "
+                    f"than the recording: {difference.words}."
+                )
+        return Recording(done, self._turns, tuple(self._stood), tuple(found), tuple(self._notes))
+
+    def keep(self, proof: Execution) -> None:
+        """Put the new cassettes in the old ones' place, and the outputs into the notebook."""
+        if self.path.read_bytes() != self.original:
+            raise AgentError(
+                f"{self.path.name} was changed while it was recorded. Save it, and record again."
+            )
+        for cassette, stood in self._stood.items():
+            if _bytes_of(cassette) != stood:
+                raise AgentError(
+                    f"{cassette.name} was changed while {self.path.name} was recorded. "
+                    "Record again when nothing else does."
+                )
+        for cassette in self._stood:
+            try:
+                is_own = cassette in self._all_new or is_trusted(cassette)
+                atomic_write(cassette, self._proof(cassette).read_bytes())
+                if is_own:
+                    trust_as_written(cassette)
+            except OSError as error:
+                raise AgentError(f"{cassette} cannot be written: {error.strerror}.") from None
+        write_in_place(self.original, replace(proof, path=self.path))
+
+    def _execute(self, settings: Mapping[str, str], before: Before) -> Execution:
+        return execute(self.path, settings, timeout=self.timeout, watch=self.watch, before=before)
+
+    async def _before_recorded(self, kernel: Kernel, cell: Any, index: int) -> None:
+        here = self.cell in (None, index + 1)
+        mode, takes = ("record", str(self.folder / _NEW)) if here else ("replay", "")
+        found = await _prepare(kernel, mode, takes, cell)
+        self.takes |= {Path(cassette): Path(take) for cassette, take in found.items()}
+
+    async def _before_replayed(self, kernel: Kernel, cell: Any, index: int) -> None:
+        await _prepare(kernel, "replay", str(self.folder / _PROOF), cell)
+
+    def _proof(self, cassette: Path) -> Path:
+        return take_of(cassette, self.folder / _PROOF)
+
+    def _refuse_failed(self, done: Execution, when: str) -> None:
+        if done.error:
+            place = "" if done.cell is None else f", cell {done.cell + 1}"
+            raise AgentError(f"{self.path.name}{place}: {when}{done.error}")
+
+    def _put_together(self, cassette: Path, new: Cassette) -> None:
+        """What the cassette would be, where its replay is proven."""
+        self._turns += len(new.turns)
+        self._stood[cassette] = _bytes_of(cassette)
+        result = new
+        if self._stood[cassette] is not None:
+            if self.cell is not None or _is_shared(cassette, self.path):
+                result = _merged(load(cassette), new, self._earlier(new))
+            else:
+                self._note_dropped(cassette, new)
+        if result is new:
+            self._all_new.add(cassette)
+        self._proof(cassette).parent.mkdir(parents=True, exist_ok=True)
+        save(result, self._proof(cassette))
+
+    def _earlier(self, new: Cassette) -> list[str]:
+        """The new conversation, as often as cells above are the same as the recorded one."""
+        if self.cell is None or not new.turns:
+            return []
+        cells = self.notebook.cells
+        same = sum(c.source == cells[self.cell - 1].source for c in cells[: self.cell - 1])
+        return [new.turns[0][0].conversation] * same
+
+    def _note_dropped(self, cassette: Path, new: Cassette) -> None:
+        try:
+            old = load(cassette)
+        except AgentError:
+            self._notes.append(f"{cassette.name} was damaged, and is new now")
+            return
+        tasks = {turn[0].turn for turn in new.turns}
+        dropped = sum(turn[0].turn not in tasks for turn in old.turns)
+        if dropped:
+            turns = "a turn" if dropped == 1 else f"{dropped} turns"
+            self._notes.append(f"{cassette.name} has lost {turns} that no cell asked for")
+
+
+async def _prepare(kernel: Kernel, mode: str, takes: str, cell: Any) -> dict[str, str]:
+    arguments = (mode, takes, asks_from_code(cell))
+    found: dict[str, str] = await kernel.value(_PREPARE.format(arguments=arguments))
+    return found
+
+
+def _merged(old: Cassette, new: Cassette, written: Sequence[str]) -> Cassette:
+    """A cassette with the turns of another one in the places of those that they replace."""
+    result, done = old, list(written)
+    for turn in new.turns:
+        named = tuple(replace(entry, source=entry.source or new.source) for entry in turn)
+        result = result.with_turn(named, done)
+        done.append(turn[0].conversation)
+    return replace(result, provider=new.provider, model=new.model)
+
+
+def _is_shared(cassette: Path, notebook: Path) -> bool:
+    """Whether another notebook names the cassette, so that it holds turns of that one, too."""
+    name = cassette.name.encode("utf-8")
+    folders = {cassette.parent.resolve(), notebook.resolve().parent}
+    others = {other.resolve() for folder in folders for other in folder.glob("*.ipynb")}
+    return any(name in (_bytes_of(other) or b"") for other in others - {notebook.resolve()})
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,130 @@
+"""Whether a call runs, is asked for, or is refused: a pure function.
+
+A guard rail and no sandbox: it tells a person of what code says that it does. See
+`docs/approvals.md` for what it cannot see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from jupyter_agent.core.messages import is_served
+from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.policy.code import judge_code
+from jupyter_agent.policy.files import judge_write
+from jupyter_agent.policy.verdict import (
+    NEVER_GRANTED,
+    NOUNS,
+    Effect,
+    Mode,
+    Risk,
+    Surroundings,
+    Verdict,
+)
+
+BOOKKEEPING = frozenset({"update_plan", "propose_cell", "get_skill", "recall_notes"})
+"""Tools that touch nothing but the agent's own plan and memory: never asked for."""
+READ_ONLY = "the person allows reading only (approvals.mode is read_only)"
+_MOST_RISKS = 20
+
+
+def judge(
+    tool: str,
+    effect: Effect,
+    arguments: Mapping[str, object],
+    mode: Mode,
+    around: Surroundings,
+    *,
+    origin: str = "",
+) -> Verdict:
+    """What is to be done with a call. It never raises, whatever the arguments are.
+
+    Args:
+        tool: The tool's name.
+        effect: What the tool does at most.
+        arguments: The call's arguments.
+        mode: How much is asked for.
+        around: Where the call would run, and what has been granted.
+        origin: The server that the tool comes from, where it is not the project's own.
+    """
+    if mode == "read_only" and effect != "reads":
+        return Verdict("refuse", READ_ONLY)
+    risks, writes = _found(tool, effect, arguments, around, origin)
+    if mode == "ask_all" and tool not in BOOKKEEPING:
+        if _of_tool(tool) in around.granted:
+            return Verdict("allow", "", risks, writes)
+        return Verdict("ask", "", risks, writes, tool)
+    if mode != "ask_risky" or all(_is_granted(risk, tool, around) for risk in risks):
+        return Verdict("allow", "", risks, writes)
+    return Verdict("ask", "", risks, writes, tool if _is_foreign(tool, origin) else "")
+
+
+def grants(verdict: Verdict, mode: Mode, tool: str) -> frozenset[str]:
+    """What "always in this session" adds to `Surroundings.granted`."""
+    if mode == "ask_all":
+        return frozenset({_of_tool(tool)})
+    kinds = {risk.kind for risk in verdict.risks} - NEVER_GRANTED
+    return frozenset(_of_tool(tool) if kind == "tool" else kind for kind in kinds)
+
+
+def always_covers(verdict: Verdict) -> str:
+    """What "always" would cover, in words: "network access and package installs".
+
+    Empty where "always" would cover nothing, so that it need not be offered.
+    """
+    if verdict.tool:
+        return f"every call of {one_line(verdict.tool)}"
+    kinds = dict.fromkeys(risk.kind for risk in verdict.risks if risk.kind not in NEVER_GRANTED)
+    nouns = [NOUNS[kind] for kind in kinds]
+    if len(nouns) < 2:
+        return "".join(nouns)
+    return f"{', '.join(nouns[:-1])} and {nouns[-1]}"
+
+
+def _of_tool(tool: str) -> str:
+    return f"tool:{tool}"
+
+
+def _is_granted(risk: Risk, tool: str, around: Surroundings) -> bool:
+    if risk.kind in NEVER_GRANTED:
+        return False
+    return (_of_tool(tool) if risk.kind == "tool" else risk.kind) in around.granted
+
+
+def _is_foreign(tool: str, origin: str) -> bool:
+    return bool(origin) or is_served(tool)
+
+
+def _found(
+    tool: str, effect: Effect, arguments: Mapping[str, object], around: Surroundings, origin: str
+) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
+    """The risks of a call, and the files that it writes."""
+    if effect == "reads":
+        return (), ()
+    if _is_foreign(tool, origin):
+        server, _, name = (origin, "", tool) if origin else tool.partition("__")
+        what = f"runs the tool {one_line(name)} of the server {one_line(server)}"
+        return (Risk("tool", what),), ()
+    if effect == "executes":
+        return _found_in_code(tool, arguments, around)
+    path = arguments.get("path")
+    if not isinstance(path, str):
+        return (), ()  # notes and memory: the agent's own
+    risk, target = judge_write(path, around.root, around)
+    return (risk,) if risk else (), (target,) if target else ()
+
+
+def _found_in_code(
+    tool: str, arguments: Mapping[str, object], around: Surroundings
+) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
+    code = arguments.get("code")
+    if not isinstance(code, str):
+        return (Risk("tool", f"runs the tool {one_line(tool)}"),), ()
+    risks, writes = judge_code(code, around)
+    if len(risks) > _MOST_RISKS:
+        # Each kind stays among those that are shown: what is granted is granted by kind.
+        first = {risk.kind: risk for risk in reversed(risks)}
+        rest = [risk for risk in risks if risk not in first.values()]
+        risks = (*first.values(), *rest[: _MOST_RISKS - len(first)])
+    return tuple(risks), writes

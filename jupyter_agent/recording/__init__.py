@@ -1,0 +1,1 @@
+"""Cassettes: recorded turns of a notebook, and the turns replayed from them."""

@@ -1,0 +1,120 @@
+"""Which cassettes a person trusts: those that were recorded here, and those that they accepted.
+
+A cassette may have come with somebody else's folder, and what was allowed when it was recorded is
+then not what this person allowed. Trust goes by the digest of the file's content, so that a file
+that is changed from outside has to be trusted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.files import trust
+from jupyter_agent.recording.entries import Cassette
+
+KIND = "cassette"
+_MOST_REASONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UntrustedCassette:
+    """A cassette that was neither recorded nor accepted here.
+
+    Args:
+        path: The file.
+        does: What trusting it means, in one line.
+        digest: That of its content, as it was looked at.
+    """
+
+    path: Path
+    does: str
+    digest: str
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def trust(self) -> None:
+        """Accept it with this content. Raises `ConfigError` where that cannot be kept."""
+        _accept(self.path, self.digest)
+
+
+def cassettes(paths: Iterable[Path]) -> list[UntrustedCassette]:
+    """Those of the files that are no trusted cassettes. What cannot be read is left out."""
+    return list(_untrusted(dict.fromkeys(path.resolve() for path in paths)))
+
+
+def _untrusted(paths: Iterable[Path]) -> Iterator[UntrustedCassette]:
+    from jupyter_agent.recording.cassette import load
+
+    for path in paths:
+        digest = digest_of(path)
+        if not digest or is_trusted(path, digest):
+            continue
+        with suppress(ConfigError):
+            yield UntrustedCassette(path, _does(load(path)), digest)
+
+
+def _does(cassette: Cassette) -> str:
+    """For instance: 12 recorded replies, whose code then runs without asking you: it was allowed 2
+    calls that ask (runs the shell command ls)."""
+    allowed = [
+        decision
+        for turn in cassette.turns
+        for entry in turn
+        for decision in entry.decisions
+        if decision.answer != "no"
+    ]
+    replies = (
+        "1 recorded reply" if cassette.replies == 1 else f"{cassette.replies} recorded replies"
+    )
+    line = f"{replies}, whose calls then run in a replay without asking you"
+    if not allowed:
+        return line
+    reasons = dict.fromkeys(reason for decision in allowed for reason in decision.reasons)
+    some = ", ".join(one_line(reason, 80) for reason in list(reasons)[:_MOST_REASONS])
+    calls = "1 call was" if len(allowed) == 1 else f"{len(allowed)} calls were"
+    return f"{line}: {calls} allowed when it was recorded{f' ({some})' if some else ''}"
+
+
+def digest_of(path: Path) -> str:
+    """The digest of a file's content; empty where it cannot be read."""
+    try:
+        return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    except OSError:
+        return ""
+
+
+def is_trusted(path: Path, digest: str | None = None) -> bool:
+    """Whether a cassette was recorded or accepted here.
+
+    Args:
+        path: The file.
+        digest: That of its content; None: as it is now.
+    """
+    return trust.is_trusted(KIND, path, digest_of(path) if digest is None else digest)
+
+
+def trust_as_written(path: Path) -> None:
+    """The product wrote this file for the person, who therefore need not be asked about it.
+
+    Where the trust store cannot be written the recording stands, and is asked about.
+    """
+    with suppress(ConfigError):
+        _accept(path, digest_of(path))
+
+
+def forget(path: Path) -> None:
+    """Nothing of a file stays in the store."""
+    with suppress(ConfigError):
+        trust.revoke(KIND, path)
+
+
+def _accept(path: Path, digest: str) -> None:
+    trust.replace(KIND, path, digest)  # one digest for each file: recordings change with each turn

@@ -1,0 +1,1 @@
+"""A conversation in a kernel, and everything that a turn of it needs."""

@@ -1,0 +1,222 @@
+"""What a turn leaves behind for the person's next cells: the answer and the facts about it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from jupyter_agent.core.events import (
+    Event,
+    FileChange,
+    Kept,
+    MessageFinished,
+    Receipt,
+    StepStarted,
+    ToolFinished,
+    TurnStarted,
+    TurnStop,
+    VariableChange,
+)
+from jupyter_agent.core.messages import JsonObject, ToolCall, ToolResult, Usage
+from jupyter_agent.grounding import Index, Source, grounded
+
+
+class Answer(str):
+    """The answer's text, which it is, with what the turn did as attributes.
+
+    Attributes:
+        code: The code that ran without an error, in order.
+        files: Paths of the files that were created or changed.
+        variables: Names of the variables that were added or bound anew.
+        usage: The tokens of the turn's model calls.
+        receipt: What the turn changed.
+        stop_reason: Why the turn ended.
+    """
+
+    code: tuple[str, ...]
+    files: tuple[str, ...]
+    variables: tuple[str, ...]
+    usage: Usage
+    receipt: Receipt
+    stop_reason: TurnStop
+
+    @property
+    def text(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return str.__str__(self)
+
+    def _repr_markdown_(self) -> str:
+        from jupyter_agent.core.legible import stable
+        from jupyter_agent.core.markdown import inert
+
+        return inert(stable(str(self)))
+
+
+def make_answer(
+    text: str, code: Sequence[str], receipt: Receipt, usage: Usage, stop_reason: TurnStop
+) -> Answer:
+    answer = Answer(text)
+    answer.code = tuple(code)
+    answer.files = tuple(c.path for c in receipt.files if c.kind != "deleted")
+    answer.variables = tuple(c.name for c in receipt.variables if c.kind != "deleted")
+    answer.usage, answer.receipt, answer.stop_reason = usage, receipt, stop_reason
+    return answer
+
+
+class Findings:
+    """A sink that keeps what the receipt and the answer are made from.
+
+    Args:
+        earlier: The `index` of the session's turn before this one.
+
+    Attributes:
+        index: The numbers that were seen in this turn, read as they came.
+        code: The code that ran without an error.
+        ran: All code that ran.
+    """
+
+    lasting_only = True
+
+    def __init__(self, earlier: Index | None = None) -> None:
+        self.text = ""
+        self.code: list[str] = []
+        self.ran: list[str] = []
+        self.index = Index(earlier=earlier)
+        self.index.forget()
+        self._steps = 0
+        self._calls: dict[str, ToolCall] = {}
+        self._files: dict[str, FileChange] = {}
+        self._saved: list[Kept] = []
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TurnStarted):
+            self.index.add(Source(event.task, "task"))
+        elif isinstance(event, StepStarted):
+            self._steps = event.number
+        elif isinstance(event, MessageFinished):
+            calls = event.message.tool_calls
+            self._calls.update({call.id: call for call in calls})
+            self.text = "" if calls else event.message.text
+        elif isinstance(event, ToolFinished):
+            self._note_result(event.result)
+
+    def receipt(
+        self,
+        variables: tuple[VariableChange, ...],
+        proposals: int,
+        *,
+        files: Iterable[FileChange] = (),
+        context: str = "",
+        usage: Usage | None = None,
+        cost: Decimal | None = None,
+        seconds: float | None = None,
+    ) -> Receipt:
+        """What the turn changed and took, and where the numbers of its answer come from.
+
+        Args:
+            variables: What happened to the person's variables.
+            proposals: How many cells it offers.
+            files: Changes that were found in the workspace; those of files that the tools wrote,
+                which they have counted themselves, are passed over.
+            context: What the model was told of the kernel when the turn began.
+            usage: The tokens of its model calls.
+            cost: Their price in US dollars, where it is known and was paid.
+            seconds: How long it took, where that says something.
+        """
+        described = "\n".join([context, *(f"{v.name}: {v.summary}" for v in variables)])
+        self.index.add(Source(described, "variable"))
+        changed = {change.path: change for change in files} | self._files
+        return Receipt(
+            variables,
+            tuple(changed.values()),
+            proposals,
+            tuple(self._saved),
+            grounded(self.text, self.index),
+            self._steps,
+            usage or Usage(),
+            cost,
+            seconds,
+        )
+
+    def _note_result(self, result: ToolResult) -> None:
+        call = self._calls.get(result.call_id)
+        self._note_sources(call, result)
+        for made in result.details.get("calls", ()):  # made by the code that ran
+            self._note_details(made.get("details", {}))
+        if not result.is_error:
+            self._note_code(call)
+            self._note_details(result.details)
+
+    def _note_code(self, call: ToolCall | None) -> None:
+        if call is not None and call.name == "execute_code":
+            self.code.append(json.loads(call.arguments)["code"])
+
+    def _note_sources(self, call: ToolCall | None, result: ToolResult) -> None:
+        """What came back, and the code that ran. What a tool echoes of its arguments is neither."""
+        for text in _seen(result):
+            self.index.add(Source(text, "output", self._steps, result.call_id))
+        if (code := _code(call)) and result.details.get("state") in _RAN:
+            self.ran.append(code)
+            self.index.add(Source(code, "code", self._steps, result.call_id))
+
+    def _note_details(self, details: JsonObject) -> None:
+        if saved := details.get("saved"):
+            self._saved.append(Kept(saved["kind"], saved["title"], saved["path"]))
+        self._note_file(details)
+
+    def _note_file(self, details: JsonObject) -> None:
+        path, change = details.get("path"), details.get("change")
+        if not isinstance(path, str) or change not in ("created", "changed", "deleted"):
+            return
+        added, removed = details.get("lines_added", 0), details.get("lines_removed", 0)
+        merged = _merged(self._files.pop(path, None), FileChange(path, change, added, removed))
+        if merged is not None:
+            self._files[path] = merged
+
+
+_LINE_NUMBER = re.compile(r"^ *[0-9]+\|", re.MULTILINE)
+_RAN = ("done", "failed", "interrupted", "timed_out")
+_LONGEST_SAVED = 200
+
+
+def _merged(before: FileChange | None, now: FileChange) -> FileChange | None:
+    """Two changes of one file in a turn as one; None where it came and went."""
+    if before is None:
+        return now
+    if before.kind == "created" and now.kind == "deleted":
+        return None
+    kind = now.kind
+    if now.kind != "deleted":
+        kind = "changed" if before.kind == "deleted" else before.kind
+    return replace(
+        now,
+        kind=kind,
+        lines_added=before.lines_added + now.lines_added,
+        lines_removed=before.lines_removed + now.lines_removed,
+    )
+
+
+def _seen(result: ToolResult) -> Iterator[str]:
+    """The outputs that a person sees, else what the model read.
+
+    A diff shows what the model wrote, and an error may quote its code: neither was seen.
+    """
+    shown = [o for o in result.display if o.kind in ("stdout", "stderr", "result", "display")]
+    if shown:
+        yield from (str(o.data["text/plain"]) for o in shown if "text/plain" in o.data)
+    elif not result.display and not result.is_error and "change" not in result.details:
+        yield _LINE_NUMBER.sub("", result.text)
+
+
+def _code(call: ToolCall | None) -> str:
+    if call is None or call.name != "execute_code":
+        return ""
+    try:
+        return str(json.loads(call.arguments)["code"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""

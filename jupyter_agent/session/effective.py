@@ -1,0 +1,147 @@
+"""The settings in force in a folder: which layers there are, and what of them needs trust."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from jupyter_agent import config
+from jupyter_agent.config import held
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.files import trust
+from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+
+_READ_FROM_FILES = frozenset({"script", "system_prompt_path", "http.ca_bundle"})
+"""Settings that name a file of text, whose content counts as much as its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveSettings:
+    """A workspace and the settings in force there.
+
+    Attributes:
+        workspace: The folder itself, or the one that `workspace_dir` names.
+        settings: All layers put together.
+        user: The person's own file; None where there is none.
+        folder: The workspace's file as it is written; None where there is none.
+        beside: The notebook's folder.
+        ignored: Keys of the workspace's file that do not count before the person trusts them.
+    """
+
+    workspace: Workspace
+    settings: config.Resolved
+    user: config.Layer | None
+    folder: config.Layer | None
+    ignored: tuple[str, ...] = ()
+    beside: Path = Path()
+
+    @property
+    def notice(self) -> str:
+        """What is ignored and how to change that, on one line; empty where nothing is."""
+        if not self.ignored:
+            return ""
+        return (
+            f"Settings of this folder are ignored until you trust them: {', '.join(self.ignored)} "
+            f"({STATE_FOLDER}/{config.WORKSPACE_FILE}). Look and decide: %agent trust"
+        )
+
+
+def effective_settings(
+    folder: Path, environ: Mapping[str, str], nearer: Sequence[config.Layer | None] = ()
+) -> EffectiveSettings:
+    """The settings in force for a notebook in `folder`.
+
+    Args:
+        folder: The notebook's.
+        environ: The environment.
+        nearer: Layers that win over the environment.
+
+    Raises:
+        ConfigError: A file or a variable of the environment is wrong.
+    """
+    user = config.user_layer()
+    layers = (config.environment_layer(environ), *nearer)
+    workspace = workspace_of(folder, config.resolve([user, *layers]).settings)
+    written = config.workspace_layer(workspace.state_folder)
+    if written is None:
+        return EffectiveSettings(workspace, config.resolve([user, *layers]), user, None)
+    parts = config.folder_settings(written, user)
+    is_trusted = not parts.acting.values or trust.is_trusted(
+        trust.SETTINGS, workspace.root, digest_of(parts.acting, workspace.root, folder)
+    )
+    counting = [parts.harmless, parts.acting] if is_trusted else [parts.harmless]
+    ignored = () if is_trusted else tuple(parts.acting.values)
+    resolved = config.resolve([user, *counting, *layers])
+    return EffectiveSettings(workspace, resolved, user, written, ignored, folder)
+
+
+def workspace_of(folder: Path, settings: config.Settings) -> Workspace:
+    """The workspace of a notebook in `folder`: that folder, unless `workspace_dir` is set.
+
+    Raises:
+        ConfigError: There is no such folder.
+    """
+    if settings.workspace_dir is None:
+        return Workspace(folder)
+    root = folder / settings.workspace_dir
+    with suppress(RuntimeError):  # there is no such user
+        root = folder / Path(settings.workspace_dir).expanduser()
+    if not root.is_dir():
+        raise ConfigError(
+            f"workspace_dir: there is no folder {settings.workspace_dir}. Make it, or name another."
+        )
+    return Workspace(root)
+
+
+def untrusted_settings(effective: EffectiveSettings) -> config.Layer | None:
+    """The settings of the folder that wait for trust; None where none do."""
+    if effective.folder is None or not effective.ignored:
+        return None
+    return config.folder_settings(effective.folder, effective.user).acting
+
+
+def trust_settings(effective: EffectiveSettings, digest: str) -> None:
+    """Let settings of a workspace count from now on.
+
+    Args:
+        effective: Where they are.
+        digest: That of the settings as the person saw them, by `digest_of`.
+
+    Raises:
+        ConfigError: The answer cannot be kept.
+    """
+    held.release(effective.workspace.state_folder / config.WORKSPACE_FILE)
+    trust.trust(trust.SETTINGS, effective.workspace.root, digest)
+
+
+def digest_of(acting: config.Layer, root: Path, folder: Path) -> str:
+    """Over all values that need trust, so that a change of one of them asks again.
+
+    What the files hold that they name is part of the digest.
+
+    Args:
+        acting: The settings.
+        root: The workspace's folder.
+        folder: The notebook's, where scripts start.
+    """
+    values: dict[str, object] = {}
+    for key, value in acting.values.items():
+        values[key] = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if key in _READ_FROM_FILES:
+            base = {"script": folder, "http.ca_bundle": Path()}.get(key, root)
+            values[f"{key}: content"] = held.digest_of(_content(base, str(value)))
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def _content(base: Path, name: str) -> bytes | None:
+    """What a file holds that a setting names."""
+    path = Path(name)
+    with suppress(RuntimeError):  # there is no such user
+        path = path.expanduser()
+    return held.content_of(base / path)

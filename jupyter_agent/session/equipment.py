@@ -1,0 +1,319 @@
+"""What the agent of one conversation works with: its tools, its prompts, what it is told."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+
+from jupyter_agent.agent.callable import CallableToolbox, Surroundings, show_picture
+from jupyter_agent.agent.compaction import Compactor, keep_in
+from jupyter_agent.agent.gate import Gate
+from jupyter_agent.agent.loop import Agent
+from jupyter_agent.agent.prompts import render
+from jupyter_agent.config import Settings
+from jupyter_agent.core.budget import Budget
+from jupyter_agent.core.events import ToolFinished
+from jupyter_agent.core.messages import Context, Message, Text, Usage
+from jupyter_agent.core.person import Person
+from jupyter_agent.core.tool import Tool
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.kernel.changes import Snapshot, changes
+from jupyter_agent.kernel.context import KernelState, naming, turn_context
+from jupyter_agent.kernel.variables import user_variables
+from jupyter_agent.llm.pricing import cost
+from jupyter_agent.llm.provider import Provider
+from jupyter_agent.llm.retry import RetryPolicy
+from jupyter_agent.recording.past import Past, Recalled
+from jupyter_agent.recording.replay import Replay
+from jupyter_agent.recording.tools import recalled_tools, remembering
+from jupyter_agent.recording.user import Companion, Recollection, Taped, is_taped, witnessed
+from jupyter_agent.session.knowledge import Knowledge
+from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.session.permissions import Permissions
+from jupyter_agent.session.provider_choice import is_brief, token_limit
+from jupyter_agent.tools.code import Sight, code_tools
+from jupyter_agent.tools.files import file_tools
+from jupyter_agent.tools.inspect import inspect_tools
+from jupyter_agent.tools.mcp_tools import mcp_tools
+from jupyter_agent.tools.plan import Plan, plan_tools
+from jupyter_agent.tools.propose import Proposal, propose_tools
+from jupyter_agent.tools.toolbox import Toolbox
+
+_ANY_USAGE = Usage(1_000, 100)
+
+
+class Equipment:
+    """Everything that one conversation's agent is given. The first turn fixes prompt and tools.
+
+    Args:
+        notebook: Where the conversation takes place.
+        name: The session's name.
+
+    Attributes:
+        settings: Those of the turn that runs, or of the last one.
+        plan: The to-do list that the model keeps.
+        proposals: The cells that the turn offers.
+        permissions: What its calls may do without being asked about.
+        news: What the model is told with the next task: what was undone, what is gone.
+    """
+
+    def __init__(self, notebook: Notebook, name: str) -> None:
+        self.settings = Settings()
+        self.plan = Plan()
+        self.proposals: list[Proposal] = []
+        self.permissions = Permissions(notebook)
+        self.news: list[str] = []
+        self._notebook = notebook
+        self._name = name
+        self._past: Past | None = None
+        self._seen: Snapshot | None = None
+        self._cells_seen = 0
+        self._knowledge: Knowledge | None = None
+        self._system: str | None = None
+        self._tools: list[Tool] | None = None
+        self._has_asked = False
+
+    async def begin(self, settings: Settings) -> None:
+        """Before the first turn: find what there is, and ask the MCP servers for their tools.
+
+        Anew, since a command may have looked before the settings were what they are now.
+
+        Raises:
+            ConfigError: A setting names a folder that does not exist.
+        """
+        if not self.is_fixed:
+            self._knowledge = Knowledge(self._notebook, self._name, settings)
+        if self._asks_servers(settings):
+            self._tools = None
+            await self.knowledge.connect()
+            self._has_asked = True
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """The skills, memory and rules that the first turn fixed; before that, a preview."""
+        if self._knowledge is not None:
+            return self._knowledge
+        return Knowledge(self._notebook, self._name, self._notebook.settings().settings)
+
+    @property
+    def awaits_servers(self) -> bool:
+        """Whether the first turn will ask MCP servers for tools, which no preview has."""
+        wanted = self._notebook.settings().settings.tools.enable_mcp
+        return not self.is_fixed and wanted and self._notebook.servers.is_configured
+
+    def finish(self) -> None:
+        """The conversation ends: its record says what it did."""
+        if self._knowledge is not None:
+            self._knowledge.finish()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the first turn has begun."""
+        return self._tools is not None
+
+    def is_ready(self, settings: Settings) -> bool:
+        """Whether `begin` has nothing to do: it has, when live turns follow on replayed ones.
+
+        Raises:
+            ConfigError: A setting is wrong, or no model is configured.
+        """
+        return self.is_fixed and (self._has_asked or not self._asks_servers(settings))
+
+    def _asks_servers(self, settings: Settings) -> bool:
+        """A replay asks no server: it gives what the servers said when it was recorded."""
+        return not isinstance(self._notebook.provider(settings), Replay)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """The tools of this session: those that the first turn fixed, before that a preview."""
+        return self._tools or self._make_tools(self._notebook.settings().settings)
+
+    def agent(self, settings: Settings, person: Person) -> Agent:
+        """The agent for a turn; from the first one on with the same prompt and the same tools.
+
+        Raises:
+            ConfigError: A setting is wrong, or no model is configured.
+        """
+        provider = self._notebook.provider(settings)
+        person = witnessed(provider, person)
+        self._past = provider.past if isinstance(provider, Taped) else None
+        if self._system is None:
+            self._system = self._system_prompt(settings)
+        if self._tools is None:
+            self._tools = self._make_tools(settings)
+        self.settings = settings
+        images = settings.images
+        return Agent(
+            provider,
+            self._toolbox(self._tools),
+            self._system,
+            settings.max_steps,
+            RetryPolicy(**settings.retry.model_dump()),
+            images.per_step if images.enabled else 0,
+            self._gate(person),
+            person,
+            _budget(settings, provider),
+            self.knowledge.advice if settings.tools.enable_memory else str,
+            self.compactor(provider) if settings.compaction.enabled else None,
+        )
+
+    def compactor(self, provider: Provider) -> Compactor:
+        """What shortens the conversation; it remembers what was counted from turn to turn."""
+        compactor = self._compactor
+        compactor.limit = token_limit(self.settings, os.environ)
+        # A recording and its replay must have the same conversation, so no model writes in it.
+        compactor.asks = not is_taped(provider)
+        compactor.counter.recorded = provider.told_tokens if isinstance(provider, Replay) else 0
+        return compactor
+
+    @cached_property
+    def _compactor(self) -> Compactor:
+        notebook = self._notebook
+        stem = notebook.path.stem if notebook.path else "kernel"
+        keep = keep_in(notebook.workspace, f"{stem}-{self._name}")
+        limit = token_limit(self.settings, os.environ)
+        return Compactor(limit, keep, self._still_in_force)
+
+    def _still_in_force(self) -> list[str]:
+        """What a shortened conversation is told again: plan, skills, rules, the variables."""
+        level = self.settings.context.detail
+        now = KernelState(self._notebook.snapshot().values)
+        return [
+            f"Your plan:\n{self.plan}" if self.plan.items else "",
+            self.knowledge.skills.active_text(),
+            self._rules(self.settings),
+            turn_context("", now, level),
+        ]
+
+    def system(self, settings: Settings) -> str:
+        """The system prompt: that of the first turn, before it a preview.
+
+        Raises:
+            ConfigError: The file that takes its place cannot be read.
+        """
+        return self._system or self._system_prompt(settings)
+
+    def _system_prompt(self, settings: Settings) -> str:
+        if settings.system_prompt_path is None and is_brief(settings, os.environ):
+            return render("short")
+        listed = self.knowledge.skills.metadata_prompt()
+        if settings.system_prompt_path is None:
+            skills = render("skills", SKILLS_METADATA=listed) if listed else ""
+            return render("system") + (f"\n{skills}" if skills else "")
+        path = self._notebook.workspace.root / Path(settings.system_prompt_path).expanduser()
+        try:
+            return path.read_text(encoding="utf-8").replace("{SKILLS_METADATA}", listed)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"system_prompt_path: {settings.system_prompt_path} cannot be read ({error})."
+            ) from None
+
+    def message(
+        self, task: str, settings: Settings, now: Snapshot, is_first: bool, skills: str = ""
+    ) -> Message:
+        """The person's message: the task, then what they are not to type anew each time.
+
+        That is the hot rules with the first task, the skills they chose, and what is in the kernel.
+        At the level `none` it is the skills alone.
+        """
+        level = settings.context.detail
+        rules = self._rules(settings) if is_first else ""
+        state = self._kernel_state(now)
+        # A small model looks at nothing by itself: it is shown what the task names.
+        named = naming(task, state.variables) if is_brief(settings, os.environ) else task
+        context = turn_context(named, state, level)
+        told = [Context(text) for text in (rules, *self.news, skills, context) if text]
+        return Message("user", (Text(task), *told))
+
+    def _rules(self, settings: Settings) -> str:
+        """The hot rules; with short instructions the person's own alone."""
+        if settings.context.detail == "none":
+            return ""
+        rules = self.knowledge.rules
+        return rules.own.text if is_brief(settings, os.environ) else rules.text
+
+    def saw(self, after: Snapshot) -> None:
+        """A turn has ended: the model knows the kernel as it is now."""
+        self._seen, self._cells_seen = after.faded(), self._notebook.recent.count
+
+    def _kernel_state(self, now: Snapshot) -> KernelState:
+        recent = self._notebook.recent
+        changed = () if self._seen is None else changes(self._seen, now)
+        cells = recent.since(self._cells_seen)
+        return KernelState(now.values, changed, cells, recent.last_failed)
+
+    def _make_tools(self, settings: Settings) -> list[Tool]:
+        notebook, knowledge = self._notebook, self.knowledge
+        files, code = [], []
+        if settings.tools.enable_file_tools:
+            files = file_tools(
+                notebook.workspace,
+                self._unlisted,
+                self._shapes_only,
+                knowledge.skills.file,
+                notebook.safekeeping.before_write,
+            )
+        if settings.tools.enable_code:
+            around = notebook.safekeeping.around_code
+            code = code_tools(notebook.executor, self._sight, around)
+        tools = [
+            *code,
+            *inspect_tools(lambda: user_variables(notebook.shell), self._shapes_only),
+            *files,
+            *knowledge.tools(settings),
+            *plan_tools(self.plan),
+            *propose_tools(self.proposals),
+            *mcp_tools(knowledge.offer, self._sight, notebook.outputs),
+            *(recalled_tools(self._past.served) if isinstance(self._past, Recalled) else ()),
+        ]
+        return remembering(tools, notebook.workspace, lambda: self._past)
+
+    def _unlisted(self) -> frozenset[Path]:
+        """Files that a recording and its replay do not both have."""
+        leftovers = self._past.leftovers() if self._past is not None else frozenset()
+        return self._notebook.own_files() | leftovers
+
+    def _toolbox(self, tools: list[Tool]) -> Toolbox:
+        """The tools, which are functions in the code of a model that calls none."""
+        permissions, shell = self.permissions, self._notebook.shell
+        return CallableToolbox(
+            tools,
+            Surroundings(
+                shell.user_ns,
+                shell.user_ns_hidden,
+                permissions.rule(self.settings),
+                permissions.passed,
+                lambda result: permissions(ToolFinished(result, 0.0)),
+                show_picture,
+            ),
+        )
+
+    def _gate(self, person: Person) -> Gate:
+        permissions = self.permissions
+        recollection = person if isinstance(person, (Recollection, Companion)) else None
+        rule = permissions.rule(self.settings, recollection)
+        return Gate(rule, person, permissions.grant, permissions.passed)
+
+    def _sight(self) -> Sight:
+        images = self.settings.images
+        return Sight(self._shapes_only(), images.max_side if images.enabled else 0)
+
+    def _shapes_only(self) -> bool:
+        return self.settings.privacy.outputs == "shapes"
+
+
+def _budget(settings: Settings, provider: Provider) -> Budget:
+    """The turn's budget. Raises `ConfigError` where money is limited and no price is known."""
+    limits = settings.budget
+
+    def price(usage: Usage) -> Decimal | None:
+        return cost(provider.name, provider.model, usage, settings.api_base)
+
+    if limits.usd is not None and provider.source == "live" and price(_ANY_USAGE) is None:
+        raise ConfigError(
+            f"budget.usd cannot be kept: no price is known for {provider.model}. "
+            "Use budget.tokens instead."
+        )
+    return Budget(limits.tokens, limits.seconds, limits.usd, price)

@@ -1,0 +1,141 @@
+"""What a session knows beside its conversation and the kernel: skills, memory, rules, servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+from jupyter_agent.config import Settings, ToolsSettings
+from jupyter_agent.core.events import Sink
+from jupyter_agent.core.tool import Tool
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.llm.tokens import count_tokens
+from jupyter_agent.mcp.servers import Offer
+from jupyter_agent.memory.entries import Provenance
+from jupyter_agent.memory.learning import Learning
+from jupyter_agent.memory.notes import Notes
+from jupyter_agent.memory.rules import HotRules, hot_rules
+from jupyter_agent.memory.scope import all_roots, find_root
+from jupyter_agent.memory.search import Search
+from jupyter_agent.memory.store import WorkspaceMemory
+from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.skills.session import Skills
+from jupyter_agent.stores.session_records import SessionRecord
+from jupyter_agent.tools.notes import note_tools
+from jupyter_agent.tools.skills import skill_tools
+from jupyter_agent.tools.workspace_memory import search_memory_tools, workspace_memory_tools
+
+_MOST_NOTICES = 20
+"""Notices that one turn tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Workspace memory: what is written, and the search over all that is kept."""
+
+    store: WorkspaceMemory
+    search: Search
+
+
+class Knowledge:
+    """The stores that one session reads and writes, found when it begins.
+
+    Args:
+        notebook: The kernel's.
+        session: The session's name.
+        settings: What may be used, and where else to search.
+
+    Attributes:
+        model: The model's id, for where an entry comes from.
+        skills: What the system prompt lists, and what is loaded.
+        notes: The agent's scratchpad beside the notebook.
+        memory: Decisions and lessons of the workspace, and the search over them; None where
+            there is no place for them, which `problem` tells.
+        record: A sink: what this session does, for others to see; None without a memory, and
+            where it is switched off.
+        learning: A sink: the moments in which something is worth keeping.
+        offer: What the MCP servers offer; nothing before `connect`.
+
+    Raises:
+        ConfigError: A setting names a folder that does not exist.
+    """
+
+    def __init__(self, notebook: Notebook, session: str, settings: Settings) -> None:
+        workspace = notebook.workspace
+        name = notebook.path.name if notebook.path else ""
+        self._notebook = notebook
+        self._enabled: ToolsSettings = settings.tools
+        self._told: list[str] = []
+        self.model = ""
+        self.skills = Skills(notebook.skill_places() if settings.tools.enable_skills else ())
+        self.notes = Notes(workspace)
+        self.learning = Learning()
+        self.offer = Offer()
+        self.memory: Memory | None = None
+        self.record: SessionRecord | None = None
+        self.problem = ""
+        try:
+            own = find_root(workspace)
+        except ConfigError as error:
+            self.problem = f"There is no workspace memory: {error}"
+            return
+        roots = all_roots(own, workspace, settings.memory.roots)
+        store = WorkspaceMemory(own, lambda: Provenance("agent", name, session, self.model))
+        self.memory = Memory(store, Search(roots, workspace.state_folder))
+        if settings.tools.enable_memory:
+            self.record = SessionRecord(own, name, session)
+
+    @cached_property
+    def rules(self) -> HotRules:
+        """The hot rules, read once: what a conversation was told stays as it is."""
+        if not self._enabled.enable_memory:
+            return HotRules((), ())
+        root = self.memory.store.root if self.memory else None
+        return hot_rules(self._notebook.workspace, root, count_tokens)
+
+    async def connect(self) -> None:
+        """Ask the MCP servers for their tools, which takes `mcp.connect_timeout` at most."""
+        servers = self._notebook.servers
+        if self._enabled.enable_mcp and servers.is_configured:
+            self.offer = await servers.offer()
+
+    def tools(self, settings: Settings) -> list[Tool]:
+        """The tools over these stores that the settings allow, but for those of servers."""
+        wanted = settings.tools
+        memory = self.memory if wanted.enable_memory else None
+        return [
+            *(skill_tools(self.skills) if wanted.enable_skills else ()),
+            *(note_tools(self.notes) if wanted.enable_notes else ()),
+            *(workspace_memory_tools(memory.store) if memory else ()),
+            *(search_memory_tools(memory.search) if memory else ()),
+        ]
+
+    def advice(self) -> str:
+        """What to tell the model now about keeping something; mostly nothing."""
+        return self.learning.advice() if self._enabled.enable_memory and self.memory else ""
+
+    @property
+    def sinks(self) -> list[Sink]:
+        """What takes a turn's events."""
+        return [self.learning, *([self.record] if self.record else [])]
+
+    def finish(self) -> None:
+        """The session ends: its record says what it did."""
+        if self.record:
+            self.record.finish()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know of servers, skills and rules, one line each."""
+        problems = [self.problem] if self.problem and self._enabled.enable_memory else []
+        found = (self.offer.notices, self.skills.catalogue.notices, self.rules.warnings)
+        return (*problems, *chain.from_iterable(found))
+
+    def untold(self) -> list[str]:
+        """The notices that were not told yet: each is told once in a session."""
+        found = [line for line in self.notices if line not in self._told]
+        self._told += found
+        if more := len(found[_MOST_NOTICES:]):
+            return [*found[:_MOST_NOTICES], f"{more} more notices: %agent status shows them."]
+        return found

@@ -1,0 +1,374 @@
+"""What all sessions of one kernel share: the shell, the workspace, the settings, the cassette."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent import config
+from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.files.workspace import (
+    Workspace,
+    cassette_of,
+    cassettes_in,
+    changed_at,
+    make_folder,
+    notebook_path,
+    reason_of,
+)
+from jupyter_agent.kernel.bounded import OUTPUTS
+from jupyter_agent.kernel.changes import Snapshot, snapshot
+from jupyter_agent.kernel.execute import Executor
+from jupyter_agent.kernel.interrupts import Interrupts
+from jupyter_agent.kernel.recent import RecentCells
+from jupyter_agent.kernel.variables import user_variables
+from jupyter_agent.llm.connection import keep_secrets
+from jupyter_agent.llm.embedded import Embedded
+from jupyter_agent.llm.provider import Provider
+from jupyter_agent.mcp.servers import Servers
+from jupyter_agent.recording.trusted import UntrustedCassette, cassettes
+from jupyter_agent.session.deciding import Deciding, deciding_variables
+from jupyter_agent.session.effective import EffectiveSettings, effective_settings, workspace_of
+from jupyter_agent.session.provider_choice import choose
+from jupyter_agent.skills.discovery import Place, places
+from jupyter_agent.stores.conversations import Conversations
+from jupyter_agent.stores.retention import (
+    DAY,
+    LOGS,
+    NAMED,
+    SESSIONS,
+    Limit,
+    Surplus,
+    remove,
+    surplus,
+)
+from jupyter_agent.undo.safekeeping import Safekeeping
+
+TIDYING = 0.3
+"""Seconds that the end of a turn may spend on removing what is kept no longer."""
+SETTINGS_COMMAND = "%agent config"
+RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
+
+
+class Notebook:
+    """One kernel with its settings and the provider that answers in it.
+
+    Args:
+        shell: The kernel's IPython shell.
+        recent: The cells that the person ran.
+        folder: The workspace's folder where the notebook's is not known.
+        configured: What IPython's configuration sets.
+
+    Attributes:
+        deciding: What the next turn depends on, kept from the agent's code.
+        safekeeping: What the turns can be undone from.
+        servers: The MCP servers of the kernel.
+        embedded: The server of the embedded model; all sessions share it.
+        calling: The addresses of the model servers that have called a tool by their API.
+        log_path: The run log of the last turn, if one was written.
+
+    Raises:
+        ConfigError: A configuration file or a variable of the environment is wrong.
+    """
+
+    def __init__(
+        self,
+        shell: Any,
+        recent: RecentCells,
+        folder: Path,
+        configured: Callable[[], config.Layer | None] = lambda: None,
+    ) -> None:
+        self.shell = shell
+        self.recent = recent
+        self.interrupts = Interrupts()
+        self.executor = Executor(shell, self.interrupts, self.outputs)
+        self.servers = Servers(lambda: self.workspace, lambda: self.settings().settings.mcp)
+        self.embedded = Embedded()
+        self.calling: set[str] = set()
+        self._settled: EffectiveSettings | None = None
+        self._notices: tuple[str, ...] = ()
+        self.log_path: Path | None = None
+        self.path = notebook_path(shell.user_ns, os.environ)
+        name = self.path.name if self.path else ""
+        self.deciding = Deciding()
+        self.safekeeping = Safekeeping(lambda: self.workspace, name, self.own_files, shell.user_ns)
+        self._configured = configured
+        self._folder = self.path.parent if self.path else folder
+        self._by_command = config.layer(SETTINGS_COMMAND, {})
+        self._cassette: Path | None = None
+        self._provider: tuple[object, Provider] | None = None
+        self._conversations: tuple[Path, Conversations] | None = None
+        self._own_files: tuple[object, frozenset[Path]] = (None, frozenset())
+        self._tidying: Iterator[None] | None = None
+        self._tidied_at = 0.0
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def workspace(self) -> Workspace:
+        """The folder that the file tools see: the notebook's, unless `workspace_dir` is set."""
+        if self._settled is not None:
+            return self._settled.workspace
+        # Without the file that lies inside of it, which cannot name it.
+        layers = [config.user_layer(), config.environment_layer(os.environ), *self._nearer()]
+        return workspace_of(self._folder, config.resolve(layers).settings)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is running. Until it is over, workspace and settings stay the same, and
+        what its code changes of what decides the next one is put back as it ends."""
+        return self._settled is not None
+
+    @busy.setter
+    def busy(self, busy: bool) -> None:
+        self._settled = None
+        if busy:
+            settled = self.effective()
+            self.deciding.begin(settled.workspace)
+            self._settled = settled
+        else:
+            self._notices += self.deciding.end()
+
+    def effective(self, turn: config.Layer | None = None) -> EffectiveSettings:
+        """The workspace, and all layers of settings. Files and the environment are read anew."""
+        self.deciding.look()
+        found = effective_settings(self._folder, os.environ, self._nearer(turn))
+        keep_secrets(found.settings.settings)
+        return found
+
+    def settings(self, turn: config.Layer | None = None) -> config.Resolved:
+        """All layers resolved; while a turn runs, those with which it began."""
+        if self._settled is not None and turn is None:
+            return self._settled.settings
+        return self.effective(turn).settings
+
+    @property
+    def ignored(self) -> str:
+        """Which settings of the folder wait for trust, on one line; empty where none do."""
+        return (self._settled or self.effective()).notice
+
+    def take_notices(self) -> tuple[str, ...]:
+        """What a turn has to tell of the settings, a line each; given once."""
+        notices, self._notices = (self.ignored, self.deciding.take_notice(), *self._notices), ()
+        return notices
+
+    def set(self, key: str, value: str) -> None:
+        """`%agent config KEY VALUE`. Raises `ConfigError` and changes nothing on a bad value."""
+        self.refuse_while_busy()
+        values = {**self._by_command.values, key: value}
+        self._by_command = config.layer(SETTINGS_COMMAND, values, text=True)
+
+    @property
+    def cassette(self) -> Path | None:
+        """The cassette that was named, else the one that goes with the notebook's name."""
+        if self._cassette is None and self.path is not None:
+            return cassette_of(self.path)
+        return self._cassette
+
+    @property
+    def cassettes(self) -> list[Path]:
+        """The cassettes that a replay may answer from: the named one and those beside it."""
+        return [*([self.cassette] if self.cassette is not None else []), *self._nearby()]
+
+    def refuse_while_busy(self) -> None:
+        """For what must not change under a running turn, nor be changed by the agent's code.
+
+        Raises:
+            AgentError: A turn is running.
+        """
+        if self.busy:
+            raise AgentError(RUNS_ALREADY)
+
+    def snapshot(self) -> Snapshot:
+        """The person's variables as they are now."""
+        return snapshot(user_variables(self.shell))
+
+    def skill_places(self) -> list[Place]:
+        """Where skills are looked for, nearest first."""
+        return places(self.workspace, self.settings().settings.tools.skills_dir)
+
+    @property
+    def conversations(self) -> Conversations:
+        """What is kept of this notebook's conversations, for a kernel to come."""
+        folder = self.workspace.state_folder / "sessions"
+        if self._conversations is None or self._conversations[0] != folder:
+            if self._conversations is not None:
+                self._conversations[1].close()
+            made = Conversations(folder, self._place, self.prepare_state)
+            self._conversations = folder, made
+        return self._conversations[1]
+
+    def prepare_state(self) -> None:
+        """Make the state folder where there is none. Raises `OSError` with one line."""
+        try:
+            self.workspace.ensure_state_folder()
+        except ConfigError as error:
+            raise OSError(0, str(error).rstrip(".")) from None
+
+    def why_nothing_is_kept(self) -> str:
+        """Why nothing can be written into the state folder; empty where something can."""
+        try:
+            folder = self.workspace.ensure_state_folder()
+        except ConfigError as error:
+            return str(error)
+        own = ("logs", "sessions", "checkpoints")
+        if os.access(folder, os.W_OK | os.X_OK) or all((folder / name).is_dir() for name in own):
+            return ""
+        return f"{folder} cannot be written to. Give yourself the right, with chmod u+rwx."
+
+    @property
+    def _place(self) -> str:
+        """The notebook's path from the workspace's root, or its name where it lies elsewhere."""
+        if self.path is None:
+            return ""
+        root, path = self.workspace.root, self.path.resolve()
+        return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+
+    def close(self) -> None:
+        """For `%unload_ext`: nothing goes on, and no file stays open."""
+        self.servers.end()
+        self.embedded.stop()
+        if self._conversations is not None:
+            self._conversations[1].close()
+            self._conversations = None
+
+    def own_files(self) -> frozenset[Path]:
+        """Files that come with recording, and IPython's: they are no part of the person's work."""
+        # Asked three times for each call: the folder is read again only where it was changed.
+        depends_on = (self.cassette, self._history_file, changed_at(self._folder))
+        if self._own_files[0] != depends_on or depends_on[-1] is None:
+            named = [self.cassette] if self.cassette is not None else []
+            paths = (*named, *self._nearby(), *_history(self._history_file))
+            self._own_files = depends_on, frozenset(path.resolve() for path in paths)
+        return self._own_files[1]
+
+    @property
+    def _history_file(self) -> str:
+        """IPython's history of inputs; empty where it is in no file."""
+        manager = getattr(self.shell, "history_manager", None)
+        name = str(getattr(manager, "hist_file", "") or "")
+        return "" if name == ":memory:" else name
+
+    def _nearby(self) -> list[Path]:
+        """The cassettes beside the notebook, its own and those of others."""
+        return cassettes_in(self._folder)
+
+    def untrusted_cassettes(self) -> list[UntrustedCassette]:
+        """The cassettes that this notebook may replay and that wait for the person's trust."""
+        return cassettes(self.cassettes)
+
+    def use_cassette(self, name: str) -> Path:
+        """Name the cassette. A relative path starts at the notebook's folder."""
+        self.refuse_while_busy()
+        path = self._folder / Path(name).expanduser()
+        if path.is_dir():
+            raise ConfigError(f"{name} is a folder, not a cassette file.")
+        self._cassette = path
+        return path
+
+    def provider(self, settings: config.Settings) -> Provider:
+        """The provider for a turn; the same one as long as what it depends on is the same."""
+        cassette = self.cassette
+        stamp = cassette.stat().st_mtime_ns if cassette and cassette.exists() else None
+        if settings.mode in ("record", "cached"):
+            stamp = None  # the recorder writes the file itself
+        environment = deciding_variables()
+        depends_on = (settings, cassette, stamp, environment)
+        if self._provider is None or self._provider[0] != depends_on:
+            chosen = self._choose(settings, cassette)
+            self._release()
+            self._provider = depends_on, chosen
+        return self._provider[1]
+
+    def _choose(self, settings: config.Settings, cassette: Path | None) -> Provider:
+        try:
+            return choose(
+                settings,
+                cassette,
+                os.environ,
+                self._folder,
+                self.workspace,
+                self._nearby(),
+                self.embedded,
+                self.calling,
+            )
+        except ConfigError as error:
+            if not self.ignored:
+                raise
+            raise ConfigError(f"{error} {self.ignored}") from None
+
+    def _release(self) -> None:
+        """Close the connections of the provider that was used until now, in the background."""
+        if self._provider is None:
+            return
+        with suppress(RuntimeError):  # without a running loop nothing was opened either
+            task = asyncio.get_running_loop().create_task(self._provider[1].close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def tidy(self, settings: config.Settings) -> None:
+        """At the end of a turn: remove what is kept no longer, once a day.
+
+        It takes a moment. Where there is more to do, the next turn's end goes on.
+        """
+        now = time.monotonic()
+        if self._tidying is None or now - self._tidied_at > DAY:
+            self._tidying, self._tidied_at = self._tidied(settings), now
+        with suppress(Exception):  # nothing here may end a turn, whatever the agent's code patched
+            for _ in self._tidying:
+                if time.monotonic() - now > TIDYING:
+                    return
+
+    def _tidied(self, settings: config.Settings) -> Iterator[None]:
+        for one in surplus(self.workspace, keeping(settings), self._named_outputs):
+            if one is not None:
+                remove(one)
+            yield
+        with suppress(AgentError, OSError):
+            self.safekeeping.forget(settings.undo, settings.undo.keep_days)
+
+    def surplus(self, limits: Mapping[str, Limit]) -> list[Surplus]:
+        """The files that are beyond these limits and not in use."""
+        return [one for one in surplus(self.workspace, limits, self._named_outputs) if one]
+
+    def _named_outputs(self) -> frozenset[str]:
+        """The long outputs that this kernel's conversations name."""
+        texts = self.conversations.texts()
+        return frozenset(name for text in texts for name in NAMED.findall(text))
+
+    def why_no_outputs(self) -> str:
+        """A line that says why long outputs cannot be kept; empty where they can."""
+        folder = self.workspace.state_folder / OUTPUTS
+        try:
+            if os.path.lexists(folder):
+                make_folder(folder)
+        except OSError as error:
+            return f"Long outputs are not kept: {reason_of(error)}."
+        return ""
+
+    def outputs(self) -> Path:
+        """The folder for what is too long to show; made when it is asked for."""
+        return self.workspace.ensure_state_folder() / OUTPUTS
+
+    def _nearer(self, turn: config.Layer | None = None) -> list[config.Layer | None]:
+        """The layers that win over the environment."""
+        return [self._configured(), self._by_command, turn]
+
+
+def keeping(settings: config.Settings) -> dict[str, Limit]:
+    """How long and how much is kept of each folder."""
+    log, session, outputs = settings.log, settings.session, settings.outputs
+    return {
+        LOGS: Limit(log.keep_days, log.keep_mb),
+        SESSIONS: Limit(session.keep_days, session.keep_mb),
+        OUTPUTS: Limit(outputs.keep_days, outputs.keep_mb),
+    }
+
+
+def _history(name: str) -> list[Path]:
+    """The files of IPython's history, which a thread writes at any time."""
+    return [Path(f"{name}{ending}") for ending in ("", "-journal", "-wal", "-shm") if name]

@@ -1,0 +1,175 @@
+"""What a session may do: its settings, the policy, what the person allowed, what was recorded."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_config_dir
+
+from jupyter_agent.agent.gate import Rule, Ruling
+from jupyter_agent.config import Settings
+from jupyter_agent.core.events import Event, ToolFinished
+from jupyter_agent.core.messages import is_served
+from jupyter_agent.llm.inline import is_from_text
+from jupyter_agent.policy import Surroundings, always_covers, grants, judge
+from jupyter_agent.policy.known import KnownNames
+from jupyter_agent.recording.past import touch
+from jupyter_agent.recording.user import Companion, Recollection
+from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.tools.files import FILE_TOOLS
+from jupyter_agent.tools.notes import NOTE_TOOLS
+from jupyter_agent.tools.skills import GET_SKILL
+from jupyter_agent.tools.toolbox import Prepared
+from jupyter_agent.tools.workspace_memory import MEMORY_TOOLS
+
+_QUESTIONS = {
+    "execute_code": "Run this code?",
+    "write_file": "Write this file?",
+    "edit_file": "Change this file?",
+}
+_FROM_TEXT = "The call was read from the text of the reply, which may only quote it."
+
+
+class Permissions:
+    """What the calls of one session may do without being asked about.
+
+    A sink as well: it sees which files the agent has read or written.
+    """
+
+    lasting_only = True
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._granted: set[str] = set()
+        self._seen: set[Path] = set()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, ToolFinished) and not event.result.is_error:
+            path = event.result.details.get("path")
+            if isinstance(path, str):
+                self._seen.add((self._notebook.workspace.root / path).resolve())
+
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """What the person allowed for the session, by name."""
+        return tuple(sorted(self._granted))
+
+    def rule(
+        self, settings: Settings, recollection: Recollection | Companion | None = None
+    ) -> Rule:
+        """The rule for a turn.
+
+        A replay repeats what was decided when it was recorded, where its cassette is believed.
+        """
+
+        def ruling(prepared: Prepared) -> Ruling:
+            found = self._ruling(prepared, settings)
+            if found.decision == "refuse":
+                return found
+            if refusal := _switched_off(prepared, settings):
+                return Ruling("refuse", refusal)
+            if is_from_text(prepared.call):
+                found = _of_text(found)
+            if recollection is None or not recollection.holds:
+                return found
+            name = prepared.tool.name
+            if is_served(name) and settings.approvals.mode == "ask_risky":
+                about = touch(self._notebook.workspace, name, prepared.values)
+                recollection.believe(prepared.call.id, about)
+            if recollection.is_judged_anew(prepared.call.id):
+                return found
+            then = recollection.question(prepared.call.id)
+            if then is None:
+                return Ruling(writes=found.writes)
+            return replace(
+                found,
+                decision="ask",
+                question=then.question,
+                reasons=then.reasons,
+                always=then.always,
+            )
+
+        return ruling
+
+    def grant(self, ruling: Ruling) -> None:
+        """The person said "always" to this."""
+        self._granted |= ruling.grants
+
+    def passed(self, ruling: Ruling) -> None:
+        """This runs: what it writes is the agent's own from then on."""
+        self._seen.update(ruling.writes)
+
+    def _ruling(self, prepared: Prepared, settings: Settings) -> Ruling:
+        """The policy's verdict on a call, as a rule for it. The code is looked through once."""
+        tool, mode = prepared.tool, settings.approvals.mode
+        verdict = judge(tool.name, tool.effect, prepared.values, mode, self._surroundings())
+        return Ruling(
+            verdict.decision,
+            verdict.reason,
+            _QUESTIONS.get(tool.name, f"Run {tool.name}?"),
+            tuple(risk.what for risk in verdict.risks),
+            always_covers(verdict),
+            grants(verdict, mode, tool.name),
+            verdict.writes,
+        )
+
+    def _surroundings(self) -> Surroundings:
+        notebook = self._notebook
+        workspace = notebook.workspace
+        return Surroundings(
+            root=workspace.root,
+            folder=_working_folder(workspace.root),
+            seen=frozenset(self._seen),
+            protected=frozenset({workspace.state_folder, _trusted_folder(), *notebook.own_files()}),
+            names=KnownNames(notebook.shell.user_ns),
+            granted=frozenset(self._granted),
+        )
+
+
+def _of_text(found: Ruling) -> Ruling:
+    """The ruling for a call that stood in the text of a reply: whatever it does, it is asked about.
+
+    "Always" is not offered: whether a text calls or quotes is another question each time.
+    """
+    return replace(
+        found,
+        decision="ask",
+        question=f"{found.question} {_FROM_TEXT}",
+        always="",
+        grants=frozenset(),
+        beforehand="tool_protocol text",
+    )
+
+
+def _working_folder(root: Path) -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        return root  # it was deleted
+
+
+def _trusted_folder() -> Path:
+    """The person's own settings and servers, and what they trust."""
+    return Path(os.path.realpath(jupyter_config_dir()))
+
+
+def _switched_off(prepared: Prepared, settings: Settings) -> str:
+    """Why a tool must not run whatever the policy says; empty where it may.
+
+    A session's tools stay as they were when it began, and a setting may have changed since.
+    """
+    tool, tools = prepared.tool, settings.tools
+    kinds = (
+        ("enable_mcp", "MCP servers", is_served(tool.name)),
+        ("enable_code", "code", tool.effect == "executes" and not is_served(tool.name)),
+        ("enable_file_tools", "file tools", tool.name in FILE_TOOLS),
+        ("enable_skills", "skills", tool.name == GET_SKILL),
+        ("enable_notes", "notes", tool.name in NOTE_TOOLS),
+        ("enable_memory", "workspace memory", tool.name in MEMORY_TOOLS),
+    )
+    for key, what, is_one in kinds:
+        if is_one and not getattr(tools, key):
+            return f"the person switched {what} off (tools.{key} is false)"
+    return ""

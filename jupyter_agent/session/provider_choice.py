@@ -1,0 +1,253 @@
+"""Which provider answers: a live one, a recording of one, or a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from jupyter_agent.config import HttpSettings, Settings, ThinkingSettings
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.llm.provider import Provider
+
+if TYPE_CHECKING:
+    from jupyter_agent.llm.connection import Connection
+    from jupyter_agent.llm.embedded import Embedded
+
+ProviderName = Literal["anthropic", "openai", "local", "scripted"]
+
+DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}
+_ANTHROPIC_TOKENS = 16_000
+MINIMAX_MODEL = "MiniMax-M2.5"
+_WAYS_TO_A_MODEL = (
+    "set ANTHROPIC_API_KEY or OPENAI_API_KEY before the kernel starts; or, for any compatible or "
+    "local server, run %agent config provider openai and %agent config api_base URL; or, for a "
+    "model inside the kernel, %agent config local.model_path FILE.gguf"
+)
+NOTHING_CONFIGURED = (
+    f"No model is configured and there is no cassette. Ways to go on: {_WAYS_TO_A_MODEL}; "
+    "or replay recorded answers with %agent cassette FILE."
+)
+NO_MODEL = f"No model is configured, and mode is {{mode}}. Ways to go on: {_WAYS_TO_A_MODEL}."
+
+
+def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderName | None:
+    """The configured provider, else the one that the model, an address or a key points to.
+
+    Where keys of both are set and nothing else decides, Anthropic is taken.
+    """
+    if settings.provider is not None:
+        return settings.provider
+    if settings.script:
+        return "scripted"
+    if settings.local.model_path or settings.local.model:
+        return "local"
+    model = settings.model or ""
+    if settings.api_base:
+        return "anthropic" if settings.api_base.rstrip("/").endswith("/anthropic") else "openai"
+    has_anthropic = _any_set(
+        environ, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"
+    )
+    has_openai = _any_set(environ, "OPENAI_API_KEY", "OPENAI_BASE_URL")
+    if has_anthropic and has_openai and model and not model.startswith("claude"):
+        return "openai"
+    if has_anthropic:
+        return "anthropic"
+    return "openai" if has_openai else None
+
+
+def token_limit(settings: Settings, environ: Mapping[str, str]) -> int:
+    """`token_limit`, or what `local.context` leaves beside a reply, where that is less.
+
+    By the settings alone, so that a recording and its replay have the same.
+    """
+    if provider_name(settings, environ) != "local":
+        return settings.token_limit
+    context = settings.local.context
+    return min(settings.token_limit, context - (settings.max_tokens or context // 4))
+
+
+def is_brief(settings: Settings, environ: Mapping[str, str]) -> bool:
+    """Whether the model gets the short instructions."""
+    if settings.instructions == "auto":
+        return provider_name(settings, environ) == "local"
+    return settings.instructions == "short"
+
+
+def choose(
+    settings: Settings,
+    cassette: Path | None,
+    environ: Mapping[str, str],
+    folder: Path = Path(),
+    workspace: Workspace | None = None,
+    nearby: Sequence[Path] = (),
+    embedded: Embedded | None = None,
+    calling: set[str] | None = None,
+) -> Provider:
+    """The provider for a turn, by `mode`.
+
+    Args:
+        settings: Those of the turn.
+        cassette: Where recorded replies are, or go; None where no name is known.
+        environ: The environment, with the keys.
+        folder: Where a relative `script` starts.
+        workspace: Where the tools work; `folder` without one.
+        nearby: The cassettes to replay from where no name is known: nbval's kernels know none.
+        embedded: Serves the provider `local`; None: one of its own.
+        calling: The servers that have called a tool by their API so far; grows.
+
+    Raises:
+        ConfigError: Nothing is configured, or the cassette is missing or damaged.
+    """
+    name = provider_name(settings, environ)
+    mode = settings.mode
+    known = [cassette] if cassette else list(nearby)
+    unaided = mode in ("auto", "cached") and name is None and any(p.exists() for p in known)
+    if mode == "replay" or unaided:
+        return _replay(known, workspace or Workspace(folder))
+    if name is None:
+        raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
+    live = _live(name, settings, folder, embedded)
+    servers = set() if calling is None else calling
+    brief = is_brief(settings, environ)
+    provider = _spoken_to(live, _protocol(name, settings), brief, servers)
+    if mode not in ("record", "cached"):
+        return provider
+    return _recording(mode, provider, cassette, workspace or Workspace(folder))
+
+
+def _recording(
+    mode: str, provider: Provider, cassette: Path | None, workspace: Workspace
+) -> Provider:
+    if cassette is None:
+        raise ConfigError(
+            f"mode is {mode}, but there is no cassette to record to, since the notebook's name is "
+            "not known here. Name one with %agent cassette FILE."
+        )
+    from jupyter_agent.recording.cached import Cached
+    from jupyter_agent.recording.cassette import load
+    from jupyter_agent.recording.recorder import Recorder
+
+    # What would make the recording fail is better found before a model is paid.
+    if not cassette.parent.is_dir():
+        raise ConfigError(f"There is no folder for the cassette {cassette.name}. Make it first.")
+    if cassette.exists():
+        load(cassette)
+    if mode == "cached":
+        return Cached(provider, cassette, workspace)
+    return Recorder(provider, cassette, workspace)
+
+
+def _protocol(name: ProviderName, settings: Settings) -> str:
+    """Models that are small enough for a kernel call tools badly, and write Python well."""
+    is_left_open = settings.tool_protocol == "auto"
+    return "code" if is_left_open and name == "local" else settings.tool_protocol
+
+
+def _spoken_to(provider: Provider, protocol: str, brief: bool, calling: set[str]) -> Provider:
+    """The provider as its model is to be spoken to. Around it is the recorder, if any."""
+    if protocol == "native":
+        return provider
+    if protocol == "code":
+        from jupyter_agent.llm.code_protocol import CodeProtocol
+
+        return CodeProtocol(provider, brief)
+    from jupyter_agent.llm.inline import Inline
+
+    return Inline(provider, calling if protocol == "auto" else None)
+
+
+def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Provider:
+    from jupyter_agent.recording.cassette import load
+    from jupyter_agent.recording.replay import Replay
+    from jupyter_agent.recording.trusted import digest_of
+
+    if not cassettes:
+        raise ConfigError(
+            "mode is replay, but no cassette is known. Name one with %agent cassette FILE."
+        )
+    origins = [(path, digest_of(path)) for path in cassettes]
+    loaded = [load(path) for path in cassettes]
+    if len(loaded) == 1:
+        return Replay(loaded[0], cassettes[0].name, workspace, origins=origins)
+    files = [p.name for p, each in zip(cassettes, loaded, strict=True) for _ in each.turns]
+    together = replace(loaded[0], turns=tuple(turn for each in loaded for turn in each.turns))
+    names = " or ".join(path.name for path in cassettes)
+    return Replay(together, names, workspace, files, origins)
+
+
+def _live(
+    name: ProviderName, settings: Settings, folder: Path, embedded: Embedded | None
+) -> Provider:
+    if name == "local":
+        return _local(settings, folder, embedded)
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    if name == "scripted":
+        from jupyter_agent.llm.scripted import Scripted
+
+        if not settings.script:
+            raise ConfigError(
+                "provider is scripted, but no script is named. Set script to a YAML file."
+            )
+        return Scripted.from_file(folder / Path(settings.script).expanduser())
+    way, effort = _connection(settings.http), settings.thinking.effort
+    model = settings.model or _default_model(name, settings.api_base)
+    if name == "anthropic":
+        from jupyter_agent.llm.anthropic import Anthropic
+
+        limit = settings.max_tokens or _ANTHROPIC_TOKENS
+        thinking = _thinking(settings.thinking, limit)
+        return Anthropic(
+            model, key, settings.api_base, limit, settings.timeout, effort, way, thinking
+        )
+    from jupyter_agent.llm.openai import OpenAI
+
+    longest = settings.max_tokens
+    return OpenAI(model, key, settings.api_base, longest, settings.timeout, effort, way)
+
+
+def _local(settings: Settings, folder: Path, embedded: Embedded | None) -> Provider:
+    from jupyter_agent.llm.embedded import Embedded
+    from jupyter_agent.llm.local import Local, serving
+
+    limit, context = settings.max_tokens, settings.local.context
+    if limit is not None and limit > context // 2:
+        raise ConfigError(
+            f"max_tokens ({limit}) must be at most half of local.context ({context}), which holds "
+            "the conversation, too."
+        )
+    wanted = serving(settings.local, folder)
+    return Local(wanted, embedded or Embedded(), limit, settings.timeout)
+
+
+def _connection(settings: HttpSettings) -> Connection:
+    from jupyter_agent.llm.connection import Connection, parse_headers
+
+    headers = parse_headers(settings.headers.get_secret_value()) if settings.headers else {}
+    proxy = settings.proxy.get_secret_value() if settings.proxy else None
+    return Connection(headers, proxy, settings.ca_bundle)
+
+
+def _thinking(settings: ThinkingSettings, limit: int) -> dict[str, object] | None:
+    """Anthropic's `thinking` parameter."""
+    if settings.mode == "default":
+        return None
+    if settings.mode == "off":
+        return {"type": "disabled"}
+    if settings.mode != "budget":
+        return {"type": settings.mode}
+    if settings.budget >= limit:
+        raise ConfigError(
+            f"thinking.budget ({settings.budget}) must be less than max_tokens ({limit})."
+        )
+    return {"type": "enabled", "budget_tokens": settings.budget}
+
+
+def _default_model(name: str, api_base: str | None) -> str:
+    return MINIMAX_MODEL if api_base and "minimax" in api_base else DEFAULT_MODELS[name]
+
+
+def _any_set(environ: Mapping[str, str], *names: str) -> bool:
+    return any(environ.get(name, "").strip() for name in names)

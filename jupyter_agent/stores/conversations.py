@@ -1,0 +1,724 @@
+"""Conversations on disk: each message as it becomes part of the history, for a resume.
+
+One file of JSON lines for each notebook, `sessions/<notebook>.jsonl`, for all its sessions:
+
+    {"conversation": 1, "package": …, "notebook": …, "id": …, "mark": …}
+    {"line": "message", "session": …, "message": …}
+    {"line": "replace", "session": …, "from": 3, "messages": […]}   the history from there on
+    {"line": "reset", "session": …}
+    {"line": "turn", "session": …, "stop_reason": …, "usage": …, "plan": […], "variables": […]}
+
+The file is appended to, one write for what comes at once. Cut at any byte it is still a
+conversation: a line that is not whole counts as not written, and what comes after it starts on a
+line of its own. Secrets are taken out. Pictures are kept, since a model that goes on has to see
+what it saw, but only up to a size each and in all.
+
+A kernel holds the lock of its file for as long as it lives. A second kernel of the same notebook
+writes to `<notebook>-2.jsonl`, and each resumes what its own file holds.
+
+What cannot be written is tried again with the next event, until the file holds the whole
+conversation. The `mark` is the person's signature of the file's id and place: a file without it
+came with the folder, and no conversation is resumed from it unless the person says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from filelock import FileLock, Timeout
+
+from jupyter_agent.core.codec import message_from_json, message_to_json
+from jupyter_agent.core.events import TurnStop
+from jupyter_agent.core.history import repair
+from jupyter_agent.core.messages import JsonObject, Message, Text, Usage
+from jupyter_agent.core.redact import redact_json, secret_values
+from jupyter_agent.files import trust
+from jupyter_agent.files.workspace import (
+    TRIED_AGAIN,
+    append,
+    atomic_write,
+    make_folder,
+    ordinary,
+    reason_of,
+)
+from jupyter_agent.kernel.describe import one_line
+from jupyter_agent.kernel.describe.anatomy import module_name, type_name
+from jupyter_agent.kernel.describe.parts import inert
+from jupyter_agent.kernel.describe.parts import name as inert_name
+from jupyter_agent.version import __version__
+
+FORMAT = 1
+PICTURE_CHARACTERS = 1_500_000
+"""A picture whose base64 is longer is left out."""
+PICTURES_CHARACTERS = 20_000_000
+"""Of all pictures of a file together; later ones are left out."""
+NO_PICTURE = "(a picture that was not kept with the conversation)"
+NOT_STORED = "(a message that could not be stored)"
+_MOST_KERNELS = 20
+_MOST_VARIABLES = 500
+_TOLD = 60
+_WASTE = 1_000_000
+_LONGEST_NAME = 120
+
+Level = Literal["none", "names", "schema", "sample"]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable as it was, without its value: `summary` is the headline of its description."""
+
+    name: str
+    type: str
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How a turn ended, and what there was then.
+
+    `plan` has the items of the to-do list as `{"text": …, "state": …}`.
+    """
+
+    stop_reason: TurnStop
+    provider: str
+    model: str
+    usage: Usage
+    plan: tuple[JsonObject, ...] = ()
+    variables: tuple[Variable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A conversation as the file has it. `history` is valid for every provider.
+
+    `is_unfinished` says that the last turn was broken off by the end of its kernel. `skipped` is
+    the number of lines that could not be read.
+    """
+
+    history: tuple[Message, ...] = ()
+    turns: tuple[TurnEnd, ...] = ()
+    is_unfinished: bool = False
+    skipped: int = 0
+
+    @property
+    def plan(self) -> tuple[JsonObject, ...]:
+        return self.turns[-1].plan if self.turns else ()
+
+    @property
+    def usages(self) -> tuple[Usage, ...]:
+        return tuple(turn.usage for turn in self.turns)
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables at the end of the last turn that ended."""
+        return self.turns[-1].variables if self.turns else ()
+
+
+class Conversations:
+    """The file of one notebook's conversations. Nothing here stops a turn.
+
+    What could not be written is written with the next call of `keep` or `end_turn`: the whole
+    conversation is still in memory.
+
+    Args:
+        folder: The folder `sessions` of the state folder; it is made with the first message.
+        notebook: The notebook's path from the workspace's root, or empty where it is not known.
+        prepare: Makes the folder in which `folder` is. Raises `OSError`.
+
+    Attributes:
+        problem: Why the file does not hold all of the conversation now; empty where it does.
+        notices: Lines for the person that `take_notices` has not given yet.
+    """
+
+    def __init__(
+        self, folder: Path, notebook: str, prepare: Callable[[], object] = lambda: None
+    ) -> None:
+        self.problem = ""
+        self.notices: list[str] = []
+        self.path: Path | None = None
+        self._folder = folder
+        self._notebook = notebook
+        self._prepare = prepare
+        self._lock: FileLock | None = None
+        self._id = ""
+        self._found: dict[str, _Session] = {}
+        self._is_foreign = False
+        self._stays_foreign = False
+        self._kept: dict[str, _Kept] = {}
+        self._late: list[tuple[str, dict[str, Any]]] = []
+        self._anew = False
+        self._size = 0
+        self._pictures = 0
+        self._secrets: tuple[str, ...] = ()
+
+    # Reading -------------------------------------------------------------------------------------
+
+    def load(self, session: str = "default", trusted: bool = False) -> Stored:
+        """The conversation that the file held when this kernel first used it.
+
+        What this kernel goes on to keep for the session continues it.
+
+        Args:
+            session: The session's name.
+            trusted: Whether the person wants it wherever it comes from.
+        """
+        stored = self.look(session)
+        if session not in self._found or (self._is_foreign and not trusted):
+            return Stored()
+        if self._is_foreign:
+            self._is_foreign = self._stays_foreign = False
+            self._anew = True  # with a mark of this person's
+        found = self._found[session]
+        if own := self._kept.get(session):
+            # This kernel has begun another one meanwhile, which now follows the stored one.
+            own.ends[:0] = found.turns
+            self._anew = True
+        else:
+            self._kept[session] = _Kept(
+                list(found.messages), list(found.messages), list(found.turns), found.in_turn
+            )
+        return stored
+
+    def look(self, session: str = "default") -> Stored:
+        """What `load` would give, without going on with it, wherever it comes from."""
+        self._use()
+        found = self._found.get(session)
+        if found is None:
+            return Stored()
+        history = tuple(repair(found.messages))
+        return Stored(history, tuple(found.turns), found.in_turn, found.skipped)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the file was not written by this person in this folder."""
+        self._use()
+        return self._is_foreign
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """The sessions of which the file held something."""
+        self._use()
+        return tuple(name for name, found in self._found.items() if found.messages)
+
+    def take_notices(self) -> list[str]:
+        """What the person should know and was not told yet: each line comes once."""
+        told, self.notices = self.notices, []
+        return told
+
+    # Writing -------------------------------------------------------------------------------------
+
+    def keep(self, session: str, history: Sequence[Message]) -> None:
+        """The session's history is this now: what is new in it is written.
+
+        Cheap where nothing is new, so that it may be called with each event.
+        """
+        kept = self._kept.setdefault(session, _Kept())
+        wanted = kept.wanted
+        if wanted is None or not len(wanted) == len(history) == _common(wanted, history):
+            kept.wanted = list(history)
+            kept.in_turn = kept.in_turn or bool(history)
+        elif kept.written is wanted and not self.problem:
+            return
+        self._save()
+
+    def end_turn(self, session: str, end: TurnEnd) -> None:
+        """A turn has ended. It is on the disk when this returns, unless there is a `problem`."""
+        kept = self._kept.setdefault(session, _Kept())
+        kept.in_turn = False
+        kept.ends = [*(replace(each, plan=(), variables=()) for each in kept.ends), end]
+        line = {"line": "turn", "session": session, **_turn_to_json(end, end)}
+        if not self._save([line], durable=True):
+            self._late.append((session, line))
+
+    def reset(self, session: str) -> None:
+        """The session's conversation is forgotten."""
+        is_there = session in self._kept or self._holds(session)
+        self._found.pop(session, None)
+        self._late = [(name, line) for name, line in self._late if name != session]
+        self._kept[session] = _Kept(wanted=[], to_reset=is_there)
+        if is_there:
+            self._save()
+
+    def texts(self) -> Iterator[str]:
+        """All that was said in this kernel's sessions, in pieces."""
+        for kept in self._kept.values():
+            for message in kept.wanted or ():
+                for block in message.blocks:
+                    yield getattr(block, "text", "") or getattr(block, "arguments", "")
+
+    def close(self) -> None:
+        """Let another kernel have the file."""
+        if self.problem:
+            self._save()
+        if self._lock is not None:
+            self._lock.release()
+        self._lock = self.path = None
+
+    def _holds(self, session: str) -> bool:
+        self._use()
+        return session in self._found
+
+    def _stored(self, message: Message) -> dict[str, Any]:
+        """A message as it is written: without secrets and without pictures that are too large."""
+        try:
+            data = message_to_json(message)
+        except Exception:
+            data = message_to_json(Message(message.role, (Text(NOT_STORED),)))
+        blocks = (self._stored_block(block) for block in data["blocks"])
+        return {**data, "blocks": [block for block in blocks if block is not None]}
+
+    def _redacted(self, data: dict[str, Any]) -> dict[str, Any]:
+        self._secrets = secret_values(also=self._secrets)
+        redacted: dict[str, Any] = redact_json(data, self._secrets)
+        return redacted
+
+    def _stored_block(self, block: dict[str, Any]) -> dict[str, Any] | None:
+        if block["type"] == "image":
+            length = len(block["data"])
+            if length > PICTURE_CHARACTERS or self._pictures + length > PICTURES_CHARACTERS:
+                return {"type": "text", "text": NO_PICTURE}
+            self._pictures += length
+            return block  # base64: no words, in which a key might be found by chance
+        if block["type"] == "tool_result":
+            inner = [self._stored_block(each) for each in block["content"]]
+            rest = redact_json({**block, "content": []}, self._secrets)
+            return {**rest, "content": inner}
+        redacted: dict[str, Any] = redact_json(block, self._secrets)
+        # A signature covers the very words: a provider refuses others.
+        return None if block["type"] == "thinking" and redacted != block else redacted
+
+    def _save(self, last: Sequence[Mapping[str, Any]] = (), durable: bool = False) -> bool:
+        """Write what the file lacks: turns that ended earlier, then messages, then the last lines.
+
+        Returns:
+            Whether the file holds everything now.
+        """
+        self._use()
+        if self.path is None:
+            return False
+        self._secrets = secret_values()  # a key may have been configured meanwhile
+        pictures = self._pictures
+        try:
+            self._keep_hold()
+            if self._anew or not self._is_as_left():
+                data = self._contents()
+                atomic_write(self.path, data)
+                self._size = len(data)
+            else:
+                # The end of a turn comes after its messages, and before those of the next turn.
+                over = [line for name, line in self._late if not self._kept[name].in_turn]
+                late = [line for name, line in self._late if self._kept[name].in_turn]
+                lines = [*late, *self._new_lines(), *over, *last]
+                if lines:
+                    text = "".join(map(_as_line, lines))
+                    self._size = append(self.path, text.encode(), durable)
+        except Exception as error:  # the agent's code may have patched what is called here
+            self._pictures = pictures
+            self._fail(error)
+            return False
+        self._written()
+        return True
+
+    def _written(self) -> None:
+        """The file holds everything."""
+        self._late.clear()
+        self._anew = False
+        for kept in self._kept.values():
+            kept.written, kept.to_reset = kept.wanted, False
+        if self.problem:
+            self.problem = ""
+            self.notices.append("The conversation is saved again, nothing is missing.")
+
+    def _fail(self, error: Exception) -> None:
+        reason = reason_of(error)
+        if reason == self.problem:
+            return
+        self.problem = reason
+        self.notices.append(f"The conversation is not being saved: {reason}. {TRIED_AGAIN}")
+
+    def _new_lines(self) -> Iterator[dict[str, Any]]:
+        """What the file lacks of the sessions' messages."""
+        for session, kept in self._kept.items():
+            if kept.to_reset or (kept.written is None and session in self._found):
+                yield {"line": "reset", "session": session}
+            if kept.wanted is None or kept.wanted is kept.written:
+                continue
+            written = kept.written or []
+            same = _common(written, kept.wanted)
+            rest = [self._stored(message) for message in kept.wanted[same:]]
+            if same < len(written):
+                yield {"line": "replace", "session": session, "from": same, "messages": rest}
+            else:
+                for each in rest:
+                    yield {"line": "message", "session": session, "message": each}
+
+    def _contents(self) -> bytes:
+        """The file as it has to be, from what this kernel has in memory."""
+        others = {} if self._is_foreign else self._found
+        others = {name: found for name, found in others.items() if name not in self._kept}
+        self._pictures = _pictures(others)
+        lines = [self._header()]
+        for session, found in others.items():
+            messages = [message_to_json(message) for message in found.messages]
+            lines += _session_lines(session, messages, found.turns, found.in_turn)
+        for session, kept in self._kept.items():
+            messages = [self._stored(message) for message in kept.wanted or ()]
+            lines += _session_lines(session, messages, kept.ends, kept.in_turn)
+        return "".join(map(_as_line, lines)).encode()
+
+    def _is_as_left(self) -> bool:
+        """Whether the file holds at least what was written to it."""
+        assert self.path is not None
+        found = ordinary(self.path)
+        return found is not None and found.st_size >= self._size
+
+    def _keep_hold(self) -> None:
+        """See that the file is this kernel's alone, and that it is this person's."""
+        assert self.path is not None
+        self._prepare()
+        make_folder(self._folder)
+        if self._lock is not None and not _is_in_place(self._lock):
+            # Somebody removed the lock: another kernel may have the file by now.
+            self._lock.release(force=True)
+            self._lock = None
+            self.path = self._free_path(self.path)
+        if self._stays_foreign and trust.sign(""):
+            aside = self._move_aside(self.path, "foreign")
+            self.notices.append(
+                f"The conversation in sessions/{self.path.name} was not written by you in this "
+                f"folder, so a new one begins. It was moved to {aside.name}; "
+                "%agent resume --trust brings it back in this kernel."
+            )
+            self._stays_foreign = False
+            self._anew = True
+
+    # The file ------------------------------------------------------------------------------------
+
+    def _use(self) -> None:
+        """Take the first file of this notebook that no other kernel uses, and read it."""
+        if self.path is not None:
+            return
+        try:
+            self._prepare()
+            make_folder(self._folder)
+            self._open(self._free_path())
+        except Exception as error:  # as in `_save`
+            if self._lock is not None:
+                self._lock.release()
+            self._lock = None
+            self._fail(error)
+
+    def _open(self, path: Path) -> None:
+        data = path.read_bytes() if ordinary(path) else b""
+        if data and not _is_ours(data):
+            aside = self._move_aside(path, "corrupt")
+            self.notices.append(
+                f"{path.name} is no conversation that this version can read. It was moved to "
+                f"{aside.name}, and a new one begins."
+            )
+            data = b""
+        if b"\n" not in data:
+            self._id = secrets.token_hex(8)
+            data = _as_line(self._header()).encode()
+            atomic_write(path, data)
+        header = json.loads(data.partition(b"\n")[0])
+        self._id = str(header.get("id", ""))
+        self._found = _read(data)
+        mark = str(header.get("mark", ""))
+        self._is_foreign = bool(self._found) and not trust.is_signed(self._place, mark)
+        self._stays_foreign = self._is_foreign
+        self._size = len(data)
+        self._pictures = _pictures(self._found)
+        live = sum(found.size for found in self._found.values())
+        self._anew = not self._is_foreign and len(data) - live > max(_WASTE, live)
+        self.path = path
+        if self._anew:
+            with suppress(OSError):  # it may be as long as it is
+                data = self._contents()
+                atomic_write(path, data)
+                self._size = len(data)
+            self._anew = False
+
+    @property
+    def _place(self) -> str:
+        """What the mark is a signature of."""
+        return f"session {self._id} {os.path.realpath(self._folder)}"
+
+    def _free_path(self, taken: Path | None = None) -> Path:
+        """The first path that no other kernel holds.
+
+        Args:
+            taken: The path that this kernel had; no other file that holds something is taken then.
+        """
+        stem = file_stem(self._notebook)
+        for number in range(1, _MOST_KERNELS + 1):
+            path = self._folder / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
+            if taken is not None and path != taken and path.exists():
+                continue
+            lock = FileLock(f"{path}.lock", mode=0o600, thread_local=False)
+            ordinary(Path(lock.lock_file))
+            try:
+                lock.acquire(timeout=0.2)  # another kernel may only look whether it is held
+            except Timeout:
+                continue
+            if not _is_in_place(lock):  # it was removed at this moment
+                lock.release()
+                continue
+            self._lock = lock
+            return path
+        raise OSError(0, f"{_MOST_KERNELS} kernels of this notebook run already")
+
+    def _move_aside(self, path: Path, why: str) -> Path:
+        time = datetime.now(UTC).strftime("%Y%m%d_%H%M%S_%f")
+        aside = path.with_name(f"{path.name}.{why}-{time}")
+        path.rename(aside)
+        return aside
+
+    def _header(self) -> dict[str, Any]:
+        self._id = self._id or secrets.token_hex(8)
+        mark = trust.sign(self._place)
+        told = {"conversation": FORMAT, "package": __version__, "notebook": self._notebook}
+        return {**told, "id": self._id, "mark": mark}
+
+
+@dataclass
+class _Kept:
+    """A session of this kernel: what the file is to hold of it, and what it holds.
+
+    `wanted` and `written` are None before the first message; `to_reset` says that the file holds
+    something of the session that is to be forgotten.
+    """
+
+    wanted: list[Message] | None = None
+    written: list[Message] | None = None
+    ends: list[TurnEnd] = field(default_factory=list)
+    in_turn: bool = False
+    to_reset: bool = False
+
+
+def _is_in_place(lock: FileLock) -> bool:
+    """Whether the file that is locked is the one that the next kernel will find."""
+    held = getattr(getattr(lock, "_context", None), "lock_file_fd", None)
+    if held is None:
+        return True  # filelock keeps it elsewhere
+    try:
+        return os.path.samestat(Path(lock.lock_file).stat(), os.fstat(held))
+    except OSError:
+        return False
+
+
+def _session_lines(
+    session: str, messages: list[dict[str, Any]], turns: Sequence[TurnEnd], in_turn: bool
+) -> list[dict[str, Any]]:
+    """A session in as few lines as say all of it."""
+    lines: list[dict[str, Any]] = []
+    if messages or in_turn:
+        lines.append({"line": "replace", "session": session, "from": 0, "messages": messages})
+    lines += [
+        {"line": "turn", "session": session, **_turn_to_json(turn, turns[-1])} for turn in turns
+    ]
+    if in_turn and turns:
+        end = {"from": len(messages), "messages": []}
+        lines.append({"line": "replace", "session": session, **end})
+    return lines
+
+
+def file_stem(notebook: str) -> str:
+    """The name of a notebook's file, without its ending.
+
+    Args:
+        notebook: The notebook's path from the workspace's root, or empty.
+    """
+    path = notebook.removesuffix(".ipynb").replace("\\", "/").strip("/")
+    name = re.sub(r'[\x00-\x1f<>:"|?*]', "_", path.replace("/", "--")).strip(" .") or "notebook"
+    if name.encode("utf-8", "replace").decode() != name or len(os.fsencode(name)) > _LONGEST_NAME:
+        digest = sha256(os.fsencode(path)).hexdigest()[:8]
+        short = name.encode("ascii", "replace").decode().replace("?", "_")
+        name = f"{short[: _LONGEST_NAME - 10]}-{digest}"
+    return name
+
+
+# Lines -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Session:
+    """What a file holds of one session. `size` is about what its lines take."""
+
+    messages: list[Message] = field(default_factory=list)
+    turns: list[TurnEnd] = field(default_factory=list)
+    in_turn: bool = False
+    skipped: int = 0
+    size: int = 0
+    sizes: list[int] = field(default_factory=list)
+
+    def take(self, line: Mapping[str, Any], length: int) -> None:
+        """Add what a line says. Raises ValueError, KeyError or TypeError where it says nothing."""
+        match line["line"]:
+            case "message":
+                self._put(len(self.messages), [message_from_json(line["message"])], length)
+            case "replace":
+                messages = [message_from_json(each) for each in line["messages"]]
+                self._put(int(line["from"]), messages, length)
+            case "turn":
+                self.turns.append(_turn_from_json(line))
+                self.in_turn = False
+            case _:
+                raise ValueError("a line of an unknown kind")
+
+    def _put(self, start: int, messages: list[Message], length: int) -> None:
+        self.messages[start:] = messages
+        share = length // max(1, len(messages))
+        self.sizes[start:] = [share] * len(messages)
+        self.size = sum(self.sizes)
+        self.in_turn = True
+
+
+def _read(data: bytes) -> dict[str, _Session]:
+    """What the whole lines after the header say, by session."""
+    found: dict[str, _Session] = {}
+    skipped = 0
+    for raw in data.split(b"\n")[1:]:
+        if not raw.strip():
+            continue
+        try:
+            line = json.loads(raw)
+            session = str(line["session"])
+            if line["line"] == "reset":
+                found.pop(session, None)
+                continue
+            read = found.get(session) or _Session()
+            read.take(line, len(raw))
+            found[session] = read
+        except (ValueError, KeyError, TypeError, RecursionError):
+            skipped += 1  # torn by a crash, or from another version
+    for read in found.values():
+        read.skipped = skipped
+    return found
+
+
+def _turn_from_json(line: Mapping[str, Any]) -> TurnEnd:
+    if line["stop_reason"] not in get_args(TurnStop):
+        raise ValueError("an unknown way to end")
+    usage = {each.name: int(line["usage"][each.name]) for each in fields(Usage)}
+    return TurnEnd(
+        line["stop_reason"],
+        str(line["provider"]),
+        str(line["model"]),
+        Usage(**usage),
+        tuple({"text": str(item["text"]), "state": str(item["state"])} for item in line["plan"]),
+        tuple(Variable(*map(str, each)) for each in line["variables"]),
+    )
+
+
+def _turn_to_json(turn: TurnEnd, last: TurnEnd) -> dict[str, Any]:
+    """A turn for a file that is written anew: only the last one needs what there was then."""
+    data = asdict(turn)
+    data["variables"] = [list(asdict(each).values()) for each in turn.variables]
+    kept = data if turn is last else {**data, "plan": [], "variables": []}
+    redacted: dict[str, Any] = redact_json(kept, secret_values())
+    return redacted
+
+
+def _as_line(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":")) + "\n"
+
+
+def _is_ours(data: bytes) -> bool:
+    """Whether a file is one of ours, or the first bytes of one."""
+    first, newline, _ = data.partition(b"\n")
+    if not newline:
+        beginning = _as_line({"conversation": FORMAT}).rstrip("}\n").encode()
+        return first.startswith(beginning) or beginning.startswith(first)
+    try:
+        header = json.loads(first)
+        return isinstance(header, dict) and header.get("conversation") == FORMAT
+    except ValueError:
+        return False
+
+
+def _common(one: Sequence[Message], other: Sequence[Message]) -> int:
+    """How many messages at the start are the same."""
+    both = min(len(one), len(other))
+    # In C, and by identity where they are the very same, as after nearly every event.
+    if list(one[:both]) == list(other[:both]):
+        return both
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a is not b), min(len(one), len(other)))
+
+
+def _pictures(found: Mapping[str, _Session]) -> int:
+    """Characters of all pictures."""
+    blocks = (
+        block
+        for session in found.values()
+        for message in session.messages
+        for each in message.blocks
+        for block in (each.content if each.type == "tool_result" else (each,))
+    )
+    return sum(len(block.data) for block in blocks if block.type == "image")
+
+
+# Variables ---------------------------------------------------------------------------------------
+
+
+def described(variables: Mapping[str, object]) -> tuple[Variable, ...]:
+    """The variables as they are kept: name, type and form, no values; the newest where many."""
+    kept = list(variables.items())[-_MOST_VARIABLES:]
+    return tuple(
+        Variable(inert_name(name), _type(value), one_line(value, "schema")) for name, value in kept
+    )
+
+
+def gone(stored: Sequence[Variable], now: Mapping[str, object], level: Level = "schema") -> str:
+    """What to tell a model that goes on in another kernel: which variables are not as they were.
+
+    Args:
+        stored: The variables of the earlier kernel.
+        now: The variables of this one.
+        level: What may be told (`context.detail`).
+    """
+    if level == "none":
+        return ""
+    missing = [each for each in stored if each.name not in now]
+    other = [each for each in stored if each.name in now and _type(now[each.name]) != each.type]
+    lines = ["This conversation goes on in a new kernel."]
+    if missing:
+        lines.append("These variables of the earlier kernel do not exist any more:")
+        lines += _told(missing, level)
+    if other:
+        lines.append("These variables are of another type now:")
+        lines += [
+            f"- {inert(each.name)}: was {inert(each.type)}, is {_type(now[each.name])}"
+            for each in other[:_TOLD]
+        ]
+    if len(lines) == 1:
+        lines.append("It has all variables of the earlier one by name; their values may differ.")
+    return "\n".join(lines)
+
+
+def _told(variables: Sequence[Variable], level: Level) -> Iterator[str]:
+    for each in variables[-_TOLD:]:
+        what = each.type if level == "names" else each.summary or each.type
+        yield f"- {inert(each.name)}: {inert(what)}"
+    if len(variables) > _TOLD:
+        yield f"- and {len(variables) - _TOLD} more"
+
+
+def _type(value: object) -> str:
+    cls = type(value)
+    library = ""
+    with suppress(Exception):
+        library = module_name(cls).partition(".")[0]
+    name = type_name(cls)
+    return name if library in ("", "builtins", "__main__") else f"{inert(library)}.{name}"

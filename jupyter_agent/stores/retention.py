@@ -1,0 +1,187 @@
+"""How long run logs, conversations and long outputs are kept, and the removal of the rest.
+
+Only files of our own names go, from our own folders, the oldest first. No link is followed. What
+was changed within a day stays, and so does what a kernel uses: a log that is being written, a
+conversation whose lock is held, an output that the conversation of a running kernel names. Neither
+goes what is dated in the future: a clock was wrong, and it may be new.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+
+DAY = 24 * 60 * 60
+MEGABYTE = 1024 * 1024
+LOGS, SESSIONS, OUTPUTS = "logs", "sessions", "outputs"
+_NAMES = {
+    LOGS: re.compile(r"agent_run_\d{8}_\d{6}(?:_\d+)?\.jsonl"),
+    SESSIONS: re.compile(r".+\.jsonl(?:\.(?:corrupt|foreign)-[\d_]+)?"),
+    OUTPUTS: re.compile(r".+\.txt"),
+}
+NAMED = re.compile(re.escape(f"{STATE_FOLDER}/{OUTPUTS}/") + r"([^\s\"'\\/;]+)")
+"""An output's path in the text of a conversation; group 1 is the file's name."""
+_MOST_READ = 64 * MEGABYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How long and how much of a folder is kept."""
+
+    days: float
+    megabytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """A file that is beyond its limit. `folder` is `logs`, `sessions` or `outputs`."""
+
+    folder: str
+    path: Path
+    size: int
+
+
+def surplus(
+    workspace: Workspace,
+    limits: Mapping[str, Limit],
+    named: Callable[[], frozenset[str]] = frozenset,
+) -> Iterator[Surplus | None]:
+    """What is beyond its limit and not in use.
+
+    Gives None after each file that it has only looked at, so that its caller may stop for a while.
+
+    Args:
+        workspace: Whose state folder it is.
+        limits: By folder; what is not among them is left alone.
+        named: Gives names of outputs that this kernel's conversations still name.
+    """
+    for name, limit in limits.items():
+        folder = workspace.state_folder / name
+        if os.path.realpath(folder) != str(workspace.root / STATE_FOLDER / name):
+            continue
+        old: list[tuple[float, int, Path]] = []
+        total, now = 0, time.time()
+        for path, found in _ordinary_files(folder, name):
+            yield None
+            age = now - found.st_mtime
+            if age >= 0:
+                total += found.st_size
+            if age >= DAY:
+                old.append((age, found.st_size, path))
+        too_much = total - limit.megabytes * MEGABYTE
+        # Read only where an output is to go: conversations may be long.
+        spared = named() | _named_elsewhere(workspace) if name == OUTPUTS and old else frozenset()
+        for age, size, path in sorted(old, reverse=True):
+            is_surplus = age > limit.days * DAY or too_much > 0
+            if is_surplus and path.name not in spared and not _is_in_use(path, name):
+                too_much -= size
+                yield Surplus(name, path, size)
+            else:
+                yield None
+
+
+def remove(one: Surplus) -> bool:
+    """Remove a file, unless it was used meanwhile. False where it stays, or was gone already."""
+    try:
+        if time.time() - one.path.lstat().st_mtime < DAY:
+            return False
+        if one.folder == SESSIONS and one.path.suffix == ".jsonl":
+            return _remove_session(one.path)
+        one.path.unlink()
+    except OSError:
+        return False  # another kernel was faster, or it may not be removed
+    return True
+
+
+def _remove_session(path: Path) -> bool:
+    """Remove a conversation under its lock, and the lock with it."""
+    lock = FileLock(f"{path}.lock", mode=0o600, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return False
+    try:
+        path.unlink()
+        if os.name != "nt":  # a lock that is held cannot be removed there
+            Path(lock.lock_file).unlink(missing_ok=True)
+    finally:
+        lock.release()
+    return True
+
+
+def _ordinary_files(folder: Path, name: str) -> Iterator[tuple[Path, os.stat_result]]:
+    """Our own files in a folder; neither links nor what has another name than we give."""
+    try:
+        entries = os.scandir(folder)
+    except OSError:
+        return
+    with entries:
+        for entry in entries:
+            if not _NAMES[name].fullmatch(entry.name):
+                continue
+            with suppress(OSError):
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode):
+                    yield Path(entry.path), found
+
+
+def _is_in_use(path: Path, name: str) -> bool:
+    if name == LOGS:
+        return _is_being_written(path)
+    return name == SESSIONS and path.suffix == ".jsonl" and _is_locked(path)
+
+
+def _is_locked(session: Path) -> bool:
+    """Whether a kernel holds the lock of its conversation."""
+    place = Path(f"{session}.lock")
+    try:
+        if not stat.S_ISREG(place.lstat().st_mode):
+            return True  # it is none of ours: better left alone
+    except FileNotFoundError:
+        return False
+    lock = FileLock(place, mode=0o600, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except (Timeout, OSError):
+        return True
+    lock.release()
+    return False
+
+
+def _is_being_written(log: Path) -> bool:
+    """Whether a kernel has the log open: it holds a shared lock then."""
+    try:
+        import fcntl
+    except ImportError:
+        return False  # Windows removes no file that is open
+    try:
+        file = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _named_elsewhere(workspace: Workspace) -> set[str]:
+    """The outputs that the conversations of running kernels name."""
+    named: set[str] = set()
+    for path, found in _ordinary_files(workspace.state_folder / SESSIONS, SESSIONS):
+        if path.suffix == ".jsonl" and found.st_size <= _MOST_READ and _is_locked(path):
+            with suppress(OSError):
+                named.update(NAMED.findall(path.read_text(encoding="utf-8", errors="replace")))
+    return named

@@ -1,0 +1,439 @@
+"""The run log: one file of JSON lines for each turn, one line for each event that says something.
+
+Each line has its number (`seq`), its time and its `type`. The types are those of the events, and
+`prompt`: the system prompt, the schemas of the tools and the context of the turn. Every request,
+reply, call, retry, approval and compaction is there, as it happens. What has its default value is
+left out.
+
+No content stands there twice:
+
+- Deltas are left out, since the finished message or result carries their text. Where no message
+  came of them, the next line has them as `streamed`: a retry, or the turn's end.
+- A call that starts is named by its id, since it stands in the message that asked for it.
+- A request says how much it sends, not what: that is in the lines above it. The first one of a
+  step has the step's number, and the limit of steps and the model where they are new.
+- A text that was there before is named and not repeated, whole or by its lines: a display that
+  says what the result says, a diff of what the arguments hold, a question's preview, the same file
+  read again. `repeats` says how that looks and puts it back.
+- Of a picture that was made smaller for the model, only the size is kept: it is in the display.
+- The schemas stand in the first log of a session. Later ones give their digest and that file.
+
+A line that cannot be written (a full disk, a limit on file sizes) is tried again with each event.
+Until then the log ends with a line `not_written` that says why and how many are missing; it stays
+where they did not come any more.
+
+Time and number are added here, secrets are taken out. `runs` reads it all back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.core.codec import event_to_brief_json
+from jupyter_agent.core.events import (
+    ApprovalAsked,
+    Event,
+    MessageFinished,
+    Preparing,
+    Requested,
+    Retrying,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from jupyter_agent.core.messages import Image, Output, ToolSpec, clean
+from jupyter_agent.core.redact import redact_json, secret_values
+from jupyter_agent.files.repeats import LeftOut, Repeats, texts_in
+from jupyter_agent.files.workspace import TRIED_AGAIN, make_folder, reason_of, write_whole
+
+NOT_WRITTEN = "not_written"
+"""The type of the line that says what is missing in a log."""
+_MOST_MISSED = 10_000_000
+"""Characters of lines that wait to be written; what comes after them is lost."""
+_STEPS_BACK = 8
+"""Lines that may be taken back so that there is room to say that the log is cut off."""
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+class RunLog:
+    """A sink that appends to `folder/agent_run_YYYYMMDD_HHMMSS.jsonl`.
+
+    The file is made with the first event, under a name that is still free. A log that cannot be
+    written never stops a turn.
+
+    Args:
+        folder: Where the logs are.
+        schemas: Where the schemas of tools stand: the name of a log, by their digest. One for all
+            logs of a session, which keep it up to date.
+        prepare: Makes the folder in which `folder` is. Raises `OSError`.
+
+    Attributes:
+        problem: Why the file does not hold all lines now; empty where it does.
+        notices: Lines for the person that `take_notices` has not given yet.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        schemas: MutableMapping[str, str] | None = None,
+        prepare: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.path: Path | None = None
+        self.problem = ""
+        self.notices: list[str] = []
+        self._folder = folder
+        self._schemas = {} if schemas is None else schemas
+        self._prepare = prepare
+        self._file: int | None = None
+        self._size = 0
+        self._last: deque[bytes] = deque(maxlen=_STEPS_BACK)
+        self._missed: deque[bytes] = deque()
+        self._waiting = 0
+        self._lost = 0
+        self._number = 0
+        self._steps = 0
+        self._step: StepStarted | None = None
+        self._limit = 0
+        self._model = ""
+        self._closed = False
+        self._secrets = secret_values()
+        self._repeats = Repeats()
+        self._calls: dict[str, tuple[str, str]] = {}
+        self._streamed: dict[str, list[str]] = {"text": [], "thinking": []}
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, (TextDelta, ThinkingDelta)):
+            kind = "text" if isinstance(event, TextDelta) else "thinking"
+            self._streamed[kind].append(event.text)
+            return
+        if isinstance(event, (Preparing, ToolOutput)):
+            return
+        if isinstance(event, StepStarted):
+            self._begin_step(event)
+            return
+        data = _as_json(event)
+        if isinstance(event, Requested):
+            data = self._request(data)
+        self._write_step()
+        if isinstance(event, TurnStarted):
+            self._model = event.model
+        if isinstance(event, TurnFinished):
+            data["steps"] = self._steps  # so that a list of runs need not read the whole
+        if isinstance(event, (Retrying, TurnFinished)):
+            data |= self._unfinished()
+        elif isinstance(event, MessageFinished):
+            self._unfinished()  # the message has it
+        self.write(event.type, data, self._near(event))
+        if isinstance(event, ToolFinished):
+            self._calls.pop(event.result.call_id, None)
+
+    def prompt(self, system: str, tools: Sequence[ToolSpec], context: Sequence[str]) -> None:
+        """What the model is told besides the conversation, once for the turn.
+
+        Args:
+            system: The system prompt.
+            tools: What it is told of the tools.
+            context: What the session added to the person's task.
+        """
+        schemas = [asdict(spec) for spec in tools]
+        digest = _digest(schemas)
+        known = self._schemas.get(digest, "")
+        told: dict[str, Any] = {"digest": digest}
+        is_own = self.path is not None and self.path.name == known  # the name was free again
+        if known and not is_own and (self._folder / known).exists():
+            told["file"] = known
+        else:
+            told["schemas"] = schemas
+        self.write("prompt", {"system": system, "tools": told, "context": list(context)})
+        if "schemas" in told and self.path is not None and not self.problem:
+            self._schemas[digest] = self.path.name
+
+    def write(
+        self, kind: str, data: Mapping[str, Any], near: Iterable[tuple[str, str]] | None = None
+    ) -> None:
+        """Append one line.
+
+        Args:
+            kind: The line's type.
+            data: What it says: anything that JSON holds, other things by their names.
+            near: Texts of earlier lines, by address, of which it may repeat parts.
+        """
+        if self._closed:
+            return
+        self._number += 1
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        try:
+            self._secrets = secret_values(also=self._secrets)
+            line = redact_json(_storable(data), self._secrets)
+            text = self._text(now, kind, line, near)
+        except RecursionError:
+            line = {"not_logged": "its content is nested too deeply"}
+            text = self._text(now, kind, line, None)
+        self._put(f"{text}\n".encode())
+        for index, block in _calls(line):
+            address = f"{self._number}/message/blocks/{index}/arguments"
+            self._calls[block["id"]] = address, block["arguments"]
+
+    def close(self) -> None:
+        """No line comes any more; later ones are dropped."""
+        self._write_step()
+        if self._missed or self._lost:
+            self._flush()
+        if self._file is not None:
+            with suppress(OSError):
+                os.close(self._file)
+            self._file = None
+        self._closed = True
+
+    def take_notices(self) -> list[str]:
+        """What the person should know and was not told yet: each line comes once."""
+        told, self.notices = self.notices, []
+        return told
+
+    def _put(self, line: bytes) -> None:
+        """Write a line, after those that wait."""
+        if self._lost or self._waiting + len(line) > _MOST_MISSED:
+            self._lost += 1
+        else:
+            self._missed.append(line)
+            self._waiting += len(line)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Write what waits, line by line, so that the log grows as far as there is room."""
+        try:
+            if self._file is None or self._is_gone():
+                self._file = self._create()
+            if os.fstat(self._file).st_size > self._size:
+                os.ftruncate(self._file, self._size)
+            while self._missed:
+                self._append(self._file, self._missed[0])
+                self._waiting -= len(self._missed.popleft())
+            if self._lost:
+                self._append(self._file, self._mark(self._lost, self.problem))
+        except Exception as error:  # the agent's code may have patched what is called here
+            self._fail(error)
+            return
+        if self.problem:
+            lost = f"{self._lost:,} lines are missing in it" if self._lost else "nothing is missing"
+            self.notices.append(f"The run log is written again, {lost}.")
+        self.problem, self._lost = "", 0
+
+    def _append(self, file: int, line: bytes) -> None:
+        write_whole(file, line)
+        self._size += len(line)
+        self._last.append(line)
+
+    def _fail(self, error: Exception) -> None:
+        reason = str(getattr(error, "strerror", "") or reason_of(error)).rstrip(".")
+        problem = f"The run log could not be written: {reason}."
+        if not self.problem:
+            told = reason_of(error)
+            self.notices.append(f"The run log is not being written: {told}. {TRIED_AGAIN}")
+        self.problem = problem
+        if self._file is not None:
+            self._end_with_mark(self._file, reason)
+
+    def _end_with_mark(self, file: int, reason: str) -> None:
+        """End the log with a line that says that it is cut off, in others' place if need be."""
+        for _ in range(_STEPS_BACK):
+            with suppress(OSError):
+                os.ftruncate(file, self._size)
+                write_whole(file, self._mark(len(self._missed) + self._lost, reason))
+                return
+            if not self._last:
+                break
+            line = self._last.pop()
+            self._missed.appendleft(line)
+            self._waiting += len(line)
+            self._size -= len(line)
+        with suppress(OSError):
+            os.ftruncate(file, self._size)
+
+    def _mark(self, lines: int, reason: str) -> bytes:
+        reason = reason.removeprefix("The run log could not be written: ").rstrip(".")
+        line = {"type": NOT_WRITTEN, "lines": lines, "reason": reason}
+        return (json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+
+    def _is_gone(self) -> bool:
+        """Whether somebody removed the file: then the log begins anew and says so."""
+        assert self._file is not None
+        if os.fstat(self._file).st_nlink:
+            return False
+        with suppress(OSError):
+            os.close(self._file)
+        self._file = None
+        self._lost += self._number - len(self._missed) - self._lost
+        self.problem = "The run log could not be written: somebody removed it."
+        return True
+
+    def _begin_step(self, event: StepStarted) -> None:
+        """A step is told by its first request, mostly the next event."""
+        self._write_step()
+        self._steps += 1
+        self._step = event
+
+    def _write_step(self) -> None:
+        """A line of its own for a step whose request does not come next."""
+        if self._step is not None:
+            self.write(self._step.type, event_to_brief_json(self._step))
+            self._limit = self._step.limit
+            self._step = None
+
+    def _request(self, data: dict[str, Any]) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        if self._step is not None:
+            told["step"] = self._step.number
+            if self._step.limit != self._limit:
+                told["limit"] = self._limit = self._step.limit
+            self._step = None
+        if data["model"] != self._model:
+            told["model"] = self._model = data["model"]
+        return told | {key: item for key, item in data.items() if key not in ("model", "type")}
+
+    def _unfinished(self) -> dict[str, Any]:
+        """What was streamed since the last reply, which is forgotten."""
+        streamed = {kind: "".join(parts) for kind, parts in self._streamed.items() if parts}
+        for parts in self._streamed.values():
+            parts.clear()
+        return {"streamed": streamed} if streamed else {}
+
+    def _text(
+        self, now: str, kind: str, data: dict[str, Any], near: Iterable[tuple[str, str]] | None
+    ) -> str:
+        head = {"seq": self._number, "time": now, "type": kind}
+        said = {key: item for key, item in data.items() if key not in head}
+        line = self._repeats.shorten(self._number, head | said, near)
+        return json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+
+    def _near(self, event: Event) -> Iterable[tuple[str, str]] | None:
+        """The arguments of the call that an event is about: its diff says much of the same."""
+        if isinstance(event, ToolFinished):
+            call_id = event.result.call_id
+        elif isinstance(event, ApprovalAsked):
+            call_id = event.call_id
+        else:
+            return None
+        address, arguments = self._calls.get(call_id, ("", ""))
+        return texts_in(address, arguments)
+
+    def _create(self) -> int:
+        self._prepare()
+        make_folder(self._folder)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+        for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"):
+            flags |= getattr(os, name, 0)
+        stem = datetime.now().astimezone().strftime("agent_run_%Y%m%d_%H%M%S")
+        for number in range(1, 10_000):
+            path = self._folder / (f"{stem}.jsonl" if number == 1 else f"{stem}_{number}.jsonl")
+            try:
+                file = os.open(path, flags, 0o600)
+            except FileExistsError:
+                continue
+            _hold(file)
+            self.path, self._size = path, 0
+            self._last.clear()
+            return file
+        raise FileExistsError(0, f"there is no free name for {stem}")
+
+
+def _hold(file: int) -> None:
+    """Let other kernels see that the log is being written. Not every file system can."""
+    try:
+        import fcntl
+    except ImportError:
+        return  # Windows removes no file that is open
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def _as_json(event: Event) -> dict[str, Any]:
+    """An event as data. Details and displays hold whatever a tool put there."""
+    if isinstance(event, ToolStarted):
+        return {"call_id": event.call.id}  # the call itself is in the message that asked for it
+    try:
+        data = event_to_brief_json(event)
+    except Exception as error:
+        note = f"{type(error).__name__}: its content is not JSON"
+        if not isinstance(event, ToolFinished) or "not_logged" in event.result.details:
+            return {"not_logged": note}
+        kept = {key: _named(value) for key, value in event.result.details.items()}
+        shown = tuple(
+            replace(output, data=_named(output.data), metadata={})
+            for output in event.result.display
+        )
+        result = replace(event.result, display=shown, details={**kept, "not_logged": note})
+        return _as_json(replace(event, result=result))
+    if isinstance(event, ToolFinished):
+        data["seconds"] = round(event.seconds, 6)
+        _leave_out_smaller_pictures(event, data)
+    return data
+
+
+def _leave_out_smaller_pictures(event: ToolFinished, data: dict[str, Any]) -> None:
+    content, display = event.result.content, event.result.display
+    shown = [value for output in display for value in _pictures(output)]
+    images = [index for index, block in enumerate(content) if isinstance(block, Image)]
+    if len(shown) < len(images):
+        return
+    for index in images:
+        picture = data["result"]["content"][index]
+        if picture["data"] not in shown:
+            picture["data"] = LeftOut(len(picture["data"]))
+
+
+def _pictures(output: Output) -> Iterator[str]:
+    for kind, value in output.data.items():
+        if kind in _PICTURES and isinstance(value, str):
+            yield value
+
+
+def _calls(line: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """The calls in the line of a reply, each with its place among the blocks."""
+    if line.get("type") != "message_finished" or "message" not in line:
+        return []
+    blocks = enumerate(line["message"]["blocks"])
+    return [(index, block) for index, block in blocks if block["type"] == "tool_call"]
+
+
+def _storable(value: Any) -> Any:
+    """The value as JSON has it, with every text such as UTF-8 can carry."""
+    if isinstance(value, str):
+        return clean(value)
+    if value is None or isinstance(value, (bool, int, LeftOut)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {clean(str(key)): _storable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_storable(item) for item in value]
+    return clean(str(value))
+
+
+def _named(value: Any) -> Any:
+    """The value with names for what JSON does not have."""
+    try:
+        return _storable(value)
+    except Exception:  # an object's own str() may fail
+        return f"[{type(value).__name__}]"
+
+
+def _digest(schemas: list[dict[str, Any]]) -> str:
+    text = json.dumps(schemas, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()

@@ -1,0 +1,360 @@
+"""The run logs read back: which turns there were, each of them as events and as a transcript.
+
+A log may end in the middle, where a kernel was killed or still writes, and may hold lines of
+another version or of somebody else: what can be read is, and the rest is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from jupyter_agent.core.codec import event_from_json
+from jupyter_agent.core.events import (
+    Event,
+    MessageFinished,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolStarted,
+    TurnFinished,
+    TurnStop,
+)
+from jupyter_agent.core.messages import ToolCall, Usage
+from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.transcript import TurnView, reduce
+from jupyter_agent.errors import AgentError
+from jupyter_agent.files.repeats import Restoring
+from jupyter_agent.stores.runlog import NOT_WRITTEN
+
+_NAME = re.compile(r"agent_run_(\d{8}_\d{6})(?:_(\d+))?\.jsonl")
+_HEAD = 64 * 1024
+_TAIL = 64 * 1024
+_MOST = 16 * 1024 * 1024
+"""Bytes of a log's beginning and of its end that are read for a summary, where lines are long."""
+_TASK = 200
+_STOPS = get_args(TurnStop)
+_STEPS = {"turn_finished": "steps", "step_started": "number", "requested": "step"}
+"""The field of each kind of line that says how many steps there were."""
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A turn in one row. What its log does not tell is None, or empty.
+
+    `stop` is None where the turn never ended: it is running, or its kernel died.
+    """
+
+    path: Path
+    started: datetime | None = None
+    task: str = ""
+    provider: str = ""
+    model: str = ""
+    steps: int | None = None
+    usage: Usage | None = None
+    stop: TurnStop | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event, and when it happened."""
+
+    number: int
+    time: datetime | None
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A log that was read.
+
+    Attributes:
+        events: What happened, in order, with every text in its place.
+        prompt: The line that says what the model was told besides the conversation.
+        passed_over: Lines that are no events of this version.
+        lost: Texts that were named and not found.
+        is_torn: Whether the last line is incomplete.
+        missing: Lines that could not be written, as the log itself says.
+        why_missing: Why not.
+    """
+
+    path: Path
+    events: tuple[LoggedEvent, ...] = ()
+    prompt: Mapping[str, Any] = field(default_factory=dict)
+    passed_over: int = 0
+    lost: int = 0
+    is_torn: bool = False
+    missing: int = 0
+    why_missing: str = ""
+
+    @property
+    def view(self) -> TurnView:
+        """The turn as it is shown."""
+        view = TurnView()
+        for logged in self.events:
+            # What somebody else wrote may have the form of an event and not what belongs into it.
+            with suppress(LookupError, TypeError, ValueError, AttributeError):
+                view = reduce(view, logged.event)
+        return view
+
+    @property
+    def has_ended(self) -> bool:
+        return any(isinstance(logged.event, TurnFinished) for logged in self.events)
+
+
+def log_files(folder: Path) -> list[Path]:
+    """The run logs in a folder, newest first. Links are left out: they may lead anywhere."""
+    if folder.is_symlink():
+        return []
+    try:
+        found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    except OSError:
+        return []
+    ordinary = [path for path in found if path.is_file() and not path.is_symlink()]
+    return sorted(ordinary, key=_age, reverse=True)
+
+
+def runs(folder: Path, most: int | None = None) -> list[RunSummary]:
+    """A summary of each run in a folder of logs, newest first.
+
+    Only the beginning and the end of each file are read.
+
+    Args:
+        folder: The folder of logs.
+        most: How many at most; all with None.
+    """
+    return [summary_of(path) for path in log_files(folder)[:most]]
+
+
+def summary_of(path: Path) -> RunSummary:
+    """One run in a row, from the first and the last lines of its log."""
+    try:
+        first, last = _first_line(path), _Ending(path)
+    except OSError:
+        return RunSummary(path)
+    began, ended = _time(first), _time(last.line)
+    finished = last.finish
+    stop = finished.get("stop_reason")
+    return RunSummary(
+        path,
+        began,
+        one_line(_words(first, "task"), _TASK),
+        one_line(_words(first, "provider")),
+        one_line(_words(first, "model")),
+        last.steps,
+        _usage(finished),
+        stop if stop in _STOPS else None,
+        (ended - began).total_seconds() if began and ended else None,
+    )
+
+
+def read_run(path: Path) -> Run:
+    """A whole log.
+
+    Raises:
+        AgentError: The file cannot be read.
+    """
+    try:
+        return _read(path)
+    except OSError as error:
+        raise AgentError(f"The log {path.name} cannot be read: {error.strerror}.") from None
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Each line of a log with every text in its place; what is no line of a log is passed over.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    reading = _Reading()
+    for line, _ in _lines(path, reading):
+        if line is not None:
+            yield line
+
+
+def _read(path: Path) -> Run:
+    reading = _Reading()
+    calls: dict[str, ToolCall] = {}
+    events: list[LoggedEvent] = []
+    prompt: Line = {}
+    passed_over, missing, is_torn, why = 0, 0, False, ""
+    for line, is_whole in _lines(path, reading):
+        event = _event(line, calls) if line else None
+        if line and line["type"] == "prompt":
+            prompt = line
+        elif line and line["type"] == NOT_WRITTEN:
+            missing, why = missing + _count(line, "lines"), _words(line, "reason")
+        elif line and event is not None:
+            said = [*_before(line), event]
+            events += (LoggedEvent(_count(line, "seq"), _time(line), each) for each in said)
+            if isinstance(event, MessageFinished):
+                calls.update({call.id: call for call in event.message.tool_calls})
+        elif is_whole:
+            passed_over += 1
+        else:
+            is_torn = True
+    return Run(path, tuple(events), prompt, passed_over, reading.lost, is_torn, missing, why)
+
+
+class _Reading:
+    """What was said further up in a log and is not repeated."""
+
+    def __init__(self) -> None:
+        self._restoring = Restoring()
+        self._model = ""
+        self._limit = 0
+
+    @property
+    def lost(self) -> int:
+        return self._restoring.lost
+
+    def whole(self, line: Line) -> Line | None:
+        """The line with all that it only names."""
+        try:
+            whole = self._restoring.restore(line)
+        except RecursionError:
+            return None
+        if whole["type"] in ("turn_started", "requested"):
+            self._model = _words(whole, "model") or self._model
+        if whole["type"] in ("step_started", "requested"):
+            self._limit = _count(whole, "limit") or self._limit
+        if whole["type"] == "requested":
+            whole["model"] = self._model
+            if "step" in whole:
+                whole["limit"] = self._limit
+        return whole
+
+
+def _before(line: Line) -> Iterator[Event]:
+    """What a line tells besides its event: that a step begins, and what a reply had said that was
+    given up, or never came to its end."""
+    if line["type"] == "requested" and (number := _count(line, "step")):
+        yield StepStarted(number, _count(line, "limit"))
+    streamed = line.get("streamed")
+    if isinstance(streamed, dict):
+        if thinking := _words(streamed, "thinking"):
+            yield ThinkingDelta(thinking)
+        if text := _words(streamed, "text"):
+            yield TextDelta(text)
+
+
+def _event(line: Line, calls: Mapping[str, ToolCall]) -> Event | None:
+    if line.get("type") == "tool_started":
+        call = calls.get(str(line.get("call_id")))
+        return None if call is None else ToolStarted(call)
+    try:
+        return event_from_json({k: v for k, v in line.items() if k not in ("seq", "time")})
+    except (ValidationError, RecursionError):
+        return None
+
+
+def _lines(path: Path, reading: _Reading) -> Iterator[tuple[Line | None, bool]]:
+    """Each line, None where it is none of a log, and whether it was written to its end."""
+    with path.open("rb") as stream:
+        for data in stream:
+            line = _parsed(data)
+            if line is not None:
+                yield reading.whole(line), True
+            elif data.strip():
+                yield None, data.endswith(b"\n")
+
+
+def _parsed(data: bytes) -> Line | None:
+    try:
+        line = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return line if isinstance(line, dict) and isinstance(line.get("type"), str) else None
+
+
+def _first_line(path: Path) -> Line:
+    """How a log begins: the line that tells the task, in what is read of the file."""
+    with path.open("rb") as stream:
+        data = stream.read(_HEAD)
+        if b"\n" not in data:
+            data += stream.read(_MOST)
+    for each in data.split(b"\n"):
+        line = _parsed(each)
+        if line is not None and line["type"] == "turn_started":
+            return line
+    return {}
+
+
+class _Ending:
+    """How a log ends, read backwards only as far as it takes.
+
+    Attributes:
+        line: The last line that can be read.
+        finish: The line that says how the turn ended, if one does.
+        steps: How many steps there were, as far as that is found.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.line: Line = {}
+        self.finish: Line = {}
+        self.steps: int | None = None
+        window = _TAIL
+        with path.open("rb") as stream:
+            size = stream.seek(0, 2)
+            while True:
+                begin = max(0, size - window)
+                stream.seek(begin)
+                self._look(stream.read(size - begin), begin > 0)
+                if begin == 0 or window >= _MOST or self.steps is not None:
+                    return
+                window *= 4
+
+    def _look(self, data: bytes, is_cut: bool) -> None:
+        parts = data.split(b"\n")
+        for part in reversed(parts[1:] if is_cut else parts):
+            line = _parsed(part)
+            if line is None or line["type"] == NOT_WRITTEN:
+                continue
+            self.line = self.line or line
+            if line["type"] == "turn_finished":
+                self.finish = line
+            if found := _count(line, _STEPS.get(line["type"], "")):
+                self.steps = found
+                return
+
+
+def _usage(line: Line) -> Usage | None:
+    found = line.get("usage")
+    if not isinstance(found, dict):
+        return None
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    counts = [found.get(name, 0) for name in names]
+    return Usage(*counts) if all(type(count) is int for count in counts) else None
+
+
+def _words(line: Line, key: str) -> str:
+    text = line.get(key)
+    return text if isinstance(text, str) else ""
+
+
+def _count(line: Line, key: str) -> int:
+    number = line.get(key)
+    return number if isinstance(number, int) else 0
+
+
+def _time(line: Line) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(line["time"])
+    except (LookupError, TypeError, ValueError):
+        return None
+    return time if time.tzinfo else None
+
+
+def _age(path: Path) -> tuple[str, int]:
+    found = _NAME.fullmatch(path.name)
+    return (found[1], int(found[2] or 1)) if found else ("", 0)

@@ -1,0 +1,349 @@
+"""A record for each session of what it is doing and has done, for whoever shares the workspace.
+
+`agent-transcripts/<start>-<notebook>-<session>.jsonl` in the memory root: one line when the
+session starts, when a turn starts, for each tool call, when a turn ends, and when the session ends.
+Lines are only appended, so a killed kernel loses nothing that was written. What a session has done
+is summed up from the lines, by rules and not by a model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.core.events import (
+    Event,
+    MessageFinished,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from jupyter_agent.core.messages import Text
+from jupyter_agent.core.plaintext import one_line, plain
+from jupyter_agent.core.redact import redact_json, secret_values
+from jupyter_agent.files.workspace import (
+    TRIED_AGAIN,
+    append,
+    atomic_write,
+    open_private,
+    private_folder,
+    reason_of,
+)
+from jupyter_agent.memory.scope import MemoryRoot
+
+FOLDER = "agent-transcripts"
+_TASK_LIMIT = 500
+_ANSWER_LIMIT = 500
+_NOT_IN_NAME = re.compile(r"[^\w.-]+")
+_RECENT = 50
+_MOST_MISSED = 10_000
+"""Lines that wait to be written."""
+_READ_LIMIT = 8 * 1024 * 1024
+
+
+class SessionRecord:
+    """A sink that keeps the record of one session. A record that cannot be written never stops it.
+
+    The file is made with the first turn. What could not be written is tried again with the next
+    line.
+
+    Args:
+        root: The memory root.
+        notebook: The notebook's name; empty where nobody knows it.
+        session: The session's name.
+        now: Gives the time.
+    """
+
+    lasting_only = True
+
+    def __init__(
+        self,
+        root: MemoryRoot,
+        notebook: str = "",
+        session: str = "default",
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.path: Path | None = None
+        self.problem = ""
+        self.notices: list[str] = []
+        self._missed: list[bytes] = []
+        self._folder = root.path / FOLDER
+        self._root = root
+        self._notebook = notebook
+        self._session = session
+        self._now = now
+        self._step = 0
+        self._answer = ""
+        self._saved: list[str] = []
+        self._finished = False
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TurnStarted):
+            self._answer, self._saved, self._step = "", [], 0
+            self._write("turn_started", task=plain(event.task)[:_TASK_LIMIT], model=event.model)
+        elif isinstance(event, StepStarted):
+            self._step = event.number
+        elif isinstance(event, MessageFinished):
+            words = [b.text for b in event.message.blocks if isinstance(b, Text)]
+            self._answer = plain("\n".join(words))[:_ANSWER_LIMIT] or self._answer
+        elif isinstance(event, ToolStarted):
+            self._write("step", number=self._step, tool=event.call.name)
+        elif isinstance(event, ToolFinished):
+            if saved := event.result.details.get("saved"):
+                self._saved.append(str(saved["title"]))
+        elif isinstance(event, TurnFinished):
+            changed = [f"{change.kind} {change.path}" for change in event.receipt.files]
+            variables = [change.name for change in event.receipt.variables]
+            self._write(
+                "turn_finished",
+                stop_reason=event.stop_reason,
+                answer=self._answer,
+                files=changed,
+                variables=variables[:100],
+                saved=self._saved,
+                error=event.error,
+            )
+
+    def finish(self) -> None:
+        """The session ends: its summary becomes the record's last line. Once; later is nothing."""
+        if self._finished or self.path is None:
+            return
+        self._finished = True
+        if account := read_record(self.path):
+            self._write("session_finished", summary=account.summary)
+
+    def take_notices(self) -> list[str]:
+        """What the person should know and was not told yet: each line comes once."""
+        told, self.notices = self.notices, []
+        return told
+
+    def _write(self, kind: str, **data: Any) -> None:
+        line = {"type": kind, "time": self._now().isoformat(timespec="seconds"), **data}
+        text = json.dumps(redact_json(line, secret_values()), ensure_ascii=False) + "\n"
+        self._missed = [*self._missed[-_MOST_MISSED:], text.encode("utf-8", "replace")]
+        try:
+            self._append(b"".join(self._missed))
+        except Exception as error:  # the agent's code may have patched what is called here
+            reason = reason_of(error)
+            if not self.problem:
+                self.notices.append(
+                    f"The session's record is not being written: {reason}. {TRIED_AGAIN}"
+                )
+            self.problem = f"The record of the session cannot be written: {reason}."
+            return
+        if self.problem:
+            self.notices.append("The session's record is written again.")
+        self.problem, self._missed = "", []
+
+    def _append(self, data: bytes) -> None:
+        self.path = self.path or self._create()
+        try:
+            append(self.path, data)
+        except FileNotFoundError:  # somebody removed it
+            self.path = self._create()
+            append(self.path, data)
+
+    def _create(self) -> Path:
+        if not Path(os.path.realpath(self._folder)).is_relative_to(self._root.path):
+            raise OSError(0, "agent-transcripts leads out of the memory root")
+        if not self._folder.exists():
+            # What people asked for is theirs: git gets it only when they say so.
+            private_folder(self._folder)
+            atomic_write(self._folder / ".gitignore", b"*\n", private=True)
+        stem = Path(self._notebook).stem or "kernel"
+        name = _NOT_IN_NAME.sub("_", f"{stem[:60]}-{self._session[:40]}")
+        stamp = self._now().astimezone().strftime("%Y%m%d_%H%M%S")
+        started = {
+            "type": "session_started",
+            "time": self._now().isoformat(timespec="seconds"),
+            "notebook": self._notebook,
+            "session": self._session,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+        }
+        started = redact_json(started, secret_values())
+        line = (json.dumps(started, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        for number in range(1, 10_000):
+            end = "" if number == 1 else f"_{number}"
+            path = self._folder / f"{stamp}-{name}{end}.jsonl"
+            try:
+                with open_private(path, "xb") as stream:
+                    stream.write(line)
+            except FileExistsError:
+                continue
+            self.path = path
+            return path
+        raise FileExistsError(0, "no free name")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one turn was asked, and how it ended; `running` where it did not."""
+
+    task: str
+    stop_reason: str
+    answer: str = ""
+    files: tuple[str, ...] = ()
+    saved: tuple[str, ...] = ()
+    steps: int = 0
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a session is doing and has done.
+
+    `state` is `working`, `idle`, `finished`, or `gone` where its kernel died without a word.
+    """
+
+    path: Path
+    notebook: str
+    session: str
+    started: str
+    updated: str
+    state: str
+    turns: tuple[Turn, ...]
+
+    @property
+    def doing(self) -> str:
+        """What it does now, in one line."""
+        if not self.turns or self.state != "working":
+            return self.state
+        turn = self.turns[-1]
+        where = f"step {turn.steps}, {turn.tool}" if turn.tool else "thinking"
+        return f"working on: {one_line(turn.task, 100)} ({where})"
+
+    @property
+    def summary(self) -> str:
+        """What it has done: the same text for the same record."""
+        ends = Counter(turn.stop_reason for turn in self.turns)
+        told = ", ".join(f"{count} {_ENDS.get(end, end)}" for end, count in ends.items())
+        lines = [
+            f"{len(self.turns)} turn{'s' * (len(self.turns) != 1)}: {told}." if told else "No turn."
+        ]
+        lines += [f"- {one_line(turn.task, 160)}{_outcome(turn)}" for turn in self.turns[-_RECENT:]]
+        changed = dict.fromkeys(file for turn in self.turns for file in turn.files)
+        saved = dict.fromkeys(title for turn in self.turns for title in turn.saved)
+        if changed:
+            lines.append(f"Files: {', '.join(changed)}.")
+        if saved:
+            lines.append(f"Saved to memory: {'; '.join(one_line(title, 100) for title in saved)}.")
+        return "\n".join(lines)
+
+
+_ENDS = {
+    "end": "answered",
+    "step_limit": "at the step limit",
+    "budget": "out of budget",
+    "error": "failed",
+    "running": "running",
+}
+
+
+def accounts(root: MemoryRoot, most: int = _RECENT) -> list[Account]:
+    """The sessions of a memory root, the newest first. Files that cannot be read are left out."""
+    found = sorted((root.path / FOLDER).glob("*.jsonl"), reverse=True)[:most]
+    return [account for path in found if (account := read_record(path))]
+
+
+def read_record(path: Path) -> Account | None:
+    """What a record says; None where it is no record. A torn last line is passed over."""
+    lines = list(_lines(path))
+    if not lines or lines[0].get("type") != "session_started":
+        return None
+    first = lines[0]
+    turns: list[Turn] = []
+    finished = False
+    for line in lines[1:]:
+        finished = line.get("type") == "session_finished"
+        _fold(turns, line)
+    running = bool(turns) and turns[-1].stop_reason == "running"
+    state = "working" if running else "idle"
+    if finished:
+        state = "finished"
+    elif not _alive(first):
+        state = "gone"
+    return Account(
+        path,
+        _word(first.get("notebook")),
+        _word(first.get("session")),
+        _word(first.get("time")),
+        _word(lines[-1].get("time")),
+        state,
+        tuple(turns),
+    )
+
+
+def _fold(turns: list[Turn], line: Mapping[str, Any]) -> None:
+    kind = line.get("type")
+    if kind == "turn_started":
+        turns.append(Turn(str(line.get("task", "")), "running"))
+    elif kind == "step" and turns:
+        last = turns[-1]
+        steps = line["number"] if isinstance(line.get("number"), int) else last.steps
+        turns[-1] = Turn(last.task, last.stop_reason, steps=steps, tool=_word(line.get("tool")))
+    elif kind == "turn_finished" and turns:
+        turns[-1] = Turn(
+            turns[-1].task,
+            _word(line.get("stop_reason")),
+            str(line.get("answer", "")),
+            _texts(line.get("files")),
+            _texts(line.get("saved")),
+            turns[-1].steps,
+        )
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            return
+        with path.open("rb") as stream:
+            data = stream.read(_READ_LIMIT)
+    except OSError:
+        return
+    for line in data.split(b"\n"):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def _alive(first: Mapping[str, Any]) -> bool:
+    """Whether the session's process may still run. Nobody knows for another computer."""
+    pid = first.get("pid")
+    if first.get("host") != socket.gethostname() or not isinstance(pid, int) or os.name == "nt":
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(_word(item) for item in value) if isinstance(value, list) else ()
+
+
+def _word(value: Any) -> str:
+    """What stands in a record, on one line: others may have written it."""
+    return one_line(str(value or ""), 300)
+
+
+def _outcome(turn: Turn) -> str:
+    if turn.stop_reason == "end":
+        return f" -> {one_line(turn.answer, 160)}" if turn.answer else ""
+    return f" ({_ENDS.get(turn.stop_reason, turn.stop_reason)})"

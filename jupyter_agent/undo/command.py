@@ -1,0 +1,272 @@
+"""`%agent undo`: go back, see what that would do, take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_agent.core.plaintext import one_line, plain
+from jupyter_agent.core.redact import redact, secret_values
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.files.workspace import STATE_FOLDER
+from jupyter_agent.undo.journal import Record
+from jupyter_agent.undo.namespace import IN_PLACE, Bindings, Rebound, names
+from jupyter_agent.undo.storage import TRASH
+from jupyter_agent.undo.store import NOTHING, Checkpoints
+from jupyter_agent.undo.undo import Done, Plan, Undone
+
+USAGE = "%agent undo [show] [N] [--over FILE ...], %agent undo list, %agent undo redo"
+_LISTED = 20
+NO_CHANGE = "no change was seen"
+_WORDS = {
+    "restored": "restored",
+    "removed": "removed, to the trash",
+    "conflict": "left as it is: ",
+    "not_restorable": "not restorable: ",
+    "failed": "failed: ",
+}
+_PLANNED = {
+    "restore": "would be restored",
+    "remove": "would go to the trash",
+    "conflict": "would be left as it is: ",
+    "not_restorable": "not restorable: ",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a command says. `news` is what the model is to be told with the next task."""
+
+    text: str
+    news: str = ""
+
+
+@dataclass
+class _Words:
+    """The words of the command, read."""
+
+    verb: str = "undo"
+    turns: int = 1
+    over: list[str] = field(default_factory=list)
+
+
+def undo(
+    words: Sequence[str],
+    checkpoints: Checkpoints,
+    bindings: Bindings,
+    namespace: MutableMapping[str, Any],
+) -> Report:
+    """Go back a turn, or what else the words say.
+
+    Args:
+        words: What stands after `%agent undo`.
+        checkpoints: The notebook's.
+        bindings: The kernel's.
+        namespace: The kernel's.
+
+    Raises:
+        ConfigError: The words make no sense.
+        AgentError: There is nothing to undo, or it cannot be done now.
+    """
+    read = _read(words)
+    if read.verb == "list":
+        return Report(_listed(checkpoints, bindings))
+    if read.verb == "redo":
+        plan = checkpoints.plan_back()
+    else:
+        plan = checkpoints.plan(read.turns, read.over)
+    if read.verb == "show":
+        return Report(_shown(plan, bindings))
+    undone = checkpoints.apply(plan)
+    # What is taken back is one undo; what is undone may be several turns.
+    records = [record.id for record in plan.records]
+    rebound = bindings.rewind(records, undone.id, namespace)
+    forgotten = [record for record in records if not bindings.knows(record)]
+    unseen = [*_notices(plan.records), *_unseen(plan.records, bindings)]
+    text = _told(plan, undone, rebound, bool(forgotten), unseen)
+    return Report(text, _news(plan, undone, rebound))
+
+
+def _read(words: Sequence[str]) -> _Words:
+    read = _Words()
+    rest = list(words)
+    if rest and rest[0] in ("show", "list", "redo"):
+        read.verb = rest.pop(0)
+    if rest and rest[0].isdecimal() and read.verb in ("undo", "show"):
+        read.turns = int(rest.pop(0))
+    if rest and rest[0] == "--over" and read.verb in ("undo", "show"):
+        read.over, rest = rest[1:], []
+    if rest or read.turns < 1 or (words and "--over" in words and not read.over):
+        wrong = rest[0] if rest else " ".join(words)
+        raise ConfigError(f"%agent undo: unexpected {wrong!r}. Usage: {USAGE}")
+    return read
+
+
+def _listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
+    turns, others = checkpoints.turns(), checkpoints.turns_of_others()
+    rows = [
+        f"{number:>3}  {_named(turn)}  {_extent(turn, bindings)}"
+        for number, turn in enumerate(turns[:_LISTED], 1)
+    ]
+    more = [f"     and {len(turns) - _LISTED} earlier ones"] if len(turns) > _LISTED else []
+    theirs = [
+        f"  -  {_named(turn)}  {_files(turn)}  of another kernel, which undoes it"
+        for turn in others[:_LISTED]
+    ]
+    first = "%agent undo N goes back N turns:" if turns else NOTHING
+    return "\n".join([first, *rows, *more, *theirs, *checkpoints.remarks()])
+
+
+def _extent(turn: Record, bindings: Bindings) -> str:
+    return NO_CHANGE if _is_without_change(turn, bindings) else _files(turn)
+
+
+def _files(turn: Record) -> str:
+    count = sum(bool(entry.left) for entry in turn.entries.values())
+    return f"{count} file" if count == 1 else f"{count} files"
+
+
+def _is_without_change(turn: Record, bindings: Bindings) -> bool:
+    """Whether no change of a turn is known, of which all is known that can be."""
+    is_known = bindings.knows(turn.id) and not bindings.changed(turn.id)
+    return is_known and not turn.entries and not turn.notices
+
+
+def _shown(plan: Plan, bindings: Bindings) -> str:
+    what = "carried on" if plan.pending else "taken back" if plan.kind == "redo" else "undone"
+    lines = [f"Would be {what}: {_of(plan)}"]
+    for step in plan.steps:
+        lines += _line(step.path, _PLANNED[step.action] + step.why, step.diff)
+    if not plan.steps:
+        lines.append("  no file would change")
+    lines += _notices(plan.records)
+    if not any(bindings.knows(record.id) for record in plan.records):
+        lines.append("  variables: not remembered, none would change")
+    elif changed := dict.fromkeys(
+        name for record in plan.records for name in bindings.changed(record.id)
+    ):
+        lost = {name for record in plan.records for name in bindings.lost(record.id)}
+        kept = [name for name in changed if name not in lost]
+        if kept:
+            lines.append(f"  {', '.join(map(plain, kept))}: would be as before")
+        lines += [f"  {plain(name)}: not restorable: {IN_PLACE}" for name in sorted(lost)]
+    lines += _unseen(plan.records, bindings)
+    return "\n".join(lines)
+
+
+def _notices(records: Iterable[Record]) -> list[str]:
+    """What could not be kept when the turns ran; of a file in the plan that is said there."""
+    found = (
+        notice
+        for record in records
+        for notice in record.notices
+        if not any(notice.startswith(f"{path}: cannot be restored") for path in record.entries)
+    )
+    return [f"  {one_line(notice, 300)}" for notice in dict.fromkeys(found)]
+
+
+def _unseen(records: Iterable[Record], bindings: Bindings) -> list[str]:
+    names = dict.fromkeys(name for record in records for name in bindings.unseen(record.id))
+    return [f"  not looked at inside: {', '.join(map(plain, names))}"] if names else []
+
+
+def _told(
+    plan: Plan,
+    undone: Undone,
+    rebound: Sequence[Rebound],
+    variables_forgotten: bool,
+    unseen: Sequence[str],
+) -> str:
+    lines = [f"{'Taken back' if undone.kind == 'redo' else 'Undone'}: {_of(plan)}"]
+    for done in undone.files:
+        lines += _line(done.path, _WORDS[done.outcome] + done.why, done.diff)
+    lines += _variables(rebound)
+    if variables_forgotten:
+        lines.append("  variables: not remembered any more, so they are as they were")
+    if len(lines) == 1:
+        lines.append(f"  {NO_CHANGE}, so nothing was put back")
+    lines += unseen
+    if any(done.outcome == "failed" for done in undone.files):
+        lines.append(
+            "What failed is tried again by %agent undo; %agent undo "
+            f"{len(undone.turns) + 1} goes on to the turn before."
+            if undone.kind == "undo"
+            else "What failed is tried again by %agent undo redo."
+        )
+    if any(done.outcome == "removed" for done in undone.files):
+        # Without the folder's name, which says when: the line stays in notebooks that are replayed.
+        lines.append(f"The trash is the newest folder in {STATE_FOLDER}/{TRASH}")
+    if any(done.outcome == "conflict" for done in undone.files):
+        lines.append(
+            "To restore a file that was left: %agent undo redo, then %agent undo "
+            f"{len(undone.turns)} --over FILE"
+        )
+    elif undone.kind == "undo":
+        lines.append("To take it back: %agent undo redo")
+    return "\n".join(lines)
+
+
+def _variables(rebound: Sequence[Rebound]) -> list[str]:
+    kinds = [
+        ("bound as before", names(rebound, "bound")),
+        ("removed", names(rebound, "removed")),
+        ("bound to a copy from before, since they were changed in place", names(rebound, "copied")),
+    ]
+    lines = [f"  {', '.join(found)}: {what}" for what, found in kinds if found]
+    left = [each for each in rebound if each.outcome in ("conflict", "not_restorable")]
+    return [*lines, *(f"  {each.name}: left as it is: {each.why}" for each in left)]
+
+
+def _line(path: str, what: str, diff: str) -> list[str]:
+    indented = [f"    {line}" for line in plain(diff).split("\n")] if diff else []
+    return [f"  {one_line(path, 200)}: {what}", *indented]
+
+
+def _of(plan: Plan) -> str:
+    turns = [record for record in plan.records if record.kind == "turn"]
+    if not turns:
+        return "the last undo"
+    if len(turns) == 1:
+        return f"the turn {_named(turns[0])}"
+    return f"{len(turns)} turns, back to before {_named(turns[-1])}"
+
+
+def _named(record: Record) -> str:
+    task = redact(record.task, secret_values())  # an earlier version kept it as it was typed
+    return f"“{one_line(task, 60) or '(no task)'}”"
+
+
+# For the model -----------------------------------------------------------------------------------
+
+
+def _news(plan: Plan, undone: Undone, rebound: Sequence[Rebound]) -> str:
+    """What the model has to know, since what it remembers of the turns is not so any more."""
+    if undone.kind == "redo":
+        first = "The person took back the last undo: what it had undone is there again."
+    else:
+        count = len(undone.turns)
+        which = "your last turn" if count == 1 else f"your last {count} turns"
+        first = f"The person undid {which}. What you did there is not so any more."
+    files = [
+        ("Files put back as they were", _paths(undone.files, "restored")),
+        ("Files removed", _paths(undone.files, "removed")),
+        (
+            "Files that were left as they are",
+            _paths(undone.files, "conflict", "not_restorable", "failed"),
+        ),
+        ("Variables bound as before", names(rebound, "bound", "copied")),
+        ("Variables removed", names(rebound, "removed")),
+        ("Variables left as they are", names(rebound, "conflict", "not_restorable")),
+    ]
+    lines = [f"{what}: {_some(found)}" for what, found in files if found]
+    return "\n".join([first, *lines])
+
+
+def _paths(files: Iterable[Done], *outcomes: str) -> list[str]:
+    return [one_line(done.path, 200) for done in files if done.outcome in outcomes]
+
+
+def _some(found: list[str]) -> str:
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return ", ".join(found[:_LISTED]) + more

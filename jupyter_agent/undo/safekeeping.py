@@ -1,0 +1,182 @@
+"""What a kernel's turns can be undone from: its files and its names from before each turn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.config import UndoSettings
+from jupyter_agent.core.events import FileChange
+from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.files.diff import compare
+from jupyter_agent.files.workspace import Workspace, reason_of
+from jupyter_agent.kernel.changes import Snapshot
+from jupyter_agent.undo.command import Report, undo
+from jupyter_agent.undo.namespace import IN_PLACE, Bindings
+from jupyter_agent.undo.storage import FOLDER, Limits
+from jupyter_agent.undo.store import Checkpoints
+from jupyter_agent.undo.turn import Checkpoint
+
+_COMPARED = 1_000_000
+"""Bytes of a file above which its lines are not counted."""
+_MEGABYTE = 1024 * 1024
+
+
+class Safekeeping:
+    """Keeps what a turn is about to change, and goes back to it.
+
+    A turn of which nothing can be kept runs all the same; `notices` says why.
+
+    Args:
+        workspace: Gives the workspace, which may change with its setting.
+        owner: The notebook's name.
+        hidden: Gives files that are no part of the person's work.
+        namespace: The kernel's.
+
+    Attributes:
+        notices: What the last turn changed for good, one line each.
+        rewritten: Files that its code wrote anew without a difference.
+        mutated: Variables that it changed in place.
+    """
+
+    def __init__(
+        self,
+        workspace: Callable[[], Workspace],
+        owner: str,
+        hidden: Callable[[], frozenset[Path]],
+        namespace: MutableMapping[str, Any],
+    ) -> None:
+        self.notices: tuple[str, ...] = ()
+        self.rewritten: frozenset[str] = frozenset()
+        self.mutated: tuple[str, ...] = ()
+        self._workspace = workspace
+        self._owner = owner
+        self._hidden = hidden
+        self._namespace = namespace
+        self._bindings = Bindings()
+        self._own: set[str] = set()
+        self._checkpoints: tuple[object, Checkpoints] | None = None
+        self._checkpoint: Checkpoint | None = None
+
+    def begin(self, task: str, before: Snapshot, settings: UndoSettings) -> None:
+        """A turn begins. `end` must be called, however it ends."""
+        self.notices, self.rewritten, self.mutated = (), frozenset(), ()
+        self._checkpoint = None
+        if not settings.enabled:
+            return
+        try:
+            self._checkpoint = self._of(settings).begin(task)
+        except Exception as error:  # the agent's code may have replaced what is called here
+            self.notices = (f"This turn cannot be undone: {_why(error)}",)
+            return
+        self._own.add(self._checkpoint.id)
+        self._bindings.begin(self._checkpoint.id, before, self._namespace)
+
+    def before_write(self, path: Path, data: bytes) -> None:
+        """A file tool is about to write."""
+        if self._checkpoint is not None:
+            self._checkpoint.before_write(path, data)
+
+    def around_code(self, code: str = "") -> AbstractContextManager[None]:
+        """Code is about to run, which may change any file."""
+        return self._checkpoint.code(code) if self._checkpoint is not None else nullcontext()
+
+    def end(self, after: Snapshot, code: Iterable[str] = ()) -> tuple[FileChange, ...]:
+        """The turn is over. Gives what it did to files, with the lines added and removed.
+
+        Args:
+            after: The person's variables.
+            code: What was executed.
+        """
+        checkpoint, self._checkpoint = self._checkpoint, None
+        self.notices = ()  # those of the beginning are told
+        if checkpoint is None:
+            return ()
+        try:
+            self._bindings.end(checkpoint.id, after, self._namespace, code)
+            self.mutated = self._bindings.mutated(checkpoint.id)
+            root = self._workspace().root
+            self.rewritten = checkpoint.rewritten
+            return tuple(
+                _change(root / touched.path, touched.path, touched.kind, checkpoint)
+                for touched in checkpoint.touched
+            )
+        finally:
+            checkpoint.end()
+            lost = self._bindings.lost(checkpoint.id)
+            named = (f"{name}: cannot be restored, since {IN_PLACE}" for name in lost)
+            self.notices = (*checkpoint.notices, *named)
+
+    def undo(self, words: Sequence[str], settings: UndoSettings) -> Report:
+        """`%agent undo WORDS`.
+
+        Raises:
+            ConfigError: The words make no sense, or undo is switched off.
+            AgentError: There is nothing to undo, or it cannot be done now.
+        """
+        if not settings.enabled:
+            raise ConfigError("%agent undo is switched off (undo.enabled is false).")
+        return undo(words, self._of(settings), self._bindings, self._namespace)
+
+    def forget(self, settings: UndoSettings, days: float, show: bool = False) -> int:
+        """Drop what turns can be undone from that are older; those of this kernel stay.
+
+        Args:
+            settings: How undo is set.
+            days: The age in days.
+            show: Whether to count only.
+
+        Returns:
+            How many turns it was, or would be.
+
+        Raises:
+            AgentError: The folder cannot be used.
+        """
+        if not os.path.isdir(self._workspace().state_folder / FOLDER):  # noqa: PTH112 (never raises)
+            return 0
+        return self._of(settings).forget(days, self._own, show)
+
+    def _of(self, settings: UndoSettings) -> Checkpoints:
+        workspace = self._workspace()
+        depends_on = (workspace.root, settings)
+        if self._checkpoints is None or self._checkpoints[0] != depends_on:
+            limits = Limits(
+                file_bytes=int(settings.max_file_mb * _MEGABYTE),
+                total_bytes=int(settings.max_total_mb * _MEGABYTE),
+            )
+            made = Checkpoints(workspace, self._owner, limits, self._hidden)
+            self._checkpoints = depends_on, made
+        return self._checkpoints[1]
+
+
+def _change(path: Path, shown: str, kind: Any, checkpoint: Checkpoint) -> FileChange:
+    old = _text(checkpoint.before(shown))
+    new = _text(_read(path)) if kind != "deleted" else ""
+    if new is None or (old is None and kind != "created"):
+        return FileChange(shown, kind)
+    diff = compare(old, new, shown)
+    return FileChange(shown, kind, diff.added, diff.removed)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.stat().st_size <= _COMPARED else None
+    except OSError:
+        return None
+
+
+def _text(data: bytes | None) -> str | None:
+    """What has lines to count; None for what has none."""
+    if data is None or len(data) > _COMPARED or b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, AgentError) else f"{reason_of(error)}."

@@ -1,0 +1,168 @@
+"""What is, or was, at a path: nothing, a file's content, a link."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.errors import ToolError
+from jupyter_agent.files.textfile import open_regular
+
+HASHED_BYTES = 32 * 1024 * 1024
+"""Files up to this size are known by their content, larger ones by size, time and inode."""
+_CHUNK = 1 << 20
+_BY_STAT = "stat:"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is at a path at one moment.
+
+    Args:
+        mark: Tells contents apart; empty where nothing is there.
+        mode: The kind of file and its permission bits, as `os.lstat` gives them.
+        size: Bytes.
+        kept: Where its content is: `blob`, `trash/…` below the state folder, `moved/…` where it
+            is at another path of the workspace; empty where it is not kept.
+        why: Why it is not kept.
+        modified: When it was changed last, in nanoseconds; 0 where that is not known.
+    """
+
+    mark: str = ""
+    mode: int = 0
+    size: int = 0
+    kept: str = ""
+    why: str = ""
+    modified: int = 0
+
+    @property
+    def is_there(self) -> bool:
+        return self.mark != ""
+
+    @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.mode)
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def digest(self) -> str:
+        """The digest under which the content is kept as a blob; empty where it has none."""
+        kind, _, digest = self.mark.partition(":")
+        return digest if kind in ("content", "link") else ""
+
+    def is_same(self, other: State) -> bool:
+        """Whether both are the same content with the same permission bits."""
+        bits = (self.mode ^ other.mode) & ~_SPECIAL_BITS
+        return self.mark == other.mark and (not self.is_there or not bits)
+
+
+_SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+"""They are never put back."""
+ABSENT = State()
+MOVED = "moved"
+
+
+def look(path: Path, known: Collection[str] = ()) -> State:
+    """What is at the path now. A link is looked at itself, never followed.
+
+    Args:
+        path: Where to look.
+        known: Marks of which one may be a file's size, time and inode: it is taken where it fits.
+
+    Raises:
+        OSError: The system refuses to tell.
+    """
+    if any(mark.startswith(_BY_STAT) for mark in known):
+        with contextlib.suppress(OSError):
+            found = os.lstat(path)
+            if stat.S_ISREG(found.st_mode) and _signature(found) in known:
+                mark, modified = _signature(found), found.st_mtime_ns
+                return State(mark, found.st_mode, found.st_size, modified=modified)
+    return read(path, HASHED_BYTES)[0]
+
+
+def read(path: Path, limit: int) -> tuple[State, bytes | None]:
+    """What is at the path, and its content where that is no longer than `limit`.
+
+    Raises:
+        OSError: The system refuses to tell.
+    """
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ABSENT, None
+    if stat.S_ISLNK(found.st_mode):
+        data = os.fsencode(os.readlink(path))  # noqa: PTH115 (the text itself, as it is stored)
+        return State(mark_of(data, "link"), found.st_mode, len(data)), data
+    if not stat.S_ISREG(found.st_mode):
+        return State(kind_mark(found.st_mode), found.st_mode), None
+    if found.st_size > max(limit, HASHED_BYTES):
+        mark, modified = _signature(found), found.st_mtime_ns
+        return State(mark, found.st_mode, found.st_size, modified=modified), None
+    try:
+        return _read_file(path, limit)
+    except (FileNotFoundError, ToolError):
+        return ABSENT, None  # it went, or became something else, while it was looked at
+
+
+def mark_of(data: bytes, kind: str = "content") -> str:
+    """The mark of a file with this content."""
+    return f"{kind}:{hashlib.sha256(data).hexdigest()}"
+
+
+def kind_mark(mode: int) -> str:
+    """The mark of what is neither a file nor a link."""
+    return f"kind:{stat.S_IFMT(mode):o}"
+
+
+def folder_state(mode: int) -> State:
+    """A folder with these permission bits."""
+    mode = stat.S_IFDIR | stat.S_IMODE(mode)
+    return State(kind_mark(mode), mode)
+
+
+def to_json(state: State) -> list[Any]:
+    return [state.mark, state.mode, state.size, state.kept, state.why, state.modified]
+
+
+def from_json(data: Any) -> State:
+    """Raises ValueError or TypeError where `data` is no state."""
+    mark, mode, size, kept, why, modified = data
+    if not (isinstance(mark, str) and isinstance(kept, str) and isinstance(why, str)):
+        raise TypeError("a state's texts are none")
+    return State(mark, int(mode), int(size), kept, why, int(modified))
+
+
+def _read_file(path: Path, limit: int) -> tuple[State, bytes | None]:
+    with open_regular(path, path.name) as stream:
+        found = os.fstat(stream.fileno())
+        if found.st_size <= limit:
+            data = stream.read(limit + 1)
+            if len(data) <= limit:
+                modified = found.st_mtime_ns
+                return State(mark_of(data), found.st_mode, len(data), modified=modified), data
+            stream.seek(0)
+        hashed, size = hashlib.sha256(), 0
+        while chunk := stream.read(_CHUNK):
+            hashed.update(chunk)
+            size += len(chunk)
+    mark = f"content:{hashed.hexdigest()}"
+    return State(mark, found.st_mode, size, modified=found.st_mtime_ns), None
+
+
+def stat_mark(size: int, modified: int, inode: int) -> str:
+    """The mark of a file that is known by its size, time and inode."""
+    return f"{_BY_STAT}{size}:{modified}:{inode}"
+
+
+def _signature(found: os.stat_result) -> str:
+    return stat_mark(found.st_size, found.st_mtime_ns, found.st_ino)

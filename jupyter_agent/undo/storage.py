@@ -1,0 +1,361 @@
+"""The folder of checkpoints: its lock, its contents, its records, and how large it may become.
+
+<state folder>/checkpoints/
+  .lock             held while anything here is changed but a turn's own journal
+  blobs/            contents of files, by digest
+  kernels/          a lock for each kernel, held as long as it runs
+  known.json        digests of the workspace's small files, so that few are read again
+  <record>/         one folder for each turn and each undo: journal.jsonl, and while code runs
+                    picture.json, alive and running
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.files import trust
+from jupyter_agent.files.textfile import size
+from jupyter_agent.files.workspace import Workspace, private_folder
+from jupyter_agent.undo import journal
+from jupyter_agent.undo.blobs import Blobs
+from jupyter_agent.undo.journal import FILE, Journal, Kind, Record, Seal
+from jupyter_agent.undo.snapshot import load_known, pictured_digests
+from jupyter_agent.undo.states import State, read
+
+FOLDER = "checkpoints"
+TRASH = "trash"
+LOCK_SECONDS = 10
+_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9]{6}_[0-9a-f]{6}")
+_TOKEN = re.compile(r"[0-9a-f]{16}")
+_LAST_YEAR = 9999
+_KERNELS = "kernels"
+_SECRET = secrets.token_bytes(32)
+_kernels: dict[int, str] = {}
+_held: dict[Path, FileLock] = {}
+"""The locks of this kernel, until it ends."""
+_STAMP = "%Y%m%d_%H%M%S_%f"
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is kept.
+
+    Args:
+        file_bytes: The largest file that is kept before a file tool writes it.
+        total_bytes: All contents together; the oldest turns are dropped first.
+        records: Turns that are remembered; their undos do not count.
+        advance_file_bytes: The largest file that is kept in advance, before code runs.
+        advance_bytes: What is kept in advance, all together.
+        advance_files: How many files are kept in advance, those that changed last.
+        scanned_files: How many files of a workspace are looked at.
+    """
+
+    file_bytes: int = 20 * 1024 * 1024
+    total_bytes: int = 500 * 1024 * 1024
+    records: int = 200
+    advance_file_bytes: int = 1024 * 1024
+    advance_bytes: int = 50 * 1024 * 1024
+    advance_files: int = 2_000
+    scanned_files: int = 20_000
+
+
+class Shelf:
+    """The folder of one workspace. Any number of kernels may use it at the same time.
+
+    Raises:
+        ConfigError: The folder cannot be made, or is a link.
+    """
+
+    def __init__(self, workspace: Workspace, limits: Limits) -> None:
+        self.workspace = workspace
+        self.limits = limits
+        self.folder = workspace.ensure_state_folder() / FOLDER
+        if Path(os.path.realpath(self.folder)) != self.folder:
+            raise ConfigError(f"{self.folder} is a link. Replace it by a folder.")
+        try:
+            private_folder(self.folder)
+        except OSError as error:
+            raise ConfigError(
+                f"The folder {self.folder} cannot be made: {error.strerror}."
+            ) from error
+        for name in ("blobs", _KERNELS, ".lock"):
+            if os.path.islink(self.folder / name):  # noqa: PTH114 (never raises)
+                raise ConfigError(f"{self.folder / name} is a link. Remove it.")
+        if os.path.lexists(self.folder / ".lock") and not (self.folder / ".lock").is_file():
+            raise ConfigError(f"{self.folder / '.lock'} is no file. Remove it.")
+        try:
+            secret = trust.personal_key()
+        except ConfigError:
+            secret = _SECRET  # then turns can be undone in this kernel alone
+        self.seal = Seal(secret)
+        self._ended: dict[str, tuple[tuple[int, ...], Record]] = {}
+        self.blobs = Blobs(self.folder / "blobs")
+        self._lock = FileLock(self.folder / ".lock", timeout=LOCK_SECONDS, mode=0o600)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder's lock; it may be held already by this thread.
+
+        Raises:
+            OSError: Somebody else holds it for too long.
+        """
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise OSError(f"{self.folder} is in use by another kernel") from None
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    # Contents ------------------------------------------------------------------------------------
+
+    def keep_with_room(self, path: Path) -> State:
+        """Like `keep`, dropping the oldest turns where that is needed."""
+        with contextlib.suppress(OSError):
+            self.make_room(min(os.lstat(path).st_size, self.limits.file_bytes))
+        return self.keep(path)
+
+    def make_room(self, count: int) -> None:
+        """See that so many bytes can be kept, as far as dropping the oldest turns helps."""
+        if self.blobs.total + count > self.limits.total_bytes:
+            self.sweep(count)
+
+    def keep(self, path: Path, most: int | None = None, durable: bool = True) -> State:
+        """What is at a path, its content kept where that is possible; `why` says where not.
+
+        Raises:
+            OSError: The file cannot be looked at.
+        """
+        most = self.limits.file_bytes if most is None else most
+        state, data = read(path, most)
+        if not state.is_there:
+            return state
+        if data is None:
+            why = "it is no file" if state.mark.startswith("kind:") else f"larger than {size(most)}"
+            return replace(state, why=why)
+        if self.blobs.content(state.digest, len(data)) is not None:
+            return replace(state, kept="blob")
+        if self.blobs.total + len(data) > self.limits.total_bytes:
+            return replace(state, why=f"{size(self.limits.total_bytes)} are kept already")
+        try:
+            self.blobs.keep(state.digest, data, durable)
+        except OSError as error:
+            return replace(state, why=f"it could not be kept ({error.strerror})")
+        return replace(state, kept="blob")
+
+    def sweep(self, room: int = 0) -> None:
+        """Drop the oldest records until the rest is within the limits, and what nobody needs."""
+        kept = self._without_done_with(self.records())
+        droppable = [record for record in kept if record.ended]
+        advance = self._advance()
+        while droppable:
+            wanted = advance.union(*(record.digests() for record in kept))
+            if (
+                sum(record.kind == "turn" for record in kept) <= self.limits.records
+                and len(kept) <= 3 * self.limits.records
+                and self.blobs.size(wanted) + room <= self.limits.total_bytes
+            ):
+                break
+            oldest = droppable.pop(0)
+            kept.remove(oldest)
+            self._drop(oldest)
+        self.blobs.sweep(advance.union(*(record.digests() for record in kept)))
+
+    def _without_done_with(self, records: list[Record]) -> list[Record]:
+        """Drop undos that were taken back, and turns that were undone for good."""
+        done_with = [record for record in finished(records) if record.ended]
+        for record in done_with:
+            self._drop(record)
+        dropped = {record.id for record in done_with}
+        return [record for record in records if record.id not in dropped]
+
+    def _drop(self, record: Record) -> None:
+        shutil.rmtree(self.folder / record.id, ignore_errors=True)
+        self._ended.pop(record.id, None)
+
+    def older(self, days: float) -> list[str]:
+        """The ids of records that are older by their name and by the system's dates."""
+        limit = timedelta(days=days)
+        now = datetime.now(UTC)
+        found = []
+        for name in self._names():
+            with contextlib.suppress(OSError, ValueError, OverflowError):
+                begun = datetime.strptime(name[:22], _STAMP).replace(tzinfo=UTC)
+                changed = datetime.fromtimestamp((self.folder / name).lstat().st_mtime, UTC)
+                if now - begun > limit and now - changed > limit:
+                    found.append(name)
+        return found
+
+    def drop(self, names: list[str]) -> None:
+        """Remove records, and the contents that no other one needs. Needs the lock."""
+        for name in names:
+            if not (self.folder / name).is_symlink():
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+        self.sweep()
+
+    def _advance(self) -> set[str]:
+        digests = {digest for _, digest in load_known(self.folder).values()}
+        for name in self._names():
+            digests |= pictured_digests(self.folder / name)
+        return digests
+
+    def journal(self, record: Record) -> Journal:
+        """Go on with the journal of a record."""
+        return Journal(self.folder / record.id, record, self.seal)
+
+    # Records -------------------------------------------------------------------------------------
+
+    def records(self, owner: str | None = None) -> list[Record]:
+        """What is remembered, oldest first; only what one owner did, where one is given."""
+        found = (self._read(name) for name in self._names())
+        return [each for each in found if each and owner in (None, each.owner)]
+
+    def _read(self, name: str) -> Record | None:
+        """The record of a name; one that has ended is read once, unless its file changes."""
+        try:
+            found = (self.folder / name / FILE).lstat()
+        except OSError:
+            return None
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if name in self._ended and self._ended[name][0] == stamp:
+            return self._ended[name][1]
+        record = journal.read(self.folder / name, self.seal)
+        if record and record.ended:
+            self._ended[name] = stamp, record
+        return record
+
+    def foreign(self) -> int:
+        """How many records there are that were not written here for this person."""
+        written = [name for name in self._names() if os.path.lexists(self.folder / name / FILE)]
+        return len(written) - len(self.records())
+
+    def begin(
+        self, kind: Kind, owner: str, task: str = "", undoes: tuple[str, ...] = ()
+    ) -> Journal:
+        """Begin a record, with an id that comes after all others."""
+        stamp = datetime.now(UTC).strftime(_STAMP)
+        ahead = (name for name in self._names() if name[:22] >= stamp)
+        ours = (name for name in ahead if journal.read(self.folder / name, self.seal))
+        last = max((name[:22] for name in ours), default="")
+        if stamp <= last:  # the clock was set back, or is coarse
+            stamp = (_time(last) + _TICK).strftime(_STAMP)
+        kernel = self._present()
+        record = Record(f"{stamp}_{secrets.token_hex(3)}", kind, owner, task, undoes, kernel)
+        return self.journal(record)
+
+    # Kernels -------------------------------------------------------------------------------------
+
+    def is_of_other_kernel(self, record: Record) -> bool:
+        """Whether another kernel has written a record, and still runs."""
+        if record.kernel == _kernel():
+            return False
+        path = self.folder / _KERNELS / f"{record.kernel}.lock"
+        if not _TOKEN.fullmatch(record.kernel) or not path.is_file():
+            return False
+        return _is_held(FileLock(path, mode=0o600, thread_local=False))
+
+    def _present(self) -> str:
+        """This kernel's id. Others see by a lock that it runs."""
+        kernel = _kernel()
+        path = self.folder / _KERNELS / f"{kernel}.lock"
+        if not path.exists():
+            self._remove_locks_of_ended_kernels()
+            private_folder(path.parent)
+            lock = FileLock(path, mode=0o600, thread_local=False)
+            lock.acquire(timeout=LOCK_SECONDS)
+            _held[path] = lock
+        return kernel
+
+    def _remove_locks_of_ended_kernels(self) -> None:
+        with contextlib.suppress(OSError):
+            for path in list((self.folder / _KERNELS).iterdir()):
+                if path.is_file() and not self.is_of_other_kernel(Record("", kernel=path.stem)):
+                    path.unlink()
+
+    def running_lock(self, record: Record) -> FileLock:
+        """The lock that is held as long as a record is being written."""
+        return FileLock(self.folder / record.id / "running", mode=0o600, thread_local=False)
+
+    def is_running(self, record: Record) -> bool:
+        """Whether some kernel is at it."""
+        if record.ended:
+            return False
+        return _is_held(self.running_lock(record))
+
+    def _names(self) -> list[str]:
+        try:
+            with os.scandir(self.folder) as entries:
+                return sorted(
+                    entry.name
+                    for entry in entries
+                    if _is_id(entry.name) and entry.is_dir(follow_symlinks=False)
+                )
+        except OSError:
+            return []
+
+
+def _is_held(lock: FileLock) -> bool:
+    """Whether another kernel holds a lock."""
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def finished(records: Sequence[Record]) -> list[Record]:
+    """Records that no undo and no redo needs any more, in the order in which they may go.
+
+    An undo and the redo that took it back; a turn that was undone, with its undo, once another
+    turn of the same kernel has run, so that it cannot be brought back.
+    """
+    by_id = {record.id: record for record in records}
+    found: dict[str, Record] = {}
+    for record in records:
+        if record.kind == "redo" and record.ended and not record.failed:
+            # The undo first: without it the turn stands, with or without the redo.
+            undos = [by_id[undo] for undo in record.undoes if undo in by_id]
+            found |= {each.id: each for each in (*undos, record)}
+    for place, record in enumerate(records):
+        is_final = record.kind == "undo" and record.ended and not record.failed
+        later = (each for each in records[place + 1 :] if each.kernel == record.kernel)
+        if is_final and record.id not in found and any(each.kind == "turn" for each in later):
+            turns = [by_id[turn] for turn in record.undoes if turn in by_id]
+            found |= {each.id: each for each in (*turns, record)}
+    return list(found.values())
+
+
+@lru_cache(maxsize=2_000)
+def _is_id(name: str) -> bool:
+    """Whether a name is a record's: with a date that there is, and that has a later one."""
+    if not _ID.fullmatch(name):
+        return False
+    try:
+        return _time(name[:22]).year < _LAST_YEAR
+    except ValueError:
+        return False
+
+
+def _time(stamp: str) -> datetime:
+    return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+
+
+def _kernel() -> str:
+    """The id of this process; a forked one has its own."""
+    return _kernels.setdefault(os.getpid(), secrets.token_hex(8))
