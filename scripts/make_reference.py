@@ -27,8 +27,9 @@ from pydantic import BaseModel
 
 from jupyter_agent import config, errors
 from jupyter_agent.cli import main as command_line
-from jupyter_agent.config import ENVIRONMENT_PREFIX, Settings
+from jupyter_agent.config import Settings
 from jupyter_agent.core import events, messages
+from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.magics.commands import COMMANDS
 from jupyter_agent.magics.register import AgentMagics
 from jupyter_agent.recording import cassette, entries
@@ -239,7 +240,7 @@ def _session_tools() -> Iterator[list[Any]]:
         from IPython.core.interactiveshell import InteractiveShell
         from traitlets.config import Config
 
-        from jupyter_agent.magics.ask import sessions_of
+        from jupyter_agent.session.registry import sessions_of
 
         before = Path.cwd()
         os.chdir(folder)

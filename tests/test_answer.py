@@ -21,7 +21,7 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.core.transcript import TurnView, reduce
-from jupyter_agent.grounding import UNSEEN
+from jupyter_agent.core.wording import UNSEEN
 from jupyter_agent.session.answer import Findings
 from jupyter_agent.widgets.saved import plain_transcript, saved_outputs
 

@@ -30,15 +30,12 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from jupyter_agent.config import held
+from jupyter_agent.core.environment import ENVIRONMENT_PREFIX, TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.core.safe_yaml import flatten_within_bounds
 from jupyter_agent.errors import ConfigError
 
 USER_FILE = "jupyter_agent.yaml"
 WORKSPACE_FILE = "config.yaml"
-ENVIRONMENT_PREFIX = "JUPYTER_AGENT_"
-TRUST_VARIABLE = f"{ENVIRONMENT_PREFIX}TRUST"
-TRUST_VALUE = "workspace"
-"""Set before a kernel starts, it trusts a workspace's settings, servers and skills."""
 
 _STRICT = ConfigDict(
     frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True

@@ -108,3 +108,17 @@ def _leads(message: Message) -> bool:
 
 def _is_empty(blocks: Sequence[Block]) -> bool:
     return all(isinstance(block, Text) and not block.text.strip() for block in blocks)
+
+
+def task_index(messages: Sequence[Message]) -> int:
+    """Where the current turn starts: the last message in which a person typed something."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.role == "user" and any(isinstance(b, Text) for b in message.blocks):
+            return index
+    raise ValueError("the conversation has no task")
+
+
+def turn_messages(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages of the current turn."""
+    return messages[task_index(messages) :]

@@ -10,7 +10,8 @@ from jupyter_agent.core.events import FileChange, Grounded, Receipt, VariableCha
 from jupyter_agent.core.legible import line
 from jupyter_agent.core.messages import Output
 from jupyter_agent.core.transcript import CallState, CallView, TurnView
-from jupyter_agent.grounding import UNSEEN
+
+UNSEEN = "not seen in any output"
 
 MARKS: dict[CallState, str] = {
     "waiting": "…",

@@ -17,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from jupyter_agent.config import describe
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.workspace import STATE_FOLDER
 
@@ -118,9 +117,8 @@ def refuse_special(mode: int, shown: str) -> None:
 
 def _missing(path: Path, shown: str) -> str:
     if path.parent.parts[-2:] == (STATE_FOLDER, "outputs"):
-        days = describe("outputs.keep_days").default
         return (
-            f"There is no file {shown} any more: a long output is removed after {days} days, or as "
+            f"There is no file {shown} any more: long outputs are kept as long as "
             "outputs.keep_days and outputs.keep_mb say. Run the code again if you need it."
         )
     folder = shown.rpartition("/")[0]

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from jupyter_core.paths import jupyter_config_dir
 
-from jupyter_agent.config import TRUST_VALUE, TRUST_VARIABLE
+from jupyter_agent.core.environment import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.workspace import atomic_write, ordinary, private_folder
 

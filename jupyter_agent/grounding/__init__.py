@@ -15,9 +15,8 @@ from jupyter_agent.grounding.index import Index, Source
 from jupyter_agent.grounding.numbers import Number, Reading, numbers_in
 from jupyter_agent.grounding.running import running
 
-__all__ = ["UNSEEN", "Index", "Source", "grounded"]
+__all__ = ["Index", "Source", "grounded"]
 
-UNSEEN = "not seen in any output"
 MOST = 1_000
 """Numbers of an answer that are looked for."""
 _SHARE_OF = (

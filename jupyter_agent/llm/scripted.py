@@ -21,11 +21,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from jupyter_agent.core.events import MessageFinished, ReplySource, ReplyStop, TextDelta
+from jupyter_agent.core.history import task_index
 from jupyter_agent.core.messages import Block, JsonObject, Message, Text, Thinking, ToolCall, Usage
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import ConfigError, ProviderError
 from jupyter_agent.llm.provider import ReplyPart, Request
-from jupyter_agent.recording.conversation import task_index
 
 
 class _Strict(BaseModel):

@@ -12,8 +12,9 @@ from IPython.core.magic_arguments import parse_argstring
 
 from jupyter_agent import config
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.magics.ask import run_and_show, sessions_of
+from jupyter_agent.magics.ask import run_and_show
 from jupyter_agent.magics.report import errors_without_secrets
+from jupyter_agent.session.registry import sessions_of
 
 WHERE = "%%agent"
 TRUST = "--trust"

@@ -2,81 +2,18 @@
 
 from __future__ import annotations
 
-import atexit
-from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from IPython.core.getipython import get_ipython
 
 from jupyter_agent import config
 from jupyter_agent.core.transcript import TurnView, Watch
 from jupyter_agent.errors import AgentError, ConfigError, broken_off
-from jupyter_agent.kernel.recent import RecentCells
-from jupyter_agent.magics.register import CONFIGURED
 from jupyter_agent.magics.surface import show
-from jupyter_agent.magics.window import Window, open_window
+from jupyter_agent.magics.window import open_window
 from jupyter_agent.session.answer import Answer
-from jupyter_agent.session.notebook import Notebook
-from jupyter_agent.session.session import Session
+from jupyter_agent.session.registry import Sessions, sessions_of
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
-
-MOST_UNCLAIMED = 20
-"""Finished turns that wait for a page to take their outputs."""
-
-
-class Sessions:
-    """The sessions of one kernel, by name. The first use of the extension makes them."""
-
-    def __init__(self, shell: Any) -> None:
-        magics = getattr(shell, "agent_magics", None)
-        if magics is None:  # `ask` without the extension
-            self.notebook = Notebook(shell, RecentCells(shell), Path.cwd())
-        else:
-            configured = lambda: config.layer(CONFIGURED, magics.given)  # noqa: E731
-            self.notebook = Notebook(shell, magics.recent, magics.folder, configured)
-        self.last: TurnView | None = None
-        self._unclaimed: deque[Window] = deque()
-        self._sessions: dict[str, Session] = {}
-        atexit.register(self.finish)
-
-    def __getitem__(self, name: str) -> Session:
-        if name not in self._sessions:
-            self._sessions[name] = Session(self.notebook, name)
-        return self._sessions[name]
-
-    def end(self) -> None:
-        """For `%unload_ext`: the sessions and the MCP servers end, and nothing is left behind."""
-        atexit.unregister(self.finish)
-        self.finish()
-        while self._unclaimed:
-            self._unclaimed.popleft().forget()
-        self.notebook.close()
-
-    def finish(self) -> None:
-        """Write down what the sessions did."""
-        for session in self._sessions.values():
-            session.finish()
-
-    def keep(self, window: Window) -> None:
-        """Hold a finished turn for the page that comes back for it; the oldest ones give way."""
-        self._unclaimed.append(window)
-        while len(self._unclaimed) > MOST_UNCLAIMED:
-            self._unclaimed.popleft().forget()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._sessions)
-
-
-def sessions_of(shell: Any) -> Sessions:
-    """The kernel's sessions."""
-    sessions = getattr(shell, "agent_sessions", None)
-    if sessions is None:
-        sessions = shell.agent_sessions = Sessions(shell)
-    assert isinstance(sessions, Sessions)
-    return sessions
 
 
 async def ask(
@@ -130,7 +67,7 @@ async def run_and_show(
         if view.stop_reason is not None:
             sessions.last = view
         if not await window.close(lasting_outputs(view)):
-            sessions.keep(window)
+            sessions.keep(window.forget)
 
 
 def publish(view: TurnView) -> None:

@@ -21,11 +21,12 @@ from jupyter_agent.core.wording import count
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.llm.tokens import count_tokens
-from jupyter_agent.magics.ask import Sessions, publish, sessions_of
+from jupyter_agent.magics.ask import publish
 from jupyter_agent.magics.log import WORDS as LOG_WORDS
 from jupyter_agent.magics.log import clean_command, log_command
 from jupyter_agent.magics.mcp import mcp_command
 from jupyter_agent.magics.memory import MEMORY_USAGE, NOTES_USAGE, memory_command, notes_command
+from jupyter_agent.magics.promotion import cells_command, export_command
 from jupyter_agent.magics.report import (
     Report,
     errors_without_secrets,
@@ -36,7 +37,8 @@ from jupyter_agent.magics.report import (
 from jupyter_agent.magics.skills import skills_command
 from jupyter_agent.magics.trust import USAGE as TRUST_USAGE
 from jupyter_agent.magics.trust import trust_command
-from jupyter_agent.promotion import cells_command, export_command, opaque_names
+from jupyter_agent.promotion import opaque_names
+from jupyter_agent.session.registry import Sessions, sessions_of
 from jupyter_agent.version import __version__
 from jupyter_agent.widgets.saved import plain_transcript
 

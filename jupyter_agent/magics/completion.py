@@ -9,8 +9,8 @@ from typing import Any
 from jupyter_agent import config
 from jupyter_agent.errors import AgentError
 from jupyter_agent.kernel.variables import user_variables
-from jupyter_agent.magics.ask import Sessions
 from jupyter_agent.magics.commands import COMMANDS
+from jupyter_agent.session.registry import Sessions
 
 _LAST_WORD = re.compile(r"\S*\Z")
 _MENTION = re.compile(r"(?<![\w@.`])@(\w*)\Z")

@@ -60,6 +60,12 @@ class AgentMagics(Configurable):
         values = {name.replace("__", "."): getattr(self, name) for name in SETTINGS}
         return {key: value for key, value in values.items() if value is not None}
 
+    def configured(self) -> Any:
+        """The settings that were set here, as a layer of the configuration."""
+        from jupyter_agent import config
+
+        return config.layer(CONFIGURED, self.given)
+
     @validate(*SETTINGS)
     def _check(self, proposal: Any) -> object:
         if proposal["value"] is None:
@@ -135,8 +141,8 @@ class AgentMagics(Configurable):
             return {"completions": []}
         from IPython.core.completer import SimpleCompletion
 
-        from jupyter_agent.magics.ask import sessions_of
         from jupyter_agent.magics.completion import completions, option_names
+        from jupyter_agent.session.registry import sessions_of
 
         row = context.cursor_line
         lines = [*context.full_text.split("\n")[:row], context.text_until_cursor]
@@ -159,7 +165,7 @@ class AgentMagics(Configurable):
 
 def _catalogue(shell: Any) -> Any:
     """The skills whose scripts code may import, asked for at the first import of one."""
-    from jupyter_agent.magics.ask import sessions_of
+    from jupyter_agent.session.registry import sessions_of
     from jupyter_agent.skills.discovery import discover
 
     return discover(sessions_of(shell).notebook.skill_places())

@@ -13,6 +13,7 @@ from IPython.core.error import StdinNotImplementedError
 
 from jupyter_agent import config
 from jupyter_agent.config import held
+from jupyter_agent.core.environment import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
@@ -31,7 +32,7 @@ _YES = frozenset({"y", "yes"})
 _QUESTION = "Trust all of this, as it is now? [y]es, [n]o: "
 _UNATTENDED = (
     "Nobody can be asked here, so nothing was trusted. To trust the settings, servers and skills "
-    f"of this folder, set {config.TRUST_VARIABLE}={config.TRUST_VALUE} before the kernel starts."
+    f"of this folder, set {TRUST_VARIABLE}={TRUST_VALUE} before the kernel starts."
 )
 _MOST_LINES = 60
 _DOES = {

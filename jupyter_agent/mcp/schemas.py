@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
 from jupyter_agent.core.messages import JsonObject
 from jupyter_agent.core.plaintext import plain, shorten
 
@@ -264,3 +267,19 @@ def _target(reference: str, root: dict[str, Any]) -> Any:
             raise _Unusable("its schema refers to something that is not there")
         node = node[key]
     return node
+
+
+def any_arguments(schema: JsonObject) -> type[BaseModel]:
+    """Any arguments by name, in `model_extra`: the schema is the server's, and no model."""
+
+    class Arguments(BaseModel):
+        model_config = ConfigDict(extra="allow")
+
+        @model_validator(mode="before")
+        @classmethod
+        def check(cls, values: Any) -> Any:
+            if isinstance(values, Mapping) and (wrong := list(misfits(schema, values))):
+                raise PydanticCustomError("misfit", "{wrong}", {"wrong": "; ".join(wrong[:10])})
+            return values
+
+    return Arguments

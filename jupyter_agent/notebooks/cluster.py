@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from jupyter_agent.config import ENVIRONMENT_PREFIX
+from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks.jobs import Begun, Done, Job, Outcome, Told, execute_job
 from jupyter_agent.notebooks.one import STOPPED

@@ -32,7 +32,7 @@ def prepare(mode: str, takes: str, asks: bool) -> dict[str, str]:
     if not (asks or hasattr(shell, "agent_magics") or hasattr(shell, "agent_sessions")):
         return {}
     from jupyter_agent.errors import ConfigError
-    from jupyter_agent.magics.ask import sessions_of
+    from jupyter_agent.session.registry import sessions_of
 
     notebook = sessions_of(shell).notebook
     notebook.set("mode", mode)

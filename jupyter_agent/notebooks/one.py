@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from jupyter_agent.config import ENVIRONMENT_PREFIX
+from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import AgentError
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.files import UNKNOWN_FILE, judge_folder, judge_write
-from jupyter_agent.policy.magics import Magic, judge_magic
+from jupyter_agent.policy.magics import Magic, is_known, judge_magic
 from jupyter_agent.policy.resolve import UNKNOWN, Names, Value, Values
 from jupyter_agent.policy.verdict import Risk, RiskKind, Surroundings
 from jupyter_agent.source.cell import CannotJudge, parse_cell, parse_python
@@ -53,7 +53,7 @@ def judge_code(text: str, around: Surroundings) -> tuple[tuple[Risk, ...], tuple
     It never raises: what cannot be judged is a risk of the kind `hidden`.
     """
     try:
-        tree = parse_cell(text, _Bound(around))
+        tree = parse_cell(text, _Bound(around), is_known)
         if tree is None:
             return (), ()  # it cannot run either
         findings = _judge_trees(tree, around)
@@ -80,7 +80,7 @@ def _judge_trees(tree: ast.Module, around: Surroundings) -> Findings:
             if (text, is_cell) in read:
                 continue
             read.add((text, is_cell))
-            inner = parse_cell(text, _Bound(around)) if is_cell else parse_python(text)
+            inner = parse_cell(text, _Bound(around), is_known) if is_cell else parse_python(text)
             if inner is not None:
                 trees.append(ast.increment_lineno(inner, line))
         if len(trees) > _MOST_TREES:

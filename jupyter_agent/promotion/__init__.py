@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from jupyter_agent.magics.promotion import cells_command, export_command
 from jupyter_agent.promotion.cell import cell
 from jupyter_agent.promotion.executed import Executed
 from jupyter_agent.promotion.export import export, notebook
@@ -11,10 +10,8 @@ from jupyter_agent.promotion.turn import executed, opaque_names, results
 __all__ = [
     "Executed",
     "cell",
-    "cells_command",
     "executed",
     "export",
-    "export_command",
     "notebook",
     "opaque_names",
     "results",

@@ -159,20 +159,6 @@ def _result_text(result: ToolResult) -> str:
     return normalized(("error: " if result.is_error else "") + "\n".join(words))
 
 
-def task_index(messages: Sequence[Message]) -> int:
-    """Where the current turn starts: the last message in which a person typed something."""
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if message.role == "user" and any(isinstance(b, Text) for b in message.blocks):
-            return index
-    raise ValueError("the conversation has no task")
-
-
-def turn_messages(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages of the current turn."""
-    return messages[task_index(messages) :]
-
-
 def asked(turn: Sequence[Message], root: Path | None = None) -> tuple[Item, ...]:
     """What was said to the model since its last reply; `root` as for `exact`."""
     new: list[Message] = []

@@ -10,12 +10,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from jupyter_agent.core.events import MessageFinished, Noticed
+from jupyter_agent.core.history import turn_messages
 from jupyter_agent.core.messages import JsonObject, Message, is_served
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 from jupyter_agent.llm.tokens import TokenCounter
 from jupyter_agent.recording import cassette as tape
-from jupyter_agent.recording.conversation import Digests, asked, turn_messages
+from jupyter_agent.recording.conversation import Digests, asked
 from jupyter_agent.recording.entries import Cassette, Decision, Entry, Source, Told
 from jupyter_agent.recording.past import Taking
 

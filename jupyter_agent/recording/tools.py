@@ -13,9 +13,9 @@ from jupyter_agent.core.messages import JsonObject, ToolSpec, is_served
 from jupyter_agent.core.tool import Tool, ToolReturn
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.mcp.schemas import any_arguments
 from jupyter_agent.recording.entries import Remembered
 from jupyter_agent.recording.past import Past, Touch, touch
-from jupyter_agent.tools.mcp_tools import any_arguments
 
 _REMEMBERED = frozenset(
     {"write_file", "edit_file", "read_file", "search_files"}

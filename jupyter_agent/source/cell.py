@@ -7,6 +7,7 @@ import builtins
 import keyword
 import re
 import warnings
+from collections.abc import Callable
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -40,11 +41,14 @@ def is_plain(text: str) -> bool:
     return _SPECIAL.search(text) is None
 
 
-def parse_cell(text: str, bound: Any = frozenset()) -> ast.Module | None:
+def parse_cell(
+    text: str, bound: Any = frozenset(), is_magic: Callable[[str], bool] = lambda word: False
+) -> ast.Module | None:
     """The tree of a cell, with magics as the calls that IPython makes of them.
 
     Args:
         bound: Tells by `in` which names are bound in the kernel: such a name is no magic.
+        is_magic: Whether a word is a magic command, where a cell is one line without `%`.
 
     Returns:
         None where the text cannot run either.
@@ -59,7 +63,7 @@ def parse_cell(text: str, bound: Any = frozenset()) -> ast.Module | None:
         if len(text) > _SMALL and not _PROMPT.search(text) and (tree := _parsed(text)):
             return tree
         source = _transformed(text)
-        word = _automagic(source, bound)
+        word = _automagic(source, bound, is_magic)
         if word is not None:
             return _parsed(f"get_ipython().run_line_magic({word[0]!r}, {word[1]!r})")
         tree = _parsed(source)
@@ -116,7 +120,7 @@ def _transformer() -> Any:
     return TransformerManager()
 
 
-def _automagic(source: str, bound: Any) -> tuple[str, str] | None:
+def _automagic(source: str, bound: Any, is_magic: Callable[[str], bool]) -> tuple[str, str] | None:
     """The magic and its line, where IPython takes the only line of a cell for one without `%`."""
     if len(source.splitlines()) != 1:
         return None
@@ -128,8 +132,6 @@ def _automagic(source: str, bound: Any) -> tuple[str, str] | None:
         return None
     if word in ("get_ipython", "exit", "quit", "In", "Out", "display"):
         return None
-    from jupyter_agent.policy.magics import is_known
-
-    if is_known(word) or (_parsed(source) is None and line[:1].isalnum()):
+    if is_magic(word) or (_parsed(source) is None and line[:1].isalnum()):
         return word, line
     return None

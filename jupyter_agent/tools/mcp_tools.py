@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel, ConfigDict, model_validator
-from pydantic_core import PydanticCustomError
 
 from jupyter_agent.core.messages import Image, JsonObject, Output, Text, ToolSpec
 from jupyter_agent.core.plaintext import one_line, shorten
 from jupyter_agent.core.tool import Tool, ToolReturn, report
 from jupyter_agent.kernel.bounded import BoundedText, Overflow
 from jupyter_agent.kernel.images import picture
-from jupyter_agent.mcp.schemas import misfits
+from jupyter_agent.mcp.schemas import any_arguments
 from jupyter_agent.mcp.servers import Offer, ServedTool
 from jupyter_agent.tools.code import MODEL_LIMIT, Sight
 
@@ -56,22 +53,6 @@ def _tool(served: ServedTool, sight: Callable[[], Sight], outputs: Callable[[], 
     spec = ToolSpec(served.name, served.description, served.schema)
     arguments = any_arguments(served.schema)
     return Tool(spec, call, arguments, "reads" if served.only_reads else "executes")
-
-
-def any_arguments(schema: JsonObject) -> type[BaseModel]:
-    """Any arguments by name, in `model_extra`: the schema is the server's, and no model."""
-
-    class Arguments(BaseModel):
-        model_config = ConfigDict(extra="allow")
-
-        @model_validator(mode="before")
-        @classmethod
-        def check(cls, values: Any) -> Any:
-            if isinstance(values, Mapping) and (wrong := list(misfits(schema, values))):
-                raise PydanticCustomError("misfit", "{wrong}", {"wrong": "; ".join(wrong[:10])})
-            return values
-
-    return Arguments
 
 
 def _blocks(

@@ -26,6 +26,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_agent import config
 from jupyter_agent.cli import main as command_line
+from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.magics.agent import parse_line
 from jupyter_agent.magics.commands import COMMANDS
@@ -165,7 +166,7 @@ def read_command(words: list[str]) -> None:
 
 def read_variable(name: str, value: str = "") -> None:
     """A variable of the environment: a setting with its value, or one that our code reads."""
-    if name.startswith(config.ENVIRONMENT_PREFIX):
+    if name.startswith(ENVIRONMENT_PREFIX):
         if value:
             config.environment_layer({name: value})
         elif name not in set(map(variable_of, config.keys())):
@@ -175,7 +176,7 @@ def read_variable(name: str, value: str = "") -> None:
 
 
 def variable_of(key: str) -> str:
-    return config.ENVIRONMENT_PREFIX + key.upper().replace(".", "__")
+    return ENVIRONMENT_PREFIX + key.upper().replace(".", "__")
 
 
 @cache

@@ -34,7 +34,8 @@ from docs.reading import (
 from live_kernel import LiveKernel
 
 from jupyter_agent import config
-from jupyter_agent.config import ENVIRONMENT_PREFIX, keys
+from jupyter_agent.config import keys
+from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.errors import AgentError
 from jupyter_agent.magics.commands import COMMANDS
 

@@ -234,7 +234,7 @@ def test_an_output_that_was_removed(desk: LiveKernel) -> None:
     )
     desk.run("%%agent\nfirst")
     said = desk.run("%agent history").said
-    assert "any more: a long output is removed after 30 days" in said
+    assert "any more: long outputs are kept as long as" in said
 
 
 def test_a_recording_goes_on(desk: LiveKernel, tmp_path: Path) -> None:

@@ -27,11 +27,10 @@ from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolRes
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.magics.promotion import cells_command, export_command
 from jupyter_agent.promotion import (
-    cells_command,
     executed,
     export,
-    export_command,
     notebook,
     opaque_names,
     results,

@@ -1,0 +1,9 @@
+"""Variables of the environment that are read before any setting is."""
+
+from __future__ import annotations
+
+ENVIRONMENT_PREFIX = "JUPYTER_AGENT_"
+"""Begins the names of the variables that are settings."""
+TRUST_VARIABLE = f"{ENVIRONMENT_PREFIX}TRUST"
+TRUST_VALUE = "workspace"
+"""Set before a kernel starts, it trusts a workspace's settings, servers and skills."""

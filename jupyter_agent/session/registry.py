@@ -1,0 +1,81 @@
+"""The sessions of a kernel, by name."""
+
+from __future__ import annotations
+
+import atexit
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.core.transcript import TurnView
+from jupyter_agent.kernel.recent import RecentCells
+from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.session.session import Session
+
+MOST_UNCLAIMED = 20
+"""Finished turns that wait for a page to take their outputs."""
+
+
+class Sessions:
+    """The sessions of one kernel, by name. The first use of the extension makes them.
+
+    Args:
+        shell: The kernel's IPython shell.
+
+    Attributes:
+        notebook: What the sessions share.
+        last: The view of the turn that ended last; None before the first.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        magics = getattr(shell, "agent_magics", None)
+        if magics is None:  # `ask` without the extension
+            self.notebook = Notebook(shell, RecentCells(shell), Path.cwd())
+        else:
+            self.notebook = Notebook(shell, magics.recent, magics.folder, magics.configured)
+        self.last: TurnView | None = None
+        self._unclaimed: deque[Callable[[], None]] = deque()
+        self._sessions: dict[str, Session] = {}
+        atexit.register(self.finish)
+
+    def __getitem__(self, name: str) -> Session:
+        if name not in self._sessions:
+            self._sessions[name] = Session(self.notebook, name)
+        return self._sessions[name]
+
+    def end(self) -> None:
+        """For `%unload_ext`: the sessions and the MCP servers end, and nothing is left behind."""
+        atexit.unregister(self.finish)
+        self.finish()
+        while self._unclaimed:
+            self._unclaimed.popleft()()
+        self.notebook.close()
+
+    def finish(self) -> None:
+        """Write down what the sessions did."""
+        for session in self._sessions.values():
+            session.finish()
+
+    def keep(self, forget: Callable[[], None]) -> None:
+        """Hold a finished turn for the page that comes back for it; the oldest ones give way.
+
+        Args:
+            forget: Lets go of the turn.
+        """
+        self._unclaimed.append(forget)
+        while len(self._unclaimed) > MOST_UNCLAIMED:
+            self._unclaimed.popleft()()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._sessions)
+
+
+def sessions_of(shell: Any) -> Sessions:
+    """The kernel's sessions."""
+    sessions = getattr(shell, "agent_sessions", None)
+    if sessions is None:
+        sessions = shell.agent_sessions = Sessions(shell)
+    assert isinstance(sessions, Sessions)
+    return sessions
