@@ -20,9 +20,9 @@ from jupyter_agent.core.messages import (
     ToolCall,
     ToolResult,
 )
+from jupyter_agent.core.ports import Request
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import Request
 
 NOWHERE = "http://127.0.0.1:9"
 SIGNED = Thinking("Hm.", {"provider": "anthropic", "signature": "s1"})

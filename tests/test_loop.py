@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_agent.agent.loop import Agent, Outcome, run_turn
+from jupyter_agent.core import ports
 from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.events import (
     Advised,
@@ -44,10 +45,10 @@ from jupyter_agent.core.messages import (
     ToolResult,
     Usage,
 )
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.core.tool import Tool, tool
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.errors import ContextOverflow, ProviderError, ToolError
-from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.tools.toolbox import Toolbox
@@ -101,7 +102,7 @@ class Bench:
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     on_event: Callable[[Event], None] = lambda event: None
 
-    def agent(self, provider: Provider, **options: Any) -> Agent:
+    def agent(self, provider: ports.Model, **options: Any) -> Agent:
         options.setdefault("retry", AT_ONCE)
         return Agent(provider, Toolbox(self.tools()), "system", **options)
 

@@ -29,10 +29,10 @@ from jupyter_agent.core.events import (
     TurnStarted,
 )
 from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.kernel.interrupts import Interrupts
-from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.stores.runlog import RunLog
 from jupyter_agent.stores.runs import read_run
 from jupyter_agent.tools.code import code_tools

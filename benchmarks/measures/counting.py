@@ -9,7 +9,7 @@ from benchmarks.bench import Bench
 from benchmarks.result import Result, alternating, milliseconds, table
 from jupyter_agent.agent.compaction.compactor import Compactor
 from jupyter_agent.core.messages import Message, Text, ToolCall, ToolResult, Usage
-from jupyter_agent.llm.provider import Request
+from jupyter_agent.core.ports import Request
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.llm.tokens import count_tokens
 

@@ -57,7 +57,8 @@ from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.messages import ToolCall
 from jupyter_agent.tools.code import code_tools
-from jupyter_agent.tools.toolbox import Prepared, Toolbox
+from jupyter_agent.core.tool import Prepared
+from jupyter_agent.tools.toolbox import Toolbox
 _shell = get_ipython()
 _toolbox = Toolbox(code_tools(Executor(_shell, Interrupts())))
 async def _plain(code):

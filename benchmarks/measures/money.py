@@ -17,9 +17,9 @@ from benchmarks.ours import MODEL
 from benchmarks.result import Result, table
 from benchmarks.server import Plan
 from jupyter_agent.core.messages import Message, Text, ToolCall, ToolResult, Usage
+from jupyter_agent.core.ports import Request
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.pricing import cost
-from jupyter_agent.llm.provider import Request
 from jupyter_agent.llm.tokens import TokenCounter
 
 STEPS = 100

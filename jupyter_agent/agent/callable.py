@@ -18,10 +18,10 @@ from typing import Any
 
 from jupyter_agent.agent.gate import Note, Rule, Ruling, refused
 from jupyter_agent.core.messages import Image, Output, Text, ToolCall, ToolResult
-from jupyter_agent.core.tool import Tool, ToolReturn
+from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ToolError
 from jupyter_agent.llm.code_protocol import ACT, WRITTEN_AS_CODE, parameter_names, signature
-from jupyter_agent.tools.toolbox import Prepared, Toolbox, result_of
+from jupyter_agent.tools.toolbox import Toolbox, result_of
 
 ALL = "agent_tools"
 """The name under which all of them are, whatever the person's variables are called."""

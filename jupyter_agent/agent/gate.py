@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Sink
-from jupyter_agent.core.person import Nobody, Person
-from jupyter_agent.tools.toolbox import Prepared
+from jupyter_agent.core.ports import Nobody, User
+from jupyter_agent.core.tool import Prepared
 
 _NOTHING_DONE = "Nothing was run or written."
 
@@ -56,7 +56,7 @@ class Gate:
     def __init__(
         self,
         rule: Rule = allow_everything,
-        person: Person | None = None,
+        person: User | None = None,
         grant: Note = lambda ruling: None,
         passed: Note = lambda ruling: None,
     ) -> None:

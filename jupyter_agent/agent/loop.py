@@ -36,13 +36,12 @@ from jupyter_agent.core.messages import (
     ToolResult,
     Usage,
 )
-from jupyter_agent.core.person import Nobody, Person
+from jupyter_agent.core.ports import Model, Nobody, Request, User
 from jupyter_agent.core.printed import Printed
-from jupyter_agent.core.tool import report
+from jupyter_agent.core.tool import Prepared, report
 from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
-from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
-from jupyter_agent.tools.toolbox import Prepared, Toolbox
+from jupyter_agent.tools.toolbox import Toolbox
 
 TYPING = 0.5
 """Seconds of tool calls in which a person may have typed something."""
@@ -70,14 +69,14 @@ class Agent:
     Without a `compactor` the conversation is shortened only when the provider refuses it.
     """
 
-    provider: Provider
+    provider: Model
     toolbox: Toolbox
     system: str
     max_steps: int = 50
     retry: RetryPolicy = RetryPolicy()
     images_per_step: int = 4
     gate: Gate = field(default_factory=Gate)
-    person: Person = field(default_factory=Nobody)
+    person: User = field(default_factory=Nobody)
     budget: Budget = field(default_factory=Budget)
     advice: Callable[[], str] = str
     """What to tell the model after a step besides the results; mostly nothing."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from jupyter_agent.core.messages import Image, JsonObject, Output, Text, ToolSpec
+from jupyter_agent.core.messages import Image, JsonObject, Output, Text, ToolCall, ToolSpec
 
 Effect = Literal["reads", "writes", "executes"]
 
@@ -133,3 +133,27 @@ def _without_titles(schema: Any) -> Any:
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call that can be run: its tool was found, and its arguments fit the schema."""
+
+    call: ToolCall
+    tool: Tool
+    arguments: BaseModel
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The arguments by name."""
+        named = {name: getattr(self.arguments, name) for name in self.tool.arguments.model_fields}
+        return named | (self.arguments.model_extra or {})
+
+    def preview(self) -> tuple[Output, ...]:
+        """What the call would do, for the person to see before they allow it."""
+        if self.tool.preview is None:
+            return ()
+        try:
+            return self.tool.preview(**self.values)
+        except Exception:
+            return ()  # the call will fail, and then say why

@@ -34,11 +34,11 @@ from jupyter_agent.core.messages import (
     Usage,
     clean,
 )
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ConfigError, ProviderError
 from jupyter_agent.llm.connection import Connection
 from jupyter_agent.llm.encoding import Encoder
 from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by, status_of
-from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.relay import NotAStream, relay, sent
 from jupyter_agent.llm.wire import (
     NO_OUTPUT,

@@ -31,8 +31,8 @@ from jupyter_agent.core.messages import (
     ToolSpec,
 )
 from jupyter_agent.core.plaintext import shorten
+from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.llm.inline import spoken
-from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 from jupyter_agent.llm.textcalls import thought_end
 from jupyter_agent.llm.wire import NO_OUTPUT, arguments_object, unique_ids
 
@@ -121,7 +121,7 @@ class CodeProtocol:
             tools, as small models need it.
     """
 
-    def __init__(self, provider: Provider, brief: bool = False) -> None:
+    def __init__(self, provider: Model, brief: bool = False) -> None:
         self.name = provider.name
         self.model = provider.model
         self.source: ReplySource = provider.source

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from jupyter_agent.core.events import MessageFinished, ReplySource
 from jupyter_agent.core.messages import Block, JsonObject, Message, Text, ToolCall, ToolSpec
-from jupyter_agent.llm.provider import Provider, ReplyPart, Request
+from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.llm.textcalls import read
 from jupyter_agent.llm.wire import unique_ids
 
@@ -38,7 +38,7 @@ class Inline:
             adds to; None: calls in the text are as good as others, since the person chose so.
     """
 
-    def __init__(self, provider: Provider, calling: set[str] | None = None) -> None:
+    def __init__(self, provider: Model, calling: set[str] | None = None) -> None:
         self.name = provider.name
         self.model = provider.model
         self.source: ReplySource = provider.source

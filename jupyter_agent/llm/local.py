@@ -11,11 +11,11 @@ from pathlib import Path, PurePosixPath
 from jupyter_agent.config import LocalSettings
 from jupyter_agent.core.events import ReplySource
 from jupyter_agent.core.messages import Block, Image, JsonObject, Message, Text, ToolResult
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ConfigError, ProviderError
 from jupyter_agent.llm.connection import Connection
 from jupyter_agent.llm.embedded import Embedded, Serving
 from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.weights import hub_file
 from jupyter_agent.llm.wire import picture_notice
 

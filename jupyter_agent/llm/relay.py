@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from jupyter_agent.core.events import MessageFinished
+from jupyter_agent.core.ports import ReplyPart
 from jupyter_agent.errors import AgentError, ProviderError
-from jupyter_agent.llm.provider import ReplyPart
 from jupyter_agent.llm.wire import mapping
 
 _BOM = b"\xef\xbb\xbf"

@@ -20,8 +20,8 @@ from tenacity import (
 from tenacity.stop import stop_base
 
 from jupyter_agent.core.events import Requested, Retrying
+from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.errors import ProviderError
-from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class RetryPolicy:
 
 
 async def stream_with_retry(
-    provider: Provider, request: Request, policy: RetryPolicy
+    provider: Model, request: Request, policy: RetryPolicy
 ) -> AsyncGenerator[ReplyPart | Requested | Retrying, None]:
     """What `provider` streams; after a failure that may pass, `Retrying`, a wait, a new start.
 
@@ -148,7 +148,7 @@ def _error(state: RetryCallState) -> ProviderError:
     return error
 
 
-def _requested(provider: Provider, request: Request, attempt: int) -> Requested:
+def _requested(provider: Model, request: Request, attempt: int) -> Requested:
     counts = len(request.messages), len(request.tools), request.characters
     return Requested(provider.model, *counts, attempt)
 

@@ -24,8 +24,8 @@ from jupyter_agent.core.events import MessageFinished, ReplySource, ReplyStop, T
 from jupyter_agent.core.history import task_index
 from jupyter_agent.core.messages import Block, JsonObject, Message, Text, Thinking, ToolCall, Usage
 from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ConfigError, ProviderError
-from jupyter_agent.llm.provider import ReplyPart, Request
 
 
 class _Strict(BaseModel):

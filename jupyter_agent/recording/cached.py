@@ -8,9 +8,9 @@ from pathlib import Path
 
 from jupyter_agent.core.events import FileChange, ReplySource
 from jupyter_agent.core.messages import JsonObject, Message, Usage
+from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.errors import ReplayMismatch
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 from jupyter_agent.recording.cassette import load
 from jupyter_agent.recording.entries import Remembered, Source
 from jupyter_agent.recording.past import Past, Touch
@@ -36,7 +36,7 @@ class Cached:
         replayed: The tokens of the turn's replies that were replayed, which nobody pays.
     """
 
-    def __init__(self, provider: Provider, path: Path, workspace: Workspace | None = None) -> None:
+    def __init__(self, provider: Model, path: Path, workspace: Workspace | None = None) -> None:
         self.name = provider.name
         self.model = provider.model
         self.recorder = Recorder(provider, path, workspace)

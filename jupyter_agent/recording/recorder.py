@@ -12,8 +12,8 @@ from pathlib import Path
 from jupyter_agent.core.events import MessageFinished, Noticed
 from jupyter_agent.core.history import turn_messages
 from jupyter_agent.core.messages import JsonObject, Message, is_served
+from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.llm.provider import Provider, ReplyPart, Request
 from jupyter_agent.llm.tokens import TokenCounter
 from jupyter_agent.recording import cassette as tape
 from jupyter_agent.recording.conversation import Digests, asked
@@ -35,7 +35,7 @@ class Recorder:
         past: What the turn finds and leaves in the workspace.
     """
 
-    def __init__(self, provider: Provider, path: Path, workspace: Workspace | None = None) -> None:
+    def __init__(self, provider: Model, path: Path, workspace: Workspace | None = None) -> None:
         self.name = provider.name
         self.model = provider.model
         self.source = provider.source

@@ -9,9 +9,9 @@ from pathlib import Path
 from jupyter_agent.core.events import ReplySource
 from jupyter_agent.core.history import turn_messages
 from jupyter_agent.core.messages import JsonObject, Message
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ReplayMismatch
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.recording.conversation import Digests
 from jupyter_agent.recording.entries import Cassette, Decision, Entry
 from jupyter_agent.recording.miss import explain

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, MessageFinished
-from jupyter_agent.core.person import Nobody, Person
-from jupyter_agent.llm.provider import Provider
+from jupyter_agent.core.ports import Model, Nobody, User
 from jupyter_agent.recording.cached import Cached
 from jupyter_agent.recording.entries import Decision
 from jupyter_agent.recording.past import Touch
@@ -21,12 +20,12 @@ _NOTICE = (
 )
 
 
-def is_taped(provider: Provider) -> bool:
+def is_taped(provider: Model) -> bool:
     """Whether a turn of this provider must be the same when it is replayed."""
     return isinstance(provider, Taped)
 
 
-def witnessed(provider: Provider, person: Person) -> Person:
+def witnessed(provider: Model, person: User) -> User:
     """Who decides and speaks in a turn of this provider."""
     if isinstance(provider, Cached):
         return Companion(person, provider)
@@ -35,7 +34,7 @@ def witnessed(provider: Provider, person: Person) -> Person:
     return Recollection(provider, person) if isinstance(provider, Replay) else person
 
 
-def distrust(person: Person) -> list[str]:
+def distrust(person: User) -> list[str]:
     """A line where what a cassette allowed does not count for this person."""
     notice = person.notice if isinstance(person, (Recollection, Companion)) else ""
     return [notice] if notice else []
@@ -70,7 +69,7 @@ def _decision(place: int, asked: ApprovalAsked, answered: ApprovalAnswered) -> D
 class Witness(Places):
     """A person whose decisions and words are noted in the cassette."""
 
-    def __init__(self, person: Person, recorder: Recorder) -> None:
+    def __init__(self, person: User, recorder: Recorder) -> None:
         super().__init__()
         self._person = person
         self._recorder = recorder
@@ -99,7 +98,7 @@ class Recollection(Places):
         notice: A line that says so; empty where the cassette is believed.
     """
 
-    def __init__(self, replay: Replay, person: Person) -> None:
+    def __init__(self, replay: Replay, person: User) -> None:
         super().__init__()
         self._replay = replay
         self._told = True
@@ -151,7 +150,7 @@ class Recollection(Places):
 class Companion(Places):
     """The person of a turn that is replayed as far as it was recorded, and goes on from there."""
 
-    def __init__(self, person: Person, cached: Cached) -> None:
+    def __init__(self, person: User, cached: Cached) -> None:
         super().__init__()
         self._cached = cached
         self._person = person

@@ -16,14 +16,13 @@ from jupyter_agent.config import Settings
 from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.events import ToolFinished
 from jupyter_agent.core.messages import Context, Message, Text, Usage
-from jupyter_agent.core.person import Person
+from jupyter_agent.core.ports import Model, User
 from jupyter_agent.core.tool import Tool
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.context import KernelState, naming, turn_context
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.pricing import cost
-from jupyter_agent.llm.provider import Provider
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.recording.past import Past, Recalled
 from jupyter_agent.recording.replay import Replay
@@ -130,7 +129,7 @@ class Equipment:
         """The tools of this session: those that the first turn fixed, before that a preview."""
         return self._tools or self._make_tools(self._notebook.settings().settings)
 
-    def agent(self, settings: Settings, person: Person) -> Agent:
+    def agent(self, settings: Settings, person: User) -> Agent:
         """The agent for a turn; from the first one on with the same prompt and the same tools.
 
         Raises:
@@ -159,7 +158,7 @@ class Equipment:
             self.compactor(provider) if settings.compaction.enabled else None,
         )
 
-    def compactor(self, provider: Provider) -> Compactor:
+    def compactor(self, provider: Model) -> Compactor:
         """What shortens the conversation; it remembers what was counted from turn to turn."""
         compactor = self._compactor
         compactor.limit = token_limit(self.settings, os.environ)
@@ -290,7 +289,7 @@ class Equipment:
             ),
         )
 
-    def _gate(self, person: Person) -> Gate:
+    def _gate(self, person: User) -> Gate:
         permissions = self.permissions
         recollection = person if isinstance(person, (Recollection, Companion)) else None
         rule = permissions.rule(self.settings, recollection)
@@ -304,7 +303,7 @@ class Equipment:
         return self.settings.privacy.outputs == "shapes"
 
 
-def _budget(settings: Settings, provider: Provider) -> Budget:
+def _budget(settings: Settings, provider: Model) -> Budget:
     """The turn's budget. Raises `ConfigError` where money is limited and no price is known."""
     limits = settings.budget
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent import config
+from jupyter_agent.core.ports import Model
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files.workspace import (
     Workspace,
@@ -29,7 +30,6 @@ from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.connection import keep_secrets
 from jupyter_agent.llm.embedded import Embedded
-from jupyter_agent.llm.provider import Provider
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.recording.trusted import UntrustedCassette, cassettes
 from jupyter_agent.session.deciding import Deciding, deciding_variables
@@ -101,7 +101,7 @@ class Notebook:
         self._folder = self.path.parent if self.path else folder
         self._by_command = config.layer(SETTINGS_COMMAND, {})
         self._cassette: Path | None = None
-        self._provider: tuple[object, Provider] | None = None
+        self._provider: tuple[object, Model] | None = None
         self._conversations: tuple[Path, Conversations] | None = None
         self._own_files: tuple[object, frozenset[Path]] = (None, frozenset())
         self._tidying: Iterator[None] | None = None
@@ -270,7 +270,7 @@ class Notebook:
         self._cassette = path
         return path
 
-    def provider(self, settings: config.Settings) -> Provider:
+    def provider(self, settings: config.Settings) -> Model:
         """The provider for a turn; the same one as long as what it depends on is the same."""
         cassette = self.cassette
         stamp = cassette.stat().st_mtime_ns if cassette and cassette.exists() else None
@@ -284,7 +284,7 @@ class Notebook:
             self._provider = depends_on, chosen
         return self._provider[1]
 
-    def _choose(self, settings: config.Settings, cassette: Path | None) -> Provider:
+    def _choose(self, settings: config.Settings, cassette: Path | None) -> Model:
         try:
             return choose(
                 settings,

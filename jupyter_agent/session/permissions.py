@@ -12,6 +12,7 @@ from jupyter_agent.agent.gate import Rule, Ruling
 from jupyter_agent.config import Settings
 from jupyter_agent.core.events import Event, ToolFinished
 from jupyter_agent.core.messages import is_served
+from jupyter_agent.core.tool import Prepared
 from jupyter_agent.llm.inline import is_from_text
 from jupyter_agent.policy import Surroundings, always_covers, grants, judge
 from jupyter_agent.policy.known import KnownNames
@@ -21,7 +22,6 @@ from jupyter_agent.session.notebook import Notebook
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.notes import NOTE_TOOLS
 from jupyter_agent.tools.skills import GET_SKILL
-from jupyter_agent.tools.toolbox import Prepared
 from jupyter_agent.tools.workspace_memory import MEMORY_TOOLS
 
 _QUESTIONS = {

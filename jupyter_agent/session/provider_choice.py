@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from jupyter_agent.config import HttpSettings, Settings, ThinkingSettings
+from jupyter_agent.core.ports import Model
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.llm.provider import Provider
 
 if TYPE_CHECKING:
     from jupyter_agent.llm.connection import Connection
@@ -85,7 +85,7 @@ def choose(
     nearby: Sequence[Path] = (),
     embedded: Embedded | None = None,
     calling: set[str] | None = None,
-) -> Provider:
+) -> Model:
     """The provider for a turn, by `mode`.
 
     Args:
@@ -118,9 +118,7 @@ def choose(
     return _recording(mode, provider, cassette, workspace or Workspace(folder))
 
 
-def _recording(
-    mode: str, provider: Provider, cassette: Path | None, workspace: Workspace
-) -> Provider:
+def _recording(mode: str, provider: Model, cassette: Path | None, workspace: Workspace) -> Model:
     if cassette is None:
         raise ConfigError(
             f"mode is {mode}, but there is no cassette to record to, since the notebook's name is "
@@ -146,7 +144,7 @@ def _protocol(name: ProviderName, settings: Settings) -> str:
     return "code" if is_left_open and name == "local" else settings.tool_protocol
 
 
-def _spoken_to(provider: Provider, protocol: str, brief: bool, calling: set[str]) -> Provider:
+def _spoken_to(provider: Model, protocol: str, brief: bool, calling: set[str]) -> Model:
     """The provider as its model is to be spoken to. Around it is the recorder, if any."""
     if protocol == "native":
         return provider
@@ -159,7 +157,7 @@ def _spoken_to(provider: Provider, protocol: str, brief: bool, calling: set[str]
     return Inline(provider, calling if protocol == "auto" else None)
 
 
-def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Provider:
+def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Model:
     from jupyter_agent.recording.cassette import load
     from jupyter_agent.recording.replay import Replay
     from jupyter_agent.recording.trusted import digest_of
@@ -178,9 +176,7 @@ def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Provider:
     return Replay(together, names, workspace, files, origins)
 
 
-def _live(
-    name: ProviderName, settings: Settings, folder: Path, embedded: Embedded | None
-) -> Provider:
+def _live(name: ProviderName, settings: Settings, folder: Path, embedded: Embedded | None) -> Model:
     if name == "local":
         return _local(settings, folder, embedded)
     key = settings.api_key.get_secret_value() if settings.api_key else None
@@ -208,7 +204,7 @@ def _live(
     return OpenAI(model, key, settings.api_base, longest, settings.timeout, effort, way)
 
 
-def _local(settings: Settings, folder: Path, embedded: Embedded | None) -> Provider:
+def _local(settings: Settings, folder: Path, embedded: Embedded | None) -> Model:
     from jupyter_agent.llm.embedded import Embedded
     from jupyter_agent.llm.local import Local, serving
 

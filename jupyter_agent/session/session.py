@@ -28,8 +28,8 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.history import repair
 from jupyter_agent.core.messages import Context, JsonObject, Message, Usage
-from jupyter_agent.core.person import Nobody, Person
 from jupyter_agent.core.plaintext import one_line as one_line_of
+from jupyter_agent.core.ports import Model, Nobody, Request, User
 from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
 from jupyter_agent.files.workspace import STATE_FOLDER, TRIED_AGAIN
@@ -37,7 +37,6 @@ from jupyter_agent.grounding import Index
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.llm.pricing import cost
-from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.recording.cached import Cached
 from jupyter_agent.recording.replay import Replay
 from jupyter_agent.recording.user import Places, Taped, distrust, is_taped
@@ -115,7 +114,7 @@ class Session:
         task: str,
         turn: config.Layer | None = None,
         sinks: Sequence[Sink] = (),
-        person: Person | None = None,
+        person: User | None = None,
         skills: Sequence[str] = (),
     ) -> Answer:
         """Run one turn and give its answer.
@@ -269,7 +268,7 @@ class Session:
         equipment = self.equipment
         return [*first, findings, equipment.permissions, *equipment.knowledge.sinks]
 
-    def _teller(self, provider: Provider, emit: Sink) -> Callable[[Iterable[str]], None]:
+    def _teller(self, provider: Model, emit: Sink) -> Callable[[Iterable[str]], None]:
         """Tells the person, line by line; lasting where no other computer has to say the same."""
         lasting = not is_taped(provider)
 
@@ -304,7 +303,7 @@ class Session:
                     raise
                 raise TurnInterrupted(f"Interrupted while {doing}.") from None
 
-    def _keep(self, outcome: Outcome, provider: Provider, answer: Answer) -> None:
+    def _keep(self, outcome: Outcome, provider: Model, answer: Answer) -> None:
         """What outlives a turn in this kernel, and in its recording."""
         self.notebook.shell.user_ns["_agent"] = answer
         self.last_stop = outcome.stop_reason
@@ -352,7 +351,7 @@ class Session:
 
     def _receipt(
         self,
-        provider: Provider,
+        provider: Model,
         outcome: Outcome,
         findings: Findings,
         settings: config.Settings,
@@ -390,7 +389,7 @@ class Session:
         self._told += untold
         return untold
 
-    def _save_end(self, outcome: Outcome, provider: Provider, after: Snapshot) -> None:
+    def _save_end(self, outcome: Outcome, provider: Model, after: Snapshot) -> None:
         plan = tuple({"text": item.text, "state": item.state} for item in self.equipment.plan.items)
         variables = described(after.values)
         end = TurnEnd(
@@ -564,7 +563,7 @@ class _News:
         return [line for line in lines if not (self._is_told and TRIED_AGAIN in line)]
 
 
-def _paid(provider: Provider, usage: Usage, settings: config.Settings) -> Decimal | None:
+def _paid(provider: Model, usage: Usage, settings: config.Settings) -> Decimal | None:
     """What a turn cost; what was replayed of it cost nothing."""
 
     def price(tokens: Usage) -> Decimal | None:

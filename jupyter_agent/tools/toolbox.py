@@ -8,38 +8,13 @@ import inspect
 import json
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from jupyter_agent.core.messages import Output, Text, ToolCall, ToolResult, ToolSpec
-from jupyter_agent.core.tool import Tool, ToolReturn
+from jupyter_agent.core.messages import Text, ToolCall, ToolResult, ToolSpec
+from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ToolError
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A call that can be run: its tool was found, and its arguments fit the schema."""
-
-    call: ToolCall
-    tool: Tool
-    arguments: BaseModel
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The arguments by name."""
-        named = {name: getattr(self.arguments, name) for name in self.tool.arguments.model_fields}
-        return named | (self.arguments.model_extra or {})
-
-    def preview(self) -> tuple[Output, ...]:
-        """What the call would do, for the person to see before they allow it."""
-        if self.tool.preview is None:
-            return ()
-        try:
-            return self.tool.preview(**self.values)
-        except Exception:
-            return ()  # the call will fail, and then say why
 
 
 class Toolbox:

@@ -16,10 +16,10 @@ from jupyter_agent.core.codec import event_from_json, event_to_json
 from jupyter_agent.core.events import Compacted, Event, MessageFinished, ReplySource, TextDelta
 from jupyter_agent.core.history import repair
 from jupyter_agent.core.messages import Context, JsonObject, Message, Text, ToolCall, Usage
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.core.tool import Tool, tool
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.errors import ProviderError
-from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.tools.toolbox import Toolbox
 

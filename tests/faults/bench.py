@@ -16,11 +16,11 @@ from jupyter_agent.agent.loop import Agent, Outcome, run_turn
 from jupyter_agent.core.events import Event, Retrying, TurnFinished
 from jupyter_agent.core.history import repair
 from jupyter_agent.core.messages import Message, Text
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.core.tool import Tool, tool
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.tools.toolbox import Toolbox
 

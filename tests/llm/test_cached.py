@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jupyter_agent.core.messages import Message, Text, ToolResult
+from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.llm.provider import Request
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.recording.cached import Cached
 from jupyter_agent.recording.cassette import load

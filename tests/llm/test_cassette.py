@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import Block, Message, Text, ToolCall, Usage
+from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.llm.provider import Request
 from jupyter_agent.recording.cassette import load, record, save
 from jupyter_agent.recording.conversation import Item
 from jupyter_agent.recording.entries import Cassette, Entry

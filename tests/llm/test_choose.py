@@ -9,9 +9,9 @@ import pytest
 
 from jupyter_agent.config import Settings, layer, resolve
 from jupyter_agent.core.messages import Message, Text
+from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.inline import Inline
-from jupyter_agent.llm.provider import Request
 from jupyter_agent.recording.cassette import save
 from jupyter_agent.recording.entries import Cassette
 from jupyter_agent.recording.recorder import Recorder

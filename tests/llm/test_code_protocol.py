@@ -23,11 +23,11 @@ from jupyter_agent.core.messages import (
     ToolSpec,
     Usage,
 )
+from jupyter_agent.core.ports import Model, Request
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.code_protocol import CodeProtocol, code_block, in_words, signature, with_call
 from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.recording.cassette import load
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
@@ -225,13 +225,13 @@ def test_code_with_fences_comes_back_as_it_was(code: str) -> None:
 # Over the wire -----------------------------------------------------------------------------------
 
 
-def provider_of(kind: str, server: ModelServer) -> Provider:
+def provider_of(kind: str, server: ModelServer) -> Model:
     if kind == "anthropic":
         return CodeProtocol(Anthropic("m", api_key="k", api_base=server.anthropic_url))
     return CodeProtocol(OpenAI("m", api_key="k", api_base=server.openai_url))
 
 
-async def ask(provider: Provider, *messages: Message, allowed: bool = True) -> Any:
+async def ask(provider: Model, *messages: Message, allowed: bool = True) -> Any:
     request = Request("Be brief.", messages, TOOLS, allowed)
     return [part async for part in provider.stream(request)][-1]
 

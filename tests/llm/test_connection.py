@@ -12,9 +12,9 @@ from relays import Proxy, Tls
 from jupyter_agent.config import layer, resolve
 from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import Message, Text
+from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ConfigError, ProviderError
 from jupyter_agent.llm.connection import parse_headers
-from jupyter_agent.llm.provider import Request
 from jupyter_agent.session.provider_choice import choose
 
 BOTH = pytest.mark.parametrize("name", ["anthropic", "openai"])

@@ -22,10 +22,10 @@ from jupyter_agent.core.messages import (
     ToolSpec,
     Usage,
 )
+from jupyter_agent.core.ports import Model, Request
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.inline import Inline, with_calls
 from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.textcalls import read
 from jupyter_agent.recording.cassette import load
 from jupyter_agent.recording.recorder import Recorder
@@ -507,13 +507,13 @@ def test_any_arguments(arguments: Json) -> None:
 # Over the wire -----------------------------------------------------------------------------------
 
 
-def provider_of(kind: str, server: ModelServer) -> Provider:
+def provider_of(kind: str, server: ModelServer) -> Model:
     if kind == "anthropic":
         return Anthropic("m", api_key="k", api_base=server.anthropic_url)
     return OpenAI("m", api_key="k", api_base=server.openai_url)
 
 
-async def parts_of(provider: Provider, request: Request) -> list[Any]:
+async def parts_of(provider: Model, request: Request) -> list[Any]:
     return [part async for part in provider.stream(request)]
 
 

@@ -30,11 +30,11 @@ from small_model import small_model
 from jupyter_agent.config import LocalSettings, Settings, layer, resolve
 from jupyter_agent.core.events import MessageFinished, Noticed, Preparing, TextDelta
 from jupyter_agent.core.messages import Image, Message, Text, ToolCall, ToolResult
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ConfigError, ContextOverflow, ProviderError
 from jupyter_agent.llm.code_protocol import CodeProtocol
 from jupyter_agent.llm.embedded import Embedded, Serving, cores, free_cores
 from jupyter_agent.llm.local import Local, reply_tokens, serving
-from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.weights import hub_file
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.session.provider_choice import choose, is_brief, provider_name, token_limit

@@ -24,9 +24,9 @@ from jupyter_agent.core.messages import (
     ToolResult,
     ToolSpec,
 )
+from jupyter_agent.core.ports import Model, Request
 from jupyter_agent.errors import ProviderError, ReplayMismatch
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.llm.tokens import TokenCounter
 from jupyter_agent.recording.cassette import load
@@ -61,7 +61,7 @@ def user(task: str, context: str = "") -> Message:
 class Talk:
     """One conversation: tasks in, words out. Each call of a tool gets the next of `results`."""
 
-    def __init__(self, provider: Provider, results: Sequence[str] = ()) -> None:
+    def __init__(self, provider: Model, results: Sequence[str] = ()) -> None:
         self.provider = provider
         self.history: list[Message] = []
         self.replies: list[MessageFinished] = []
@@ -89,7 +89,7 @@ class Talk:
 
 
 async def one_reply(
-    provider: Provider, messages: Sequence[Message], system: str = "s"
+    provider: Model, messages: Sequence[Message], system: str = "s"
 ) -> MessageFinished:
     """The finished message of one model call, which comes last."""
     tools = (ToolSpec(f"tool of {system}", "", {}),)

@@ -30,9 +30,9 @@ from jupyter_agent.core.messages import (
     ToolResult,
     ToolSpec,
 )
+from jupyter_agent.core.ports import Model, Request
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.wire import safe_name
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
@@ -62,7 +62,7 @@ def result(call_id: str, *content: Text | Image | str, is_error: bool = False) -
 async def send(kind: str, request: Request, **options: Any) -> Recorded:
     """What a provider sends for `request`, over real HTTP."""
     with ModelServer([Reply(text="ok")]) as server:
-        provider: Provider
+        provider: Model
         if kind == "anthropic":
             provider = Anthropic("m", "key-of-test", server.anthropic_url, **options)
         else:

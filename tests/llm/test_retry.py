@@ -12,9 +12,9 @@ from model_server import Fault, ModelServer, Reply, failed
 
 from jupyter_agent.core.events import MessageFinished, Requested, Retrying, TextDelta
 from jupyter_agent.core.messages import Message, Text
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ContextOverflow, ProviderError
 from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 
 HI = Request("", (Message("user", (Text("hi"),)),))

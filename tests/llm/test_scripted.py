@@ -10,8 +10,8 @@ import pytest
 
 from jupyter_agent.core.events import MessageFinished, TextDelta
 from jupyter_agent.core.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ConfigError, ProviderError
-from jupyter_agent.llm.provider import ReplyPart, Request
 from jupyter_agent.llm.scripted import Scripted
 
 YAML = """\

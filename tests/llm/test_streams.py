@@ -17,10 +17,10 @@ from model_server import Call, Fault, ModelServer, Reply, failed
 
 from jupyter_agent.core.events import MessageFinished, ReplyStop, TextDelta, ThinkingDelta
 from jupyter_agent.core.messages import Message, Text, Thinking, ToolCall, Usage
+from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ConfigError, ContextOverflow, ProviderError
 from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.openai import OpenAI
-from jupyter_agent.llm.provider import ReplyPart, Request
 
 HI = Request("", (Message("user", (Text("hi"),)),))
 KEY = "sk-test-0123456789abcdef"

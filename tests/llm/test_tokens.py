@@ -20,8 +20,8 @@ from PIL import Image as Pillow
 
 from jupyter_agent.core.codec import message_from_json, message_to_json
 from jupyter_agent.core.messages import Block, Image, Message, Text, ToolCall, ToolResult, ToolSpec
+from jupyter_agent.core.ports import Request
 from jupyter_agent.llm.picture_size import picture_size
-from jupyter_agent.llm.provider import Request
 from jupyter_agent.llm.tokens import Calibration, TokenCounter, count_tokens, picture_tokens
 
 MEGABYTE = 1_000_000

@@ -9,7 +9,7 @@ from jupyter_agent.agent.compaction.due import should_compact
 from jupyter_agent.agent.compaction.keeping import Keep
 from jupyter_agent.agent.compaction.summary import ModelSummary
 from jupyter_agent.core.messages import Usage
-from jupyter_agent.llm.provider import Provider, Request
+from jupyter_agent.core.ports import Model, Request
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.llm.tokens import Calibration, TokenCounter
 
@@ -52,24 +52,24 @@ class Compactor:
         self._sent = 0
         self._no_help = 0
 
-    def estimate(self, request: Request, provider: Provider) -> int:
+    def estimate(self, request: Request, provider: Model) -> int:
         """About how many tokens a request sends."""
         return round(self.counter.request(request) * self._ratio(provider))
 
-    def is_due(self, request: Request, provider: Provider) -> bool:
+    def is_due(self, request: Request, provider: Model) -> bool:
         """Whether the conversation is to be shortened before this request is made."""
         estimate = self.estimate(request, provider)
         due = should_compact(estimate, self._reported, self.limit)
         return due and max(estimate, self._reported) > self._no_help
 
-    def replied(self, request: Request, provider: Provider, usage: Usage) -> None:
+    def replied(self, request: Request, provider: Model, usage: Usage) -> None:
         """Learn from what the API counted for a request."""
         self._sent = self.counter.request(request)
         self._calibration.observe(provider.name, provider.model, self._sent, usage.input_tokens)
         self._reported = usage.total_tokens if usage.input_tokens else 0
 
     async def shorten(
-        self, request: Request, provider: Provider, retry: RetryPolicy, target: int | None = None
+        self, request: Request, provider: Model, retry: RetryPolicy, target: int | None = None
     ) -> Compaction:
         """Shorten the conversation of a request.
 
@@ -108,7 +108,7 @@ class Compactor:
         usage, self._usage = self._usage, Usage()
         return usage
 
-    def _ratio(self, provider: Provider) -> float:
+    def _ratio(self, provider: Model) -> float:
         """The calibrated ratio, or that of the last reply where the API counted more."""
         ratio = self._calibration.ratio(provider.name, provider.model)
         if self._reported > self.limit and self._sent:

@@ -22,8 +22,8 @@ from jupyter_agent.agent.prompts import render
 from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import Message, Text, Usage
 from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.ports import Model, Request
 from jupyter_agent.errors import ProviderError
-from jupyter_agent.llm.provider import Provider, Request
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 from jupyter_agent.llm.tokens import TokenCounter
 
@@ -192,7 +192,7 @@ class ModelSummary:
         usage: The tokens of its calls.
     """
 
-    def __init__(self, provider: Provider, retry: RetryPolicy) -> None:
+    def __init__(self, provider: Model, retry: RetryPolicy) -> None:
         self.usage = Usage()
         self._provider = provider
         self._retry = retry

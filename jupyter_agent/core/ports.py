@@ -1,0 +1,122 @@
+"""What the agent loop sees: a model that answers, a user who decides, tools that act.
+
+Each is a port: the loop knows these protocols and no class behind them. A recording stands in
+front of all three, a replay in their place, so that the loop, the tools and the session ask for no
+mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from jupyter_agent.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    MessageFinished,
+    Noticed,
+    Preparing,
+    ReplySource,
+    TextDelta,
+    ThinkingDelta,
+)
+from jupyter_agent.core.messages import JsonObject, Message, ToolCall, ToolResult, ToolSpec
+from jupyter_agent.core.tool import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model call: the system prompt, the conversation so far, the tools on offer.
+
+    Args:
+        system: The system prompt.
+        messages: The conversation, oldest message first.
+        tools: The tools in the order of their schemas.
+        tools_allowed: False for the last call of a turn that reached its step limit. The tools
+            are still listed then: providers want them where the conversation used them, and
+            prompt caches live on an unchanged prefix.
+        characters: The length of the messages' text, where the caller counted it. It is for the
+            log and is not sent.
+    """
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    tools_allowed: bool = True
+    characters: int = 0
+
+
+ReplyPart = Noticed | Preparing | TextDelta | ThinkingDelta | MessageFinished
+
+
+class Model(Protocol):
+    """A model behind some API, or a recording of one.
+
+    Attributes:
+        name: The provider's name.
+        model: The model's id.
+    """
+
+    name: str
+    model: str
+
+    @property
+    def source(self) -> ReplySource:
+        """Where the replies come from."""
+
+    def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
+        """Stream one reply: deltas as they arrive, then exactly one `MessageFinished`.
+
+        A model that must be fetched or loaded first says so before, by `Noticed` and `Preparing`.
+
+        Raises:
+            ProviderError: Any failure. A stream that breaks off is one, never a short reply.
+        """
+        ...
+
+    def body(self, request: Request) -> JsonObject:
+        """The JSON that `stream` would send, for looking at; empty where nothing is sent."""
+
+    async def close(self) -> None:
+        """Release connections. The model is not used afterwards."""
+
+
+class User(Protocol):
+    """The person who watches a turn."""
+
+    async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        """Answer one question. Only one is put at a time. A cancellation passes through."""
+
+    def said(self) -> tuple[str, ...]:
+        """The lines that they typed since the last call, oldest first."""
+
+
+class Nobody:
+    """No user: each question is answered with no."""
+
+    async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        return ApprovalAnswered(asked.call_id, "no", "nobody")
+
+    def said(self) -> tuple[str, ...]:
+        return ()
+
+
+class Tools(Protocol):
+    """The tools of a session. No method raises but for a cancellation.
+
+    Attributes:
+        specs: The schemas, in the order of every request.
+    """
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]: ...
+
+    def runs_alone(self, call: ToolCall) -> bool:
+        """True if the call may change something, so that no other call may run beside it."""
+
+    def prepare(self, call: ToolCall) -> Prepared | ToolResult:
+        """Find the tool and check the arguments; an error result where the call cannot run."""
+
+    async def carry_out(self, prepared: Prepared) -> ToolResult:
+        """Run a call. A failure is an error result."""
