@@ -904,6 +904,7 @@ def test_screenshots(browser: Browser, theme: str, width: int) -> None:
 # ---- speed ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_two_thousand_patches_stay_smooth(book: Notebook) -> None:
     """A long stream in a long turn never holds the page: no frame takes longer than a blink."""
     old = [step(n, text="text\n" * 5, calls=[call(id=f"c{n}")]) for n in range(1, 200)]

@@ -124,6 +124,7 @@ def test_operations_make_the_state(kernel: LiveKernel) -> None:
         assert running.finish().status == "ok"
 
 
+@pytest.mark.deep
 def test_streaming_costs_little(kernel: LiveKernel) -> None:
     """Stream 2,000 tokens: all messages together cost at most three times the text, and come at
     most twenty times a second."""
