@@ -16,7 +16,7 @@ from jupyter_agent.errors import AgentError, ConfigError, broken_off
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.magics.register import CONFIGURED
 from jupyter_agent.magics.surface import show
-from jupyter_agent.magics.window import Window, open_window
+from jupyter_agent.magics.window import Window, forget_finished, open_window
 from jupyter_agent.notebook import Notebook
 from jupyter_agent.session import Session
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
@@ -52,6 +52,7 @@ class Sessions:
         self.finish()
         while self._unclaimed:
             self._unclaimed.popleft().forget()
+        forget_finished()
         self.notebook.close()
 
     def finish(self) -> None:

@@ -55,7 +55,9 @@ def test_words_appear_while_the_model_speaks(book: NotebookPage, model: Model) -
 def test_a_turn_leaves_nothing_behind(book: NotebookPage, model: Model) -> None:
     """After three turns there are no more threads, comms and widgets than after one."""
     look = (
-        "import threading, comm\nfrom ipywidgets.widgets import widget\n"
+        "import asyncio, threading, comm\nfrom ipywidgets.widgets import widget\n"
+        "while any(type(w).__name__ == 'Front' for w in widget._instances.values()):\n"
+        "    await asyncio.sleep(0.05)\n"
         "print(len([t for t in threading.enumerate() if 'jupyter-agent' in t.name]),"
         " len(comm.get_comm_manager().comms), len(widget._instances))"
     )

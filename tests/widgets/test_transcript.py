@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_agent.answer import Findings
 from jupyter_agent.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -40,6 +41,7 @@ from jupyter_agent.messages import (
     ToolResult,
     Usage,
 )
+from jupyter_agent.promotion.turn import executed
 from jupyter_agent.widgets.transcript import CallView, StepView, TurnView, Watch, reduce
 
 START = TurnStarted("Count.", "anthropic", "claude")
@@ -167,6 +169,19 @@ def test_why_a_turn_ended(stop: TurnStop) -> None:
     """The reason and the error's line are kept."""
     view = view_of(START, TurnFinished(stop, Usage(), error="Quota used up."))
     assert (view.stop_reason, view.error) == (stop, "Quota used up.")
+
+
+def test_a_call_that_was_only_asked_about() -> None:
+    """An interrupt at the question: the call has not run, and its code is not among what ran."""
+    call = ToolCall("c1", "execute_code", '{"code": "x = 1"}')
+    details = {"state": "interrupted", "ran": False}
+    result = ToolResult("c1", (Text("Not run."),), True, details=details)
+    events = [START, StepStarted(1, 5), says(call), ToolStarted(call), ToolFinished(result, 0)]
+    view, findings = view_of(*events, ended("interrupted")), Findings()
+    for event in events:
+        findings(event)
+    assert [each.state for each in view.calls] == ["not_run"]
+    assert executed(view) == () and findings.ran == []
 
 
 def test_an_interrupted_call() -> None:
