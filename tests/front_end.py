@@ -27,6 +27,7 @@ class FrontEnd:
     Attributes:
         state: What the view shows, with all operations carried out.
         opened, closed: The ids of the kernel's comms.
+        open_counts: How many comms were open after each was opened or closed.
         received: The content of each message to the widget, with the time when it came.
         keeps: Whether it says at the end of a turn that it has the outputs.
     """
@@ -35,6 +36,7 @@ class FrontEnd:
         self.state: Json = {}
         self.opened: set[str] = set()
         self.closed: set[str] = set()
+        self.open_counts: list[int] = []
         self.received: list[tuple[float, Json]] = []
         self.keeps = True
         self._kernel = kernel
@@ -81,6 +83,10 @@ class FrontEnd:
         """Wait until something holds of the page."""
         self._running.await_that(lambda: bool(condition()), timeout)
 
+    def until_closed(self) -> None:
+        """Wait until nothing that the kernel opened is open."""
+        self.until(lambda: self.opened and self.opened <= self.closed)
+
     def until_asked(self) -> Json:
         """Wait for a question; gives its call."""
         self.until(lambda: self.asking)
@@ -91,11 +97,13 @@ class FrontEnd:
         comm = content["comm_id"]
         if kind == "comm_open" and content["target_name"] == "jupyter.widget":
             self.opened.add(comm)
+            self.open_counts.append(len(self.opened - self.closed))
             if "_esm" in content["data"]["state"]:
                 self._model = comm
                 self.send({"t": "ready"})
         elif kind == "comm_close":
             self.closed.add(comm)
+            self.open_counts.append(len(self.opened - self.closed))
         elif kind == "comm_msg" and content["data"].get("method") == "custom":
             self.received.append((time.monotonic(), content["data"]["content"]))
             self._show(content["data"]["content"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from generated import examples
+from generated import PROFILE, examples, seed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -210,6 +211,15 @@ def test_a_turn_that_was_broken_off(tmp_path: Path) -> None:
 # Crashes -----------------------------------------------------------------------------------------
 
 
+def cuts(size: int, ends: list[int]) -> list[int]:
+    """Places to cut a file: about each line's end, and some between; all in `make test-deep`."""
+    if PROFILE != "commit":
+        return list(range(size + 1))
+    near = {end + by for end in (0, *ends) for by in (-1, 0, 1)}
+    some = random.Random(seed()).sample(range(size + 1), 60)
+    return sorted({*some, *(cut for cut in near if 0 <= cut <= size)})
+
+
 def test_cut_at_every_byte(tmp_path: Path) -> None:
     """Cut anywhere, the file holds the longest conversation that was whole, and goes on."""
     shorter = [HISTORY[0], user(Text("[Assistant Execution Summary]")), HISTORY[4]]
@@ -220,7 +230,7 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
     assert len(ends) == 8
     expected = [[], *states, shorter]
     more = user(Text("Go on."))
-    for cut in range(len(data) + 1):
+    for cut in cuts(len(data), ends):
         path.write_bytes(data[:cut])
         whole = sum(end <= cut for end in ends)
         # A line that lacks only its end is whole.
@@ -235,13 +245,14 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
         assert reopened(tmp_path).history == (*want, more), cut
 
 
+@pytest.mark.deep
 def test_killed_at_any_time(tmp_path: Path) -> None:
     """A kernel that writes all the time is killed, again and again: each time a prefix is there."""
     script = """
         import sys
         from pathlib import Path
-        from jupyter_agent.conversations import Conversations
-        from jupyter_agent.messages import Message, Text
+        from jupyter_agent.stores.conversations import Conversations
+        from jupyter_agent.core.messages import Message, Text
         conversations = Conversations(Path(sys.argv[1]), "work.ipynb")
         history = list(conversations.load().history)
         print(len(history), flush=True)
@@ -425,8 +436,8 @@ def test_the_lock_dies_with_its_kernel(tmp_path: Path) -> None:
     script = """
         import os, sys, time
         from pathlib import Path
-        from jupyter_agent.conversations import Conversations
-        from jupyter_agent.messages import Message, Text
+        from jupyter_agent.stores.conversations import Conversations
+        from jupyter_agent.core.messages import Message, Text
         conversations = Conversations(Path(sys.argv[1]), "work.ipynb")
         conversations.keep("default", [Message("user", (Text("hello"),))])
         if os.fork() == 0:

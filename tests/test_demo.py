@@ -117,6 +117,7 @@ def test_it_leaves_the_checkout_alone(demo: subprocess.CompletedProcess[str], ho
     }
 
 
+@pytest.mark.deep
 def test_a_second_run_in_the_same_folder(
     demo: subprocess.CompletedProcess[str], home: Path
 ) -> None:

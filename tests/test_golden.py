@@ -162,16 +162,17 @@ def nbval(path: Path) -> None:
     assert done.returncode == 0, done.stdout[-6000:]
 
 
-def test_in_the_same_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the recording left behind is there: the same bytes, twice, and nothing to commit."""
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.deep)])
+def test_in_the_same_folder(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """What the recording left behind is there: the same bytes, and nothing to commit."""
     first = recorded(folder, monkeypatch)
     path = folder / "story.ipynb"
-    for _ in range(2):
+    for _ in range(times):
         again = run(path, monkeypatch, "replay")
         assert lasting(again.notebook) == lasting(first.notebook)
         assert git(folder, "status", "--porcelain") == ""
-    nbval(path)
-    nbval(path)
+    for _ in range(times):
+        nbval(path)
     assert git(folder, "status", "--porcelain") == ""
 
 
@@ -187,6 +188,7 @@ def test_in_a_fresh_clone(folder: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert git(path.parent, "status", "--porcelain") == ""
 
 
+@pytest.mark.deep
 def test_recorded_where_it_was_executed_before(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +233,7 @@ def test_cached_asks_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert git(folder, "status", "--porcelain") == ""
 
 
+@pytest.mark.deep
 def test_cached_asks_for_what_is_new(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new cell is asked for, the others are replayed, and then all of them are recorded."""
     recorded(folder, monkeypatch, "cached")
@@ -246,6 +249,7 @@ def test_cached_asks_for_what_is_new(folder: Path, monkeypatch: pytest.MonkeyPat
     assert len(load(folder / "story.cassette.jsonl").turns) == len(TURNS) + 1
 
 
+@pytest.mark.deep
 def test_what_was_looked_at_before_it_was_changed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,6 +307,7 @@ def one_turn(path: Path, task: str, answer: str, monkeypatch: pytest.MonkeyPatch
         nbformat.write(run(path, monkeypatch, "record", server.openai_url).notebook, path)
 
 
+@pytest.mark.deep
 def test_notebooks_that_name_no_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """nbval's kernels know no notebook: the cassettes beside it answer, each its own tasks."""
     one_turn(tmp_path / "a.ipynb", "Count the files.", "Some.", monkeypatch)

@@ -28,7 +28,7 @@ def test_what_nests_too_deeply_is_an_error(text: str) -> None:
     """In a process of its own, on a small stack: it ends as it should, and is not killed."""
     program = """
 import sys, threading
-from jupyter_agent.quickyaml import load
+from jupyter_agent.core.safe_yaml import load
 text = sys.stdin.read()
 def read():
     try:

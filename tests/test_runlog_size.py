@@ -267,6 +267,7 @@ def rounded(event: Event) -> Event:
     return event
 
 
+@pytest.mark.deep
 async def test_the_cost_of_an_event(tmp_path: Path) -> None:
     """The last of 6,000 steps is logged as fast as the first."""
     log = RunLog(tmp_path)

@@ -241,7 +241,7 @@ def test_a_kernel_that_was_killed(tmp_path_factory: pytest.TempPathFactory, cut:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from jupyter_agent.runlog import RunLog
+from jupyter_agent.stores.runlog import RunLog
 sys.path.insert(0, {tests!r})
 from test_runs import TURN
 log = RunLog(Path({folder!r}))

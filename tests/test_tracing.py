@@ -228,7 +228,7 @@ import json, sys
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 trace.set_tracer_provider(TracerProvider())
-from jupyter_agent.tracing import open_spans
+from jupyter_agent.stores.tracing import open_spans
 """
 
 

@@ -55,7 +55,7 @@ EXECUTE = """
 import json, time
 from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.kernel.interrupts import Interrupts
-from jupyter_agent.messages import ToolCall
+from jupyter_agent.core.messages import ToolCall
 from jupyter_agent.tools.code import code_tools
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.tools.toolbox import Toolbox

@@ -23,16 +23,16 @@ PARTS = {
 }
 CLOCKS = """
 import contextlib, functools, inspect, time
-from jupyter_agent.answer import Findings
-from jupyter_agent.checkpoints.turn import Checkpoint
-from jupyter_agent.compaction.compactor import Compactor
-from jupyter_agent.conversations import Conversations
+from jupyter_agent.session.answer import Findings
+from jupyter_agent.undo.turn import Checkpoint
+from jupyter_agent.agent.compaction.compactor import Compactor
+from jupyter_agent.stores.conversations import Conversations
 from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.llm.encoding import Encoder
-from jupyter_agent.memory.sessions import SessionRecord
-from jupyter_agent.permissions import Permissions
-from jupyter_agent.runlog import RunLog
-from jupyter_agent.widgets.transcript import Watch
+from jupyter_agent.stores.session_records import SessionRecord
+from jupyter_agent.session.permissions import Permissions
+from jupyter_agent.stores.runlog import RunLog
+from jupyter_agent.core.transcript import Watch
 _parts = {}
 @contextlib.contextmanager
 def _counted(part):

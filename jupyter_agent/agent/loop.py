@@ -29,6 +29,7 @@ from jupyter_agent.core.history import free_id, repair
 from jupyter_agent.core.messages import (
     Context,
     Image,
+    JsonObject,
     Message,
     Said,
     Text,
@@ -60,6 +61,7 @@ NOT_RUN_CUT_OFF = (
     "Not run: the reply was cut off at its token limit, and this call with it. "
     "Send the call again, whole; split the work if it is long."
 )
+_NOT_RUN: JsonObject = {"state": "not_run"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class _Turn:
         self._history = history
         self._emit = emit
         self._begun: set[str] = set()
+        self._ran: set[str] = set()
         self._used_ids = {call.id for message in history for call in message.tool_calls}
 
     async def run(self) -> TurnStop:
@@ -289,7 +292,9 @@ class _Turn:
                 self._settle(calls[-1:], results, NOT_RUN_CUT_OFF)
         finally:
             begun = [call for call in calls if call.id in self._begun]
-            self._settle(begun, results, INTERRUPTED, "interrupted")
+            ran = [call for call in begun if call.id in self._ran]
+            self._settle(ran, results, INTERRUPTED, {"state": "interrupted"})
+            self._settle(begun, results, NOT_BEGUN, {"state": "interrupted", "ran": False})
             self._add_results(calls, results, NOT_BEGUN)
         return [results[call.id] for call in calls]
 
@@ -303,6 +308,8 @@ class _Turn:
             prepared = result
             refusal = await self._agent.gate.refusal(prepared, self._emit)
             started = time.monotonic()  # the person's time is not the tool's
+            if not refusal:
+                self._ran.add(call.id)
             result = await self._run(prepared) if not refusal else _refused(call, refusal)
         results[call.id] = result
         self._emit(ToolFinished(result, time.monotonic() - started))
@@ -319,13 +326,13 @@ class _Turn:
         calls: Sequence[ToolCall],
         results: dict[str, ToolResult],
         reason: str,
-        state: str = "not_run",
+        details: JsonObject = _NOT_RUN,
     ) -> None:
         """Give an error result to each call that has none."""
         for call in calls:
             if call.id not in results:
                 results[call.id] = ToolResult(
-                    call.id, (Text(reason),), is_error=True, details={"state": state}
+                    call.id, (Text(reason),), is_error=True, details=details
                 )
                 self._emit(ToolFinished(results[call.id], 0.0))
 

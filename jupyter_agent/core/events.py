@@ -157,11 +157,13 @@ class Noticed:
     """What the person should know of the session's surroundings: a server that failed.
 
     `lasting` says whether it belongs into the saved form: not where a recording is made or
-    replayed, since another computer has other servers.
+    replayed, since another computer has other servers. `in_sight` says that it stands beside the
+    folded transcript and not in it.
     """
 
     text: str
     lasting: bool = True
+    in_sight: bool = False
     type: Literal["noticed"] = "noticed"
 
 

@@ -294,7 +294,8 @@ def _end_state(result: ToolResult) -> CallState:
         case "refused":
             return "refused"
         case "interrupted":
-            return "interrupted"
+            # Of a question that was open the log says both: who stopped the call, and when.
+            return "not_run" if result.details.get("ran") is False else "interrupted"
         case "not_run":
             return "not_run"
     return "failed"

@@ -141,7 +141,8 @@ def _config(sessions: Sessions, words: list[str]) -> Report | str:
     resolved = sessions.notebook.settings()
     keys = [config.describe(words[0]).key] if words else config.keys()
     return report(
-        table((key, config.shown(resolved.settings, key), resolved.source_of(key)) for key in keys)
+        table((key, config.shown(resolved.settings, key), resolved.source_of(key)) for key in keys),
+        sessions.notebook.ignored,
     )
 
 

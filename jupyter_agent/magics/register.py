@@ -222,8 +222,11 @@ def unregister(shell: Any) -> None:
         raise AgentError("jupyter_agent is not loaded.")
     sessions = getattr(shell, "agent_sessions", None)
     if sessions is not None:
+        from jupyter_agent.magics.window import forget_finished
+
         sessions.notebook.refuse_while_busy()
         sessions.end()
+        forget_finished()
     shell.input_transformers_post.remove(magics.await_agent)
     if shell.Completer is not None and magics.matcher in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(magics.matcher)

@@ -64,6 +64,11 @@ def open_window(notebook: Notebook, settings: Settings) -> Window:
     return Window(watching, watching, close, live.forget)
 
 
+def forget_finished() -> None:
+    """Close what the windows of finished turns have left open for a moment."""
+    LiveView.forget_lingering()
+
+
 def _terminal(notebook: Notebook, settings: Settings) -> Window:
     live = settings.display != "static" and sys.stdout.isatty()
 

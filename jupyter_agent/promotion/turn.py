@@ -66,7 +66,7 @@ def _of_step(step: StepView) -> Iterator[Executed]:
 
 def _of_call(call: CallView, step: int, words: str) -> Executed | None:
     result = call.result
-    if call.call.name != "execute_code" or result is None:
+    if call.call.name != "execute_code" or result is None or call.state == "not_run":
         return None
     state = _STATES.get(str(result.details.get("state")))
     code = _code(call.call.arguments)

@@ -160,7 +160,9 @@ class Findings:
         """What came back, and the code that ran. What a tool echoes of its arguments is neither."""
         for text in _seen(result):
             self.index.add(Source(text, "output", self._steps, result.call_id))
-        if (code := _code(call)) and result.details.get("state") in _RAN:
+        details = result.details
+        ran = details.get("state") in _RAN and details.get("ran") is not False
+        if ran and (code := _code(call)):
             self.ran.append(code)
             self.index.add(Source(code, "code", self._steps, result.call_id))
 

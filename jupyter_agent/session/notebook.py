@@ -152,8 +152,8 @@ class Notebook:
         return (self._settled or self.effective()).notice
 
     def take_notices(self) -> tuple[str, ...]:
-        """What a turn has to tell of the settings, a line each; given once."""
-        notices, self._notices = (self.ignored, self.deciding.take_notice(), *self._notices), ()
+        """What a turn has to tell of what decides the next one, a line each; given once."""
+        notices, self._notices = (self.deciding.take_notice(), *self._notices), ()
         return notices
 
     def set(self, key: str, value: str) -> None:

@@ -212,7 +212,7 @@ class Session:
         self.history[:] = conversation
         equipment.news.clear()
         keeping.begin(task, before, settings.undo)
-        emit(TurnStarted(task, provider.name, provider.model, provider.source))
+        self._tell_start(task, provider, emit)
         tell = news.tell = self._teller(provider, emit)
         kept = self._begun(unkept)
         tell(
@@ -267,6 +267,12 @@ class Session:
         first = [person] if is_taped(agent.provider) and isinstance(person, Places) else []
         equipment = self.equipment
         return [*first, findings, equipment.permissions, *equipment.knowledge.sinks]
+
+    def _tell_start(self, task: str, provider: Model, emit: Sink) -> None:
+        """The turn's first event, and once which settings of the folder do not count."""
+        emit(TurnStarted(task, provider.name, provider.model, provider.source))
+        for line in self._untold(self.notebook.ignored):
+            emit(Noticed(line, not is_taped(provider), in_sight=True))
 
     def _teller(self, provider: Model, emit: Sink) -> Callable[[Iterable[str]], None]:
         """Tells the person, line by line; lasting where no other computer has to say the same."""

@@ -256,6 +256,8 @@ def _failure(result: ToolResult) -> str:
     if not result.is_error:
         return ""
     state, name = result.details.get("state"), result.details.get("error_name")
+    if result.details.get("ran") is False:
+        return "not_run"
     if state in _STATES:
         return str(state)
     return name if isinstance(name, str) and _CLASS_NAME.fullmatch(name) else "ToolError"

@@ -104,6 +104,7 @@ def _read(words: Sequence[str]) -> _Words:
 
 
 def _listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
+    checkpoints.settle_if_possible()
     turns, others = checkpoints.turns(), checkpoints.turns_of_others()
     rows = [
         f"{number:>3}  {_named(turn)}  {_extent(turn, bindings)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -198,6 +199,11 @@ class Checkpoints:
                     self._end(record)
                 elif not record.planned:
                     shutil.rmtree(self._shelf.folder / record.id, ignore_errors=True)
+
+    def settle_if_possible(self) -> None:
+        """`settle`, for who only looks: where the folder cannot be written, nothing is ended."""
+        with suppress(OSError):
+            self.settle()
 
     def _end(self, record: Record) -> None:
         journal = self._shelf.journal(record)

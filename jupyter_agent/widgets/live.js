@@ -16,7 +16,7 @@
  * @typedef {{number: number, thinking: string, text: string, said: string[], notices: string[],
  *   calls: Call[]}} Step
  * @typedef {{running: boolean, ending: string, task: string, model: string, notices: string[],
- *   step: number, max_steps: number, tokens: number, cost: string, elapsed: number,
+ *   in_sight: string[], step: number, max_steps: number, tokens: number, cost: string, elapsed: number,
  *   activity: string, plan: {text: string, state: "pending"|"in_progress"|"done"}[],
  *   unread: string[], steps: Step[]}} State
  * @typedef {["set"|"append"|"push", (string|number)[], unknown]} Op
@@ -441,11 +441,12 @@ function callStatus(call, seconds) {
     const label = seconds < UNFOLD_AFTER_S ? state : `${state} ${duration(seconds)}`;
     return { seen: label, heard: label, note };
   }
+  const words = state.replace("_", " ");
   const seen = typeof call.seconds === "number" ? duration(call.seconds, 1) : "";
   const stopped = state === "refused" || state === "interrupted" || state === "not_run" || state === "waiting";
   return {
-    seen: seen || (stopped ? state.replace("_", " ") : ""),
-    heard: note ? `${state}: ${note}` : state,
+    seen: seen || (stopped ? words : ""),
+    heard: note ? `${words}: ${note}` : words,
     note,
   };
 }
@@ -662,12 +663,13 @@ function createView(turn, host) {
   const notices = h("div");
   const steps = h("div");
   const body = h("div", "ja-body", {}, plan, notices, steps);
+  const inSight = h("div");
   const footer = createFooter(turn);
   const spoken = h("div", "ja-sr", { "aria-live": "polite" });
   const latest = button("↓ Latest", "ja-latest", () => tail.resume());
   const middle = h("div", "ja-middle", {}, body, latest);
   const root = h("div", "ja", { role: "region", "aria-label": "Agent at work" });
-  root.append(header.node, middle, footer.node, spoken);
+  root.append(header.node, inSight, middle, footer.node, spoken);
   latest.hidden = true;
   // JupyterLab takes keys in the capture phase, so it must find this mark; the rest listen as usual.
   root.dataset.lmSuppressShortcuts = "true";
@@ -679,6 +681,7 @@ function createView(turn, host) {
   const restore = rememberPlace(root);
   const syncPlan = listOf(plan, createPlanItem);
   const syncNotices = listOf(notices, () => textLine("p", "ja-notice"));
+  const syncInSight = listOf(inSight, () => textLine("p", "ja-notice ja-in-sight"));
   const parts = [];
 
   const syncSteps = (list, changed, running) => {
@@ -698,6 +701,7 @@ function createView(turn, host) {
     header.sync(state);
     syncPlan(arr(state.plan));
     syncNotices(arr(state.notices));
+    syncInSight(arr(state.in_sight));
     syncSteps(arr(state.steps), changed, Boolean(state.running));
     footer.sync(state);
     if (state.running && changed.size) tail.pull();
@@ -1011,7 +1015,8 @@ class Turn {
   #lose = () => {
     if (!this.state?.running) return;
     for (const call of arr(this.state.steps).flatMap((step) => arr(step.calls))) {
-      if (["waiting", "running", "asking"].includes(call.state)) call.state = "interrupted";
+      if (call.state === "running") call.state = "interrupted";
+      else if (call.state === "waiting" || call.state === "asking") call.state = "not_run";
     }
     this.#noteRunning(true, false);
     Object.assign(this.state, { running: false, ending: "The kernel was restarted; the turn is over." });

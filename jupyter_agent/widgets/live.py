@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from jupyter_agent.core.events import (
     ApprovalAnswered,
@@ -55,6 +55,12 @@ MOST_TYPED = 20_000
 """Characters of one message of the person's."""
 CLAIM = 1.0
 """Seconds that a page has to say at the end of a turn that it has the outputs."""
+LINGER = 2.0
+"""Seconds that a finished turn's widget stays open for the next one to open beside it.
+
+JupyterLab reads all widgets' messages in one subshell, and deletes it with the last widget. A
+message of the next turn's page that comes meanwhile is lost, and asyncio says so in the cell.
+"""
 MOST_SOURCE = 20_000
 """Characters of a cell by which it is found again."""
 _SAVED_MID_RUN = (
@@ -131,6 +137,7 @@ class LiveView:
     """
 
     has_pages = False
+    _lingering: ClassVar[set[LiveView]] = set()
 
     def __init__(self, surface: Surface, time_out: float, price: Price = lambda view: "") -> None:
         self._surface = surface
@@ -212,11 +219,26 @@ class LiveView:
                         await self._claimed.wait()
             if not self._claimed.is_set():
                 return False
-        self.forget()
+            self._linger()
+        else:
+            self.forget()
         return True
+
+    def _linger(self) -> None:
+        """A page has the outputs: the widget goes in a while, or when the next one is open."""
+        if self._front is not None and self not in self._lingering:
+            self._lingering.add(self)
+            self._loop.call_later(LINGER, self.forget)
+
+    @classmethod
+    def forget_lingering(cls) -> None:
+        """The widgets of finished turns go now."""
+        for view in tuple(cls._lingering):
+            view.forget()
 
     def forget(self) -> None:
         """The widget goes; no page gets the outputs by it any more."""
+        self._lingering.discard(self)
         front, self._front = self._front, None
         if front is not None:
             with suppress(Exception):  # the connection may be gone
@@ -238,7 +260,7 @@ class LiveView:
                 if self._front is not None:
                     self._front.send({"t": "kept", "by": str(message.get("by", ""))[:100]})
                 self._loop.call_soon_threadsafe(self._claimed.set)
-                self._loop.call_soon_threadsafe(self.forget)
+                self._loop.call_soon_threadsafe(self._linger)
 
     # The person
 
@@ -273,6 +295,7 @@ class LiveView:
 
             place = {**self._surface.cell.as_json(), "output": self._output(update=False)}
             self._front = Front(self._host, self._surface.kernel_id, place, self._receive)
+            self.forget_lingering()
         except Exception:
             logging.getLogger(__name__).debug("No widget could be opened.", exc_info=True)
         self._opened = time.monotonic()  # the import above may take a while

@@ -172,13 +172,23 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     if places:
         yield f'<div style="{_SMALL}"><b>Numbers</b> &nbsp;{places}</div>'
     yield "</details>"
-    for last in filter(None, (ending(view), unseen(view.receipt))):
+    for last in _below(view, running):
         yield f'<div style="margin:6px 0"><i>{_inline(last, limit)}</i></div>'
 
 
-def _notices(view: TurnView, running: bool = False) -> Iterator[str]:
+def _notices(view: TurnView, running: bool = False, in_sight: bool = False) -> Iterator[str]:
     """What is told of the surroundings; of what passes, only while the turn runs."""
-    return (stable(notice.text) for notice in view.notices if notice.lasting or running)
+    return (
+        stable(notice.text)
+        for notice in view.notices
+        if (notice.lasting or running) and notice.in_sight == in_sight
+    )
+
+
+def _below(view: TurnView, running: bool = False) -> Iterator[str]:
+    """The lines below the transcript, which stay in sight where it is folded."""
+    yield from _notices(view, running, in_sight=True)
+    yield from filter(None, (ending(view), unseen(view.receipt)))
 
 
 def _listed(view: TurnView, shown_as: Callable[[str], str]) -> str:
@@ -283,7 +293,7 @@ def _plain(view: TurnView) -> Iterator[str]:
         yield "  Changed: " + " · ".join(changed)
     if places := _listed(view, str):
         yield f"  Numbers: {stable(places)}"
-    yield from (f"  {stable(last)}" for last in (ending(view), unseen(view.receipt)) if last)
+    yield from (f"  {stable(last)}" for last in _below(view))
 
 
 def _plain_call(call: CallView, limit: int) -> Iterator[str]:
@@ -321,7 +331,7 @@ def _markdown(view: TurnView) -> Iterator[str]:
         yield f"\n**Changed** {inert(stable(changed))}\n"
     if places := _listed(view, _span):
         yield f"\n**Numbers** {inert(stable(places))}\n"
-    for last in filter(None, (ending(view), unseen(view.receipt))):
+    for last in _below(view):
         yield f"\n*{inert(stable(last))}*\n"
 
 

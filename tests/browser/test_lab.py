@@ -55,7 +55,9 @@ def test_words_appear_while_the_model_speaks(book: NotebookPage, model: Model) -
 def test_a_turn_leaves_nothing_behind(book: NotebookPage, model: Model) -> None:
     """After three turns there are no more threads, comms and widgets than after one."""
     look = (
-        "import threading, comm\nfrom ipywidgets.widgets import widget\n"
+        "import asyncio, threading, comm\nfrom ipywidgets.widgets import widget\n"
+        "while any(type(w).__name__ == 'Front' for w in widget._instances.values()):\n"
+        "    await asyncio.sleep(0.05)\n"
         "print(len([t for t in threading.enumerate() if 'jupyter-agent' in t.name]),"
         " len(comm.get_comm_manager().comms), len(widget._instances))"
     )
@@ -141,7 +143,10 @@ HANGS = {
 }
 
 
-@pytest.mark.parametrize("kind", HANGS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind == "busy" else [pytest.mark.deep]) for kind in HANGS],
+)
 def test_stop_while_code_runs(book: NotebookPage, model: Model, kind: str) -> None:
     """Stop ends the code, whatever holds it; the transcript names what was interrupted."""
     model.says(code("kept = 2"), code(HANGS[kind]), DONE)
@@ -280,6 +285,7 @@ def test_saved_and_opened_again(
     again.close()
 
 
+@pytest.mark.deep
 def test_closed_while_it_works(lab: Lab, browser: Browser, model: Model) -> None:
     """Who closes the tab in the middle finds a plain line, and `%agent show last` brings all."""
     model.says(code("print('long' + 'gone')", "I begin."), Reply(text="It is over.", delay=2.0))
@@ -325,6 +331,7 @@ def test_reloaded_while_it_works(lab: Lab, browser: Browser, model: Model) -> No
     book.close()
 
 
+@pytest.mark.deep
 def test_saved_while_it_works_and_the_kernel_gone(lab: Lab, browser: Browser, model: Model) -> None:
     """A notebook saved in the middle reads sensibly when its kernel is no more."""
     model.says(Reply(text=TALK, fault=Fault("stall", seconds=60)))

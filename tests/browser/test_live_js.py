@@ -904,6 +904,7 @@ def test_screenshots(browser: Browser, theme: str, width: int) -> None:
 # ---- speed ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_two_thousand_patches_stay_smooth(book: Notebook) -> None:
     """A long stream in a long turn never holds the page: no frame takes longer than a blink."""
     old = [step(n, text="text\n" * 5, calls=[call(id=f"c{n}")]) for n in range(1, 200)]
@@ -995,9 +996,15 @@ def test_a_listener_that_a_script_got_hold_of(browser: Browser) -> None:
 
 
 def test_when_the_kernel_is_gone(book: Notebook) -> None:
-    """After a restart of the kernel a line says so, and no button is left that nobody hears."""
-    book.show(state(step(calls=[asking()])))
+    """After a restart of the kernel a line says so, and no button is left that nobody hears. A
+    call that was only asked about has not run; one that ran was interrupted."""
+    ran = call(id="ran", state="running", seconds=None)
+    told = "Settings of this folder are ignored until you trust them: api_base"
+    book.show(state(step(calls=[ran, asking()]), in_sight=[told]))
+    assert book.page.locator(".ja > div > p.ja-in-sight").inner_text() == told
     book.page.evaluate("test.model.lost.forEach((lose) => lose())")
     book.settle()
+    heard = book.page.locator(".ja-card .ja-sr").all_text_contents()
+    assert heard == ["interrupted", "not run"]
     assert "The kernel was restarted; the turn is over." in book.text()
     assert book.page.locator(".ja button:visible, .ja input:visible").count() == 0

@@ -123,6 +123,7 @@ def test_reloaded_before_it_was_saved(lab: Lab, browser: Browser, model: Model) 
     book.close()
 
 
+@pytest.mark.deep
 def test_two_tabs(lab: Lab, browser: Browser, model: Model) -> None:
     """A second tab that is opened in the middle shows the turn and its end; the first one saves."""
     model.says(code(WAITS.format("two_tabs"), "I begin."), Reply(text="It is over."))
@@ -145,6 +146,7 @@ def test_two_tabs(lab: Lab, browser: Browser, model: Model) -> None:
         page.close()
 
 
+@pytest.mark.deep
 def test_opened_again_when_the_turn_is_over(lab: Lab, browser: Browser, model: Model) -> None:
     """The turn ends while no page is open; the next page puts its outputs into the cells."""
     asks = "from jupyter_agent import ask\nprint('mine')\n" + "".join(
@@ -256,9 +258,9 @@ def elsewhere() -> Iterator[Elsewhere]:
 SHOWS = """
 import json
 from IPython.display import display, Markdown
-from jupyter_agent.answer import make_answer
-from jupyter_agent.events import Receipt
-from jupyter_agent.messages import Usage
+from jupyter_agent.session.answer import make_answer
+from jupyter_agent.core.events import Receipt
+from jupyter_agent.core.messages import Usage
 texts = json.load(open('texts.json'))
 for text in texts[{start}:{end}]:
     display(make_answer(text, (), Receipt(), Usage(), 'end'))

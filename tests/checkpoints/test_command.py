@@ -156,15 +156,15 @@ def test_in_a_live_kernel(kernel: LiveKernel) -> None:
     cell = kernel.run(
         """\
 from pathlib import Path
-from jupyter_agent.checkpoints import Checkpoints
-from jupyter_agent.checkpoints.command import undo
-from jupyter_agent.checkpoints.namespace import Bindings
+from jupyter_agent.undo import Checkpoints
+from jupyter_agent.undo.command import undo
+from jupyter_agent.undo.namespace import Bindings
 from jupyter_agent.kernel.changes import snapshot
 from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.tools.code import code_tools
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.files.workspace import Workspace
 
 _ip = get_ipython()
 _take = lambda: snapshot(user_variables(_ip))

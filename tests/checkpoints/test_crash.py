@@ -64,8 +64,8 @@ def kernel(root: Path, code: str) -> subprocess.Popen[str]:
     script = f"""
         from pathlib import Path
         import time
-        from jupyter_agent.checkpoints import Checkpoints
-        from jupyter_agent.workspace import Workspace
+        from jupyter_agent.undo import Checkpoints
+        from jupyter_agent.files.workspace import Workspace
         root = Path({str(root)!r})
         turn = Checkpoints(Workspace(root), "a.ipynb").begin()
         turn.before_code()

@@ -356,7 +356,7 @@ def test_in_a_real_kernel(kernel: LiveKernel) -> None:
     """A turn in a live kernel: its names go, the person's come back."""
     cell = kernel.run(
         """\
-        from jupyter_agent.checkpoints.namespace import Bindings
+        from jupyter_agent.undo.namespace import Bindings
         from jupyter_agent.kernel.changes import snapshot
         from jupyter_agent.kernel.variables import user_variables
         _ip, _bindings = get_ipython(), Bindings()

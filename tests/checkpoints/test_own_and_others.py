@@ -33,8 +33,8 @@ def kernel(root: Path, code: str, owner: str = "a.ipynb") -> Iterator[subprocess
     script = f"""
         import sys
         from pathlib import Path
-        from jupyter_agent.checkpoints import Checkpoints
-        from jupyter_agent.workspace import Workspace
+        from jupyter_agent.undo import Checkpoints
+        from jupyter_agent.files.workspace import Workspace
         root = Path({str(root)!r})
         checkpoints = Checkpoints(Workspace(root), {owner!r})
         turn = checkpoints.begin("theirs")

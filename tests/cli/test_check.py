@@ -84,6 +84,7 @@ def test_a_notebook_without_agent_cells(book: Recorded) -> None:
     assert checked.findings == ()
 
 
+@pytest.mark.deep
 def test_several_at_once(book: Recorded) -> None:
     """Two processes replay two notebooks of one cassette, and say so in the order of the names."""
     shutil.copyfile(book.path, book.path.with_name("second.ipynb"))

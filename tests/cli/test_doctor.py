@@ -439,6 +439,7 @@ def test_the_whole(tmp_path: Path, home: Path) -> None:
     assert KEY not in said.stdout
 
 
+@pytest.mark.deep
 def test_problems_as_json(tmp_path: Path, home: Path) -> None:
     """A wrong setting is a problem with a remedy, and the exit code says so."""
     configured(tmp_path, "modle: x\n")

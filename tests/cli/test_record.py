@@ -83,6 +83,7 @@ def test_from_a_model_then_without_it(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.deep
 def test_turns_that_no_cell_asks_for_are_dropped(tmp_path: Path) -> None:
     """In the cassette that the notebook names, in whatever mode it sets itself; a failure
     afterwards leaves cassette and notebook as they were, and what was recorded is kept."""

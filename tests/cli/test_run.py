@@ -85,6 +85,7 @@ def test_stop_at_first_failure_and_a_time_limit(tmp_path: Path) -> None:
     assert "0 passed, 1 failed, 2 not run to the end" in said
 
 
+@pytest.mark.deep
 def test_one_cassette_of_two_notebooks_at_once(tmp_path: Path) -> None:
     """Recorded side by side into one file, neither loses a turn."""
     turns = []
@@ -121,6 +122,7 @@ def test_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (result.exit_code, words in " ".join(result.output.split())) == (2, True)
 
 
+@pytest.mark.deep
 def test_in_a_terminal(tmp_path: Path) -> None:
     """A bar is shown, names from files cannot steer the terminal, and nothing was written."""
     write(tmp_path / "a\x1b]0;x\x07b[red].ipynb", "1", "2")

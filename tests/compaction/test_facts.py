@@ -18,7 +18,10 @@ from compaction.facts import (
 from compaction.transcripts import planted, survivors
 
 
-@pytest.mark.parametrize("limit", [8_000, 16_000, 32_000])
+@pytest.mark.parametrize(
+    "limit",
+    [8_000, *(pytest.param(limit, marks=pytest.mark.deep) for limit in (16_000, 32_000))],
+)
 @pytest.mark.parametrize("choose", [first_words, last_words, skims, reads_words])
 async def test_facts(choose: Callable[[list[str], int], list[str]], limit: int) -> None:
     """More facts can be told than with the seed's algorithm, at the same budget and without one."""
@@ -51,7 +54,7 @@ async def test_facts_of_one_long_turn() -> None:
     assert kept[0] is transcript.messages[0]
 
 
-@pytest.mark.parametrize("limit", [8_000, 16_000])
+@pytest.mark.parametrize("limit", [8_000, pytest.param(16_000, marks=pytest.mark.deep)])
 async def test_facts_without_a_model(limit: int) -> None:
     """Where no summary call succeeds, most facts are left all the same."""
     transcript = planted(7)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from docs.blocks import ROOT
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.deep]
 _LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"((?:https?:)?//[^\"]+)")
 
 

@@ -97,6 +97,7 @@ def cluster(one_cluster: Cluster) -> Cluster:
     return one_cluster
 
 
+@pytest.mark.deep
 def test_a_worker_is_killed_midway(cluster: Cluster, tmp_path: Path) -> None:
     """Its notebook runs again elsewhere: none is lost, none completes twice, no kernel stays."""
     names = ["a", "b", "c", "d"]

@@ -32,6 +32,7 @@ while True:
 pytestmark = pytest.mark.timeout(180)
 
 
+@pytest.mark.deep
 def test_a_process_is_killed(tmp_path: Path) -> None:
     """Its notebook runs again, another one that brings its process down each time fails, and the
     rest is as if nothing had been."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from generated import wires
 from live_kernel import LiveKernel
 from model_server import ModelServer, Reply, check_anthropic, check_openai
 
@@ -16,7 +17,7 @@ from jupyter_agent.kernel.recent import RecentCell
 WORD = "zqmark"
 NUMBER = 718392465
 PLANTED = re.compile(r"zq.?mark|718.?392|71839|1971.?0?3|enFtYXJr|7a716d61726b", re.IGNORECASE)
-WIRES = ("anthropic", "openai")
+WIRES = wires()
 SILENT: tuple[Level, ...] = ("none", "names", "schema")
 
 # Cells of a person, in groups of at most five: so many are told of. ------------------------------

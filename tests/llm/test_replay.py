@@ -590,6 +590,7 @@ async def test_secrets_in_a_conversation(path: Path, monkeypatch: pytest.MonkeyP
     assert await again.ask(f"Log in with {KEY}.") == "In."
 
 
+@pytest.mark.deep
 async def test_long_conversations_stay_fast(path: Path) -> None:
     """Each message is looked at once: a thousand steps take no quadratic time."""
     replies: list[Any] = [{"calls": [{"name": "look"}]}] * 1000 + [{"text": "Done."}]

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from generated import wires
 from live_kernel import LiveKernel
 from model_server import Json, ModelServer, Reply, check_anthropic, check_openai
 
 from jupyter_agent.llm.tokens import count_tokens
 
-WIRES = ("anthropic", "openai")
+WIRES = wires()
 PARTS = ("system prompt", "tools (", "history (", "context (")
 
 

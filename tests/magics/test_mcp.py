@@ -72,6 +72,7 @@ def test_tools_are_called_and_servers_live_across_cells(desk: LiveKernel) -> Non
     assert "ready" in desk.run("%agent mcp").said
 
 
+@pytest.mark.deep
 def test_a_failing_server_is_told_and_holds_up_nobody(tmp_path: Path) -> None:
     """One server hangs, one crashes: the turn has the good one's tools."""
     entries = {
@@ -163,6 +164,7 @@ def test_writing_where_trust_is_kept_is_asked_about(tmp_path: Path) -> None:
         assert not (tmp_path / "AGENTS.md").exists()
 
 
+@pytest.mark.deep
 def test_unloading_ends_the_servers(desk: LiveKernel) -> None:
     """`%unload_ext` leaves no process behind."""
     desk.script("Hi.", {"text": "Hi."})

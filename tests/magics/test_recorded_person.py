@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from front_end import FrontEnd
+from generated import wires
 from live_kernel import Cell, Json, LiveKernel, Running
 from model_server import Call, ModelServer, Reply
 
@@ -92,7 +93,7 @@ class Recording:
         return self.folder / CASSETTE
 
 
-@pytest.fixture(scope="module", params=["anthropic", "openai"])
+@pytest.fixture(scope="module", params=wires())
 def recording(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Recording]:

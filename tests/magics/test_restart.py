@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from generated import wires
 from live_kernel import LiveKernel
 from model_server import Call, ModelServer, Reply
 
@@ -34,7 +35,7 @@ def desk(tmp_path: Path) -> Iterator[LiveKernel]:
         yield kernel
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("kind", wires())
 def test_the_conversation_comes_back(desk: LiveKernel, kind: str) -> None:
     """Restart between turns: what was said is there again, and what is gone is told."""
     replies = [Reply(calls=(code("total = 342"),)), Reply(text="It is 342."), Reply(text="342.")]

@@ -66,6 +66,11 @@ def test_a_folder_sends_nothing_elsewhere(
         assert "From my own server." in str(first.outputs)
         assert first.transcript.count("api_base, approvals.mode") == 1
         assert "%agent trust" in first.transcript and not theirs.requests
+        page = first.displays[0]["text/html"]
+        assert "api_base, approvals.mode" in page.rpartition("</details>")[2]
+        assert page.count("api_base, approvals.mode") == 1
+        assert first.displays[0]["text/markdown"].count("api_base, approvals.mode") == 1
+        assert "api_base, approvals.mode" in kernel.helper("%agent config").said
         assert "7" in kernel.helper("%agent config max_steps").said
         no = asked_and_answered(kernel, "%agent trust", "n")
         assert theirs.openai_url in no.stdout and "Nothing was trusted." in no.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,6 +118,20 @@ def test_a_killed_kernel(desk: LiveKernel, tmp_path: Path) -> None:
     desk.restart()
     desk.helper("%agent undo")
     assert (tmp_path / "data.csv").read_text() == "a,b\n1,2\n"
+
+
+@pytest.mark.parametrize(
+    "cell", ["%%agent\nWrite.", "await __import__('jupyter_agent').ask('Write.')"]
+)
+def test_a_killed_turn_is_listed_with_its_files(desk: LiveKernel, cell: str) -> None:
+    """The kernel died in the middle of a turn: the list counts the files that its code changed."""
+    code = "open('data.csv', 'w').write('gone')\nopen('begun', 'w').close()\nwhile True: pass"
+    desk.script("Write.", {"calls": [call("execute_code", code=code)]})
+    desk.start(cell)
+    desk.await_file("begun")
+    desk.restart()
+    # The folder also holds what the kernel itself writes to its stderr.
+    assert re.search("“Write.”  [23] files", desk.run("%agent undo list").said)
 
 
 def test_switched_off_and_by_the_agent(desk: LiveKernel) -> None:

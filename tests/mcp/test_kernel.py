@@ -18,7 +18,7 @@ import asyncio
 from pathlib import Path
 from jupyter_agent.config import McpSettings
 from jupyter_agent.mcp.servers import Servers
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.files.workspace import Workspace
 servers = Servers(lambda: Workspace(Path.cwd()), lambda: McpSettings(connect_timeout=30))
 offering = asyncio.ensure_future(servers.offer())
 """

@@ -86,6 +86,7 @@ async def test_arguments_are_checked(desk: Desk) -> None:
             await desk.call("srv__add", **wrong)
 
 
+@pytest.mark.deep
 async def test_ten_megabytes(desk: Desk) -> None:
     """A long result is cut in the middle, and the whole is in the state folder."""
     desk.user(srv=good())
@@ -98,6 +99,7 @@ async def test_ten_megabytes(desk: Desk) -> None:
     assert stored.stat().st_size == 10_000_000
 
 
+@pytest.mark.deep
 async def test_an_endless_answer(desk: Desk) -> None:
     """A line without an end is cut off before it fills the memory; the others work meanwhile."""
     desk.user(srv=bad("endless"), fine=good())

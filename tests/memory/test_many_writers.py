@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from generated import examples
 from pace import processor_seconds
 
 from jupyter_agent.files.workspace import Workspace
@@ -25,7 +26,7 @@ import sys, pathlib
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.scope import Scope, find_root
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.files.workspace import Workspace
 
 workspace, who, count = Workspace(pathlib.Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 notes, memory = Notes(workspace), WorkspaceMemory(find_root(workspace))
@@ -51,21 +52,22 @@ def empty(tmp_path: Path) -> Path:
 
 
 def test_eight_writers(empty: Path) -> None:
-    """Eight processes write 100 notes and 100 lessons each: all are there, the index is right."""
-    writers = [started(empty, str(who), 100) for who in range(8)]
+    """Eight processes write notes and lessons at once: all are there, the index is right."""
+    each = examples(100)
+    writers = [started(empty, str(who), each) for who in range(8)]
     for writer in writers:
         writer.communicate()
     assert [writer.returncode for writer in writers] == [0] * 8
     notes = json.loads((empty / ".agent_memory.json").read_text())
-    expected = {f"Note {number} of writer {who}." for who in range(8) for number in range(100)}
-    assert len(notes) == 800 and {note["content"] for note in notes} == expected
+    expected = {f"Note {number} of writer {who}." for who in range(8) for number in range(each)}
+    assert len(notes) == 8 * each and {note["content"] for note in notes} == expected
     memory = WorkspaceMemory(find_root(Workspace(empty)))
     titles = {located.entry.title for located in memory.all(Scope("team"))}
-    assert titles == {f"Lesson {number} of {who}" for who in range(8) for number in range(100)}
+    assert titles == {f"Lesson {number} of {who}" for who in range(8) for number in range(each)}
     path = empty / "user/memory/workspaces/team/_index.yaml"
     index = yaml.safe_load(path.read_text())
-    assert index["summary"]["total_lessons"] == 800
-    assert {tag["name"]: tag["count"] for tag in index["tags"]} == {f"w{n}": 100 for n in range(8)}
+    assert index["summary"]["total_lessons"] == 8 * each
+    assert {tag["name"]: tag["count"] for tag in index["tags"]} == {f"w{n}": each for n in range(8)}
     before = path.read_bytes()
     path.unlink()
     memory.rebuild()
@@ -78,7 +80,7 @@ def test_killed_writers(empty: Path) -> None:
     workspace = Workspace(empty)
     memory = WorkspaceMemory(find_root(workspace))
     acknowledged = 0
-    for attempt in range(12):
+    for attempt in range(examples(12) // 2):
         writer = started(empty, f"1{attempt}", 10_000)
         assert writer.stdout is not None
         writer.stdout.readline()

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from generated import wires
 from live_kernel import Cell, LiveKernel
 from model_server import Call, ModelServer, Reply, check_anthropic, check_openai
 
 from jupyter_agent.agent.loop import _with_few_images
 from jupyter_agent.core.messages import Image, Text, ToolResult
 
-WIRES = ("anthropic", "openai")
+WIRES = wires()
 MARKS = re.compile("zqmark|718.?392", re.IGNORECASE)
 
 

@@ -119,10 +119,10 @@ async def test_read_only_file(call: CallTool, root: Path) -> None:
 LIMITED = """
 import asyncio, json, os, resource, sys
 from pathlib import Path
-from jupyter_agent.messages import ToolCall
+from jupyter_agent.core.messages import ToolCall
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.toolbox import Toolbox
-from jupyter_agent.workspace import Workspace
+from jupyter_agent.files.workspace import Workspace
 box = Toolbox(file_tools(Workspace(Path(sys.argv[1]))))
 # What Python loads late must be loaded before it may no more.
 asyncio.run(box.run(ToolCall("c", "read_file", '{{"path": "none"}}')))

@@ -191,7 +191,13 @@ HOSTILE = {
 INERT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.deep] if name == "megabyte" else [])
+        for name in HOSTILE
+    ],
+)
 def test_hostile_text_is_inert(name: str) -> None:
     """Hostile text in the model's words, its code, a tool's name, an output and a question: the
     terminal gets no control character, and no more than it can take."""

@@ -41,6 +41,8 @@ from jupyter_agent.core.messages import (
     Usage,
 )
 from jupyter_agent.core.transcript import CallView, StepView, TurnView, Watch, reduce
+from jupyter_agent.promotion.turn import executed
+from jupyter_agent.session.answer import Findings
 
 START = TurnStarted("Count.", "anthropic", "claude")
 CALL = ToolCall("c1", "look", '{"path": "a.csv"}')
@@ -167,6 +169,19 @@ def test_why_a_turn_ended(stop: TurnStop) -> None:
     """The reason and the error's line are kept."""
     view = view_of(START, TurnFinished(stop, Usage(), error="Quota used up."))
     assert (view.stop_reason, view.error) == (stop, "Quota used up.")
+
+
+def test_a_call_that_was_only_asked_about() -> None:
+    """An interrupt at the question: the call has not run, and its code is not among what ran."""
+    call = ToolCall("c1", "execute_code", '{"code": "x = 1"}')
+    details = {"state": "interrupted", "ran": False}
+    result = ToolResult("c1", (Text("Not run."),), True, details=details)
+    events = [START, StepStarted(1, 5), says(call), ToolStarted(call), ToolFinished(result, 0)]
+    view, findings = view_of(*events, ended("interrupted")), Findings()
+    for event in events:
+        findings(event)
+    assert [each.state for each in view.calls] == ["not_run"]
+    assert executed(view) == () and findings.ran == []
 
 
 def test_an_interrupted_call() -> None:
