@@ -22,6 +22,8 @@ from jupyter_agent.checkpoints import Checkpoints
 from jupyter_agent.errors import AgentError
 from jupyter_agent.workspace import STATE_FOLDER, Workspace, atomic_write
 
+WORK = "work"
+"""The folder's name in which all happens: journals count in their own place only."""
 EVENTS = ("open", "os.", "shutil.")
 
 
@@ -113,7 +115,7 @@ def points_of(folder: Path, before: Path, act: Callable[[Path], None]) -> tuple[
     Returns:
         Their number, and which of them concern a file that is being written beside another one.
     """
-    root, counted = folder / "counted", folder / "points"
+    root, counted = folder / WORK, folder / "points"
     shutil.copytree(before, root, symlinks=True)
     child = os.fork()
     if child == 0:
@@ -145,16 +147,16 @@ def each_point(
     then: Callable[[Path], str],
     choose: Callable[[int], Iterable[int]],
 ) -> dict[str, object]:
-    """Kill `act` at chosen points, each time in a copy of `before`; `then` says what is wrong.
+    """Kill `act` at chosen points, each time with a copy of `before`; `then` says what is wrong.
 
     The points at which a file is being written beside another one are met in any case.
     """
     total, beside = points_of(folder, before, act)
     wrong, met = [], []
+    root = folder / WORK
     for number in sorted({*choose(total), *beside}):
-        root = folder / str(number)
         shutil.copytree(before, root, symlinks=True)
-        if killed_at(number, lambda root=root: act(root)):
+        if killed_at(number, lambda: act(root)):
             met.append(number)
         if problem := then(root):
             wrong.append(f"point {number}: {problem}")
@@ -168,18 +170,20 @@ def compared(root: Path, expected: dict[str, str]) -> str:
 
 
 def main(folder: Path, choose: Callable[[int], Iterable[int]]) -> dict[str, object]:
-    start, done, undone = folder / "start", folder / "done", folder / "undone"
-    fill(start)
-    first = tree(start)
-    shutil.copytree(start, done)
-    turn(done)
-    last = tree(done)
-    shutil.copytree(done, undone)
-    undo(undone)
-    replaced = folder / "replaced"
-    shutil.copytree(start, replaced)
-    replacing(replaced)
-    with_a_file = tree(replaced)
+    work, start, replaced = folder / WORK, folder / "start", folder / "replaced"
+    done, undone = folder / "done", folder / "undone"
+    fill(work)
+    first = tree(work)
+    shutil.copytree(work, start)
+    turn(work)
+    last = tree(work)
+    shutil.copytree(work, done)
+    undo(work)
+    work.rename(undone)
+    shutil.copytree(start, work)
+    replacing(work)
+    with_a_file = tree(work)
+    work.rename(replaced)
 
     def after_turn(root: Path) -> str:
         again(undo, root)
