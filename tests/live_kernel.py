@@ -311,6 +311,14 @@ class LiveKernel:
             return False
         return True
 
+    def await_death(self, timeout: float = 180) -> None:
+        """Wait until the process has ended by itself."""
+        end = time.monotonic() + timeout
+        while self._manager.is_alive():
+            if time.monotonic() > end:
+                raise TimeoutError(f"the kernel lives\n{self.stacks()}")
+            time.sleep(0.05)
+
     def restart(self) -> None:
         """A new process with the extension loaded."""
         self._manager.restart_kernel(now=True)

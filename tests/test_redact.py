@@ -304,6 +304,26 @@ def test_what_a_key_says() -> None:
     }
 
 
+def test_what_stands_under_a_key() -> None:
+    """A key may hold several secrets; their names, what is beside them and schemas stay."""
+    value = {
+        "passwords": {"ada": "swordfish", "n": 3, "older": ["swordfish", "abc", None]},
+        "secrets": {"db": {"main": "abcd1234efgh"}},
+        "pw": "hunter22",
+        "Cookies": [{"name": "sessionid", "value": "k3jdh7qpz", "domain": "example.org"}],
+        "cookies": {"theme": "dark", "sessionid": "abcdef"},
+        "properties": {"passwords": {"type": "object", "title": "ManyPasswords1"}},
+    }
+    assert redact_json(value) == {
+        **value,
+        "passwords": {"ada": MARK, "n": 3, "older": [MARK, "abc", None]},
+        "secrets": {"db": {"main": MARK}},
+        "pw": MARK,
+        "Cookies": [{"name": "sessionid", "value": MARK, "domain": "example.org"}],
+        "cookies": {"theme": "dark", "sessionid": MARK},
+    }
+
+
 @pytest.mark.parametrize(
     "value", ["p@ss/w0rd&1", 'quo"te\\d-one', "plain-secret-1", "grün-und-geheim"]
 )
@@ -338,6 +358,19 @@ def test_values_however_they_are_written(value: str) -> None:
         "?a=1&token=" * 18_000,
         "xoxa-1.xoxb-2." * 14_000,
         "eyJ.eyJaaaaaaaaaaaaa." * 10_000,
+        "cookies={" * 20_000,
+        'passwords=["' * 16_000,
+        "secrets=[" + "'a1b2c3d4'," * 16_000,
+        "%env API_KEY " * 14_000,
+        "mysql -" * 25_000,
+        "mysql " + "a -b " * 30_000,
+        "redis-cli " * 18_000,
+        "identified by '" * 12_000,
+        "password (" * 18_000,
+        "identified with " + "a" * 150_000,
+        "cookies['" * 18_000,
+        "pw=" * 60_000,
+        " -uaaaa" * 25_000,
     ],
 )
 @pytest.mark.timeout(10)

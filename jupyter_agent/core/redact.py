@@ -18,7 +18,16 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-from jupyter_agent.core.secret_shapes import MARK, Span, merged, part_of, replaced, spans
+from jupyter_agent.core.secret_shapes import (
+    MARK,
+    Span,
+    holds_secrets,
+    is_one_of,
+    merged,
+    part_of,
+    replaced,
+    spans,
+)
 
 __all__ = ["MARK", "keep_secret", "redact", "redact_json", "secret_values"]
 
@@ -213,7 +222,9 @@ def _item(key: Any, item: Any, secrets: tuple[str, ...]) -> Any:
         return item  # a picture is base64: no words, and long
     if not isinstance(item, str):
         if isinstance(item, (list, tuple)) and all(isinstance(each, str) for each in item):
-            return [_item(key, each, secrets) for each in item]
+            item = [_item(key, each, secrets) for each in item]
+        if isinstance(item, (Mapping, list, tuple)) and holds_secrets(name):
+            item = _without_held(item, name)
         return redact_json(item, secrets)
     part = part_of(name, item) if len(item) <= _LONGEST_VALUE else None
     if part is not None:
@@ -221,3 +232,22 @@ def _item(key: Any, item: Any, secrets: tuple[str, ...]) -> Any:
     if name == "arguments":
         return redact_arguments(item, secrets)
     return redact(item, secrets)
+
+
+def _without_held(value: Any, holder: str, name: str = "") -> Any:
+    """What stands under a key such as `passwords`, without the secrets in it.
+
+    Args:
+        value: A mapping, a list, or what is in it.
+        holder: The key.
+        name: The nearest key in it.
+    """
+    if isinstance(value, str):
+        return MARK if is_one_of(holder, name, value) else value
+    if isinstance(value, Mapping):
+        if isinstance(value.get("type"), (str, list)) and not value.get("value"):
+            return value  # a schema says what is to be there
+        return {key: _without_held(item, holder, str(key)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_held(item, holder, name) for item in value]
+    return value

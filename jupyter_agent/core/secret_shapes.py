@@ -147,8 +147,43 @@ _OPTION = re.compile(
     r"|secret-?key)\s{1,4}(?P<quote>[\"']?)(?P<secret>[^\s\"'`\-<>{}$\\][^\s\"'`<>{}\\]{2,300})"
 )
 _USER_OPTION = re.compile(
-    r"(?:\s-u|--user|--proxy-user)[ =]{1,3}[\"']?[\w.@\-]{1,80}:(?P<secret>[^\s\"'`{}$\\]{3,300})"
+    r"(?:\s-u[ =]{0,3}|(?:--user|--proxy-user)[ =]{1,3})[\"']?[\w.@\-]{1,80}"
+    r":(?P<secret>[^\s\"'`{}$\\]{3,300})"
 )
+_ENV_MAGIC = re.compile(
+    r"%(?:set_)?env[ \t]{1,8}(?P<name>[A-Za-z_]\w{0,80})[ \t]{1,8}[\"']?"
+    r"(?P<secret>[^\s\"'`<>{}$\\=][^\s\"'`<>{}\\]{2,300})"
+)
+_MYSQL = re.compile(
+    r"(?i:mysql|mariadb)\w{0,12}[ \t][^\n|;]{0,200}?(?<=\s)(?:-p|--password[ =])"
+    r"[\"']?(?P<secret>[^\s\"'`<>{}$\\\-][^\s\"'`<>{}\\]{2,300})"
+)
+_REDIS = re.compile(
+    r"redis-cli[ \t][^\n|;]{0,200}?(?<=\s)-a [\"']?(?P<secret>[^\s\"'`<>{}$\\]{3,300})"
+)
+_SQL = re.compile(
+    r"(?:identified\s{1,4}(?:with\s{1,4}[\w'\"]{1,60}\s{1,4})?(?:by|as)\s{1,4}(?:password\s{1,4})?"
+    r"|(?<![\w.])password\s{0,4}(?P<open>\(?)\s{0,4}(?<=[\s(]))"
+    r"(?P<quote>[\"'])(?P<secret>[^\"'\n\\]{3,200})(?P=quote)"
+)
+_SQL_BEFORE = re.compile(
+    r"(?:with|encrypted|role\s{1,4}\S{1,60}|user\s{1,4}\S{1,60}|login)\s{1,4}\Z"
+)
+_COOKIE_SET = re.compile(
+    r"cookies?(?:\.set\(\s{0,4}|\[)(?P<mark>[\"'])[^\"'\n]{1,80}(?P=mark)\]?\s{0,4}[,=]\s{0,4}"
+    r"(?P<quote>[\"'])(?P<secret>[^\"'\n\\]{4,2000})(?P=quote)"
+)
+_MANY = re.compile(
+    r"(?P<core>passwords|passwds|passphrases|secrets|credentials|cookies)[\"'`]?\]?"
+    r"(?:\s?:\s?[a-z][\w.\[\], ]{0,40}?)?\s{0,4}[:=]\s{0,4}"
+    r"(?:(?:dict|list|tuple|set|frozenset)(?=\())?(?=[\[{(])"
+)
+_PIECE = re.compile(
+    r"(?P<open>[\[{(])|(?P<close>[\]})])|(?P<name>[A-Za-z_]\w{0,80})\s?=(?!=)"
+    r"|(?<!\\)(?:\"(?P<double>[^\"\\\n]{0,400})\"|'(?P<single>[^'\\\n]{0,400})')(?P<colon>\s{0,2}:)?"
+)
+_MANY_LONGEST = 4_000
+"""Characters of a list or a mapping of secrets that are looked through."""
 _XML = re.compile(
     r"<[\w.:\-]{0,40}?(?:password|passwd|pwd|secret|token|key)>(?P<secret>[^<>\s]{3,2000})(?=</)"
 )
@@ -156,7 +191,7 @@ _XML = re.compile(
 # A name, what joins it to a value, the value -----------------------------------------------------
 
 _SITE = re.compile(
-    r"(?P<core>pass(?:word|wd|phrase|code)?|pwd|secret|token|key|credentials?|signature)"
+    r"(?P<core>pass(?:word|wd|phrase|code)?|pwd|pw(?<![a-z0-9]pw)|secret|token|key|credentials?|signature)"
     r"\d{0,2}(?P<close>[\"'`]?\]?)"
     r"(?P<join>\s{0,12}(?:=>|:=|=(?![=~])|:(?![:=/]))|\s?,(?=\s?[rbuf]{0,2}[\"'])|\s(?:is|was):?(?=\s))"
 )
@@ -222,6 +257,14 @@ _TOKEN_KINDS = (
 )
 _OF_TEXTS = ("eos", "bos", "pad", "unk", "sep", "cls", "mask", "special", "sub", "end", "start")
 _OTHER_KEYS = ("primary", "foreign", "public", "sort", "partition", "cache", "host", "unique")
+_HOLDERS = ("passwords", "passwds", "passphrases", "secrets", "credentials", "cookies")
+_ABOUT = (
+    *("name", "domain", "path", "expires", "samesite", "priority", "url", "host", "user"),
+    *("username", "login", "type", "title", "description", "format", "mode", "provider", "backend"),
+    *("region", "endpoint", "version", "issuer", "scope", "scopes", "audience", "driver"),
+)
+"""Names of what stands beside a secret and is none."""
+_OF_SESSION = re.compile(r"(?i)sess|sid|auth|token|csrf|xsrf|jwt")
 _PASSWORD, _KEY, _WEAK, _NOTHING = 3, 2, 1, 0
 _CODE_WORDS = re.compile(r"(?i)passw|pwd|^pw|token|secret|key|_")
 
@@ -264,7 +307,7 @@ def part_of(name: str, value: str) -> Span | None:
         found = _CREDENTIALS.fullmatch(value)
         is_one = found is not None and _HAS_CREDENTIALS.search(found[1])
         return found.span(1) if found and is_one and MARK not in value else None
-    if lowered.endswith("cookie"):
+    if lowered.endswith(("cookie", "cookies")):
         return (0, len(value)) if "=" in value.strip("=") and MARK not in value else None
     site = _SITE.search(f"{lowered[-100:]}: ")
     assert site is not None  # since it may name one
@@ -275,7 +318,7 @@ def part_of(name: str, value: str) -> Span | None:
 @lru_cache(2_000)
 def _may_name_secret(name: str) -> bool:
     lowered = name.lower()
-    if lowered.endswith(("authorization", "cookie")):
+    if lowered.endswith(("authorization", "cookie", "cookies")):
         return True
     found = _SITE.search(f"{lowered}: ")
     return found is not None and bool(
@@ -360,10 +403,11 @@ def _plain_spans(text: str) -> Iterator[Span]:
     if "login" in lowered or "sshpass" in text:
         yield from _all(_NETRC, lowered)
         yield from _all(_PAIR, lowered)
-    if "--" in text:
-        yield from _options(text, lowered)
-    if " -u " in text or "--user" in text or "--proxy-user" in text:
-        yield from _all(_USER_OPTION, lowered)
+    yield from _commands(text, lowered)
+    if "identified" in lowered or "password" in lowered:
+        yield from _statements(text, lowered)
+    if any(word in lowered for word in (*_HOLDERS, "cookie")):
+        yield from _many(text, lowered)
     yield from _assigned(text, lowered)
 
 
@@ -473,6 +517,92 @@ def _options(text: str, lowered: str) -> Iterator[Span]:
             yield start, end
 
 
+def _commands(text: str, lowered: str) -> Iterator[Span]:
+    """Arguments of magics and programs."""
+    if "--" in text:
+        yield from _options(text, lowered)
+    if " -u" in text or "--user" in text or "--proxy-user" in text:
+        yield from _all(_USER_OPTION, lowered)
+    if "env " in text or "env\t" in text:
+        for match in _ENV_MAGIC.finditer(text):
+            if _may_name_secret(match["name"]) and _is_argument(match["secret"]):
+                yield match.span("secret")
+    if "mysql" in lowered or "mariadb" in lowered:
+        yield from (found.span("secret") for found in _MYSQL.finditer(text))
+    if "redis-cli" in text:
+        yield from _all(_REDIS, text)
+
+
+def _is_argument(value: str) -> bool:
+    return not (_PLACEHOLDER.fullmatch(value) or _PATH.fullmatch(value))
+
+
+def _statements(text: str, lowered: str) -> Iterator[Span]:
+    """Passwords in statements of SQL."""
+    for match in _SQL.finditer(lowered):
+        start, end = match.span("secret")
+        value = text[start:end]
+        is_sql = match["open"] is None or _SQL_BEFORE.search(
+            lowered, max(0, match.start() - 80), match.start()
+        )
+        if not _is_quoted_secret(value, _PASSWORD if is_sql else _KEY):
+            continue
+        if is_sql or _is_mixed(value):
+            yield start, end
+
+
+def _many(text: str, lowered: str) -> Iterator[Span]:
+    """Secrets in a list or a mapping whose name says that it holds several."""
+    done = 0
+    for site in _MANY.finditer(lowered):
+        if site.start() < done:
+            continue
+        done = min(site.end() + _MANY_LONGEST, len(text))
+        inside: list[bool] = []  # for each open bracket whether it is a call's or a subscript's
+        name = ""
+        for piece in _PIECE.finditer(text, site.end(), done):
+            part = "double" if piece["double"] is not None else "single"
+            if piece["open"]:
+                before = text[piece.start() - 1]
+                inside.append(bool(inside) and (before.isalnum() or before in "_)]"))
+            elif piece["close"]:
+                inside.pop()
+                if not inside:
+                    done = piece.end()
+                    break
+            elif piece["name"] or piece["colon"]:
+                name = piece["name"] or piece[part]
+            elif not any(inside):
+                if is_one_of(site["core"], name, piece[part]):
+                    yield piece.span(part)
+                name = name if len(inside) > 1 else ""
+    if "cookie" in lowered:
+        for match in _COOKIE_SET.finditer(lowered):
+            if _is_quoted_secret(text[slice(*match.span("secret"))], _PASSWORD):
+                yield match.span("secret")
+
+
+def holds_secrets(name: str) -> bool:
+    """Whether what is in a mapping or a list of this name is secret."""
+    return name.lower().endswith(_HOLDERS)
+
+
+def is_one_of(holder: str, name: str, value: str) -> bool:
+    """Whether a text is secret that stands in a mapping or a list of secrets.
+
+    Args:
+        holder: The name of that, such as `passwords` or `cookies`.
+        name: The text's own name there; empty where it has none.
+        value: The text.
+    """
+    if name.lower() in _ABOUT or holder.lower() in value.lower():
+        return False
+    is_surest = holder.lower().endswith("cookies") and _OF_SESSION.search(name)
+    return not any(map(str.isspace, value)) and _is_quoted_secret(
+        value, _PASSWORD if is_surest else _KEY
+    )
+
+
 def _assigned(text: str, lowered: str) -> Iterator[Span]:
     if "</" in text:
         yield from _all(_XML, lowered)
@@ -511,6 +641,8 @@ def _strength(before: str, core: str, name: str) -> int:
     is_variable = name.isupper() and before.endswith("_")
     if core == "pass":
         return _PASSWORD if not before or before[-1] in "_-" else _NOTHING
+    if core == "pw":
+        return _KEY  # it may be a width or a power as well
     if core.startswith("p"):
         return _PASSWORD
     if core == "secret":

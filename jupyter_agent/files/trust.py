@@ -83,8 +83,14 @@ def answers() -> frozenset[Answer]:
     )
 
 
-def revoke_since(before: frozenset[Answer], root: Path) -> bool:
+def revoke_since(before: frozenset[Answer], root: Path, by_others: bool = False) -> bool:
     """Take back what was trusted of a workspace since `before`, while a turn ran.
+
+    Args:
+        before: All that was trusted as the turn began.
+        root: The workspace.
+        by_others: Whether the turn ran in another process, which has died. Then recordings of
+            the workspace count as trusted by it.
 
     Returns:
         Whether there was anything.
@@ -92,10 +98,11 @@ def revoke_since(before: frozenset[Answer], root: Path) -> bool:
     Raises:
         ConfigError: As `trust`.
     """
+    kinds = _KINDS_OF_A_WORKSPACE | ({_CASSETTE} if by_others else set())
     new = [
         (kind, place, digest)
         for kind, place, digest in answers() - before
-        if (kind in _KINDS_OF_A_WORKSPACE and Path(place).is_relative_to(_place(root)))
+        if (kind in kinds and Path(place).is_relative_to(_place(root)))
         or (kind == _CASSETTE and (kind, place, digest) in _BY_THIS_PROCESS)
     ]
     for kind, place, digest in new:

@@ -310,7 +310,12 @@ def _private_opener(path: str, flags: int) -> int:
 
 
 def atomic_write(
-    path: Path, data: bytes, *, mode: int | None = None, private: bool | None = None
+    path: Path,
+    data: bytes,
+    *,
+    mode: int | None = None,
+    private: bool | None = None,
+    token: str = "",
 ) -> None:
     """Put data in a file's place, all of it or nothing.
 
@@ -324,11 +329,13 @@ def atomic_write(
         data: The bytes.
         mode: Permission bits that the file gets instead.
         private: Whether only the owner may read the file; None: where it is in a state folder.
+        token: Names the new file, as `temporary_of` does, for who must find it after a crash;
+            empty for a random one.
 
     Raises:
         OSError: Nothing was written; a file that was there is unchanged.
     """
-    temporary = path.with_name(f".jupyter_agent-{secrets.token_hex(8)}.tmp")
+    temporary = temporary_of(path, token or secrets.token_hex(8))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     if private is None:
         private = STATE_FOLDER in path.parts
@@ -347,6 +354,11 @@ def atomic_write(
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def temporary_of(path: Path, token: str) -> Path:
+    """Where a file's new content is until it takes the file's place."""
+    return path.with_name(f".jupyter_agent-{token}.tmp")
 
 
 def ordinary(path: Path) -> os.stat_result | None:

@@ -21,10 +21,24 @@ from jupyter_agent.core.events import (
     VariableChange,
 )
 from jupyter_agent.core.messages import JsonObject, ToolCall, ToolResult, Usage
+from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.grounding import Index, Source, grounded
 
 
-class Answer(str):
+class Unshown(str):
+    """A text that is whole as a value and without secrets where its repr is shown.
+
+    A notebook stores the repr of a cell's last expression.
+    """
+
+    def __str__(self) -> str:
+        return str.__str__(self)
+
+    def __repr__(self) -> str:
+        return repr(redact(str(self), secret_values()))
+
+
+class Answer(Unshown):
     """The answer's text, which it is, with what the turn did as attributes.
 
     Attributes:
@@ -47,9 +61,6 @@ class Answer(str):
     def text(self) -> str:
         return str(self)
 
-    def __str__(self) -> str:
-        return str.__str__(self)
-
     def _repr_markdown_(self) -> str:
         from jupyter_agent.core.legible import stable
         from jupyter_agent.core.markdown import inert
@@ -61,7 +72,7 @@ def make_answer(
     text: str, code: Sequence[str], receipt: Receipt, usage: Usage, stop_reason: TurnStop
 ) -> Answer:
     answer = Answer(text)
-    answer.code = tuple(code)
+    answer.code = tuple(map(Unshown, code))
     answer.files = tuple(c.path for c in receipt.files if c.kind != "deleted")
     answer.variables = tuple(c.name for c in receipt.variables if c.kind != "deleted")
     answer.usage, answer.receipt, answer.stop_reason = usage, receipt, stop_reason

@@ -4,14 +4,15 @@ Variables of the environment (keys, addresses, proxies, certificates, `JUPYTER_A
 settings and the trust store are remembered before a turn's code runs. What that code changed of
 them does not count for the next turn: variables are put back, changed files are read as they were.
 One line says so, and `%agent trust` accepts it. Other variables count at once, and so do the
-person's own cells. A guard rail: the agent's code shares the process.
+person's own cells. Where a turn's code ends the kernel, the next one finds by `midturn` what
+counted. A guard rail: the agent's code shares the process.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from jupyter_agent.files import trust
 from jupyter_agent.files.workspace import Workspace, atomic_write
 from jupyter_agent.mcp.definitions import USER_FILE as USER_SERVERS
 from jupyter_agent.mcp.definitions import WORKSPACE_FILE as WORKSPACE_SERVERS
+from jupyter_agent.session import midturn
 
 _NAMES = re.compile(
     r"JUPYTER_AGENT_\w+|ANTHROPIC_\w+|OPENAI_\w+|(?:https?|all|no|ftp|wss?)_proxy|"
@@ -67,24 +69,60 @@ class Deciding:
         self._before: _State | None = None
         self.pending = Pending()
         self._looked_at: object = None
-        self._found: list[Path] = []
+        self._found: list[str] = []
+        self._accepted: set[tuple[Path, str]] = set()
+        self._turn: Path | None = None
         self.look()
 
     def look(self) -> None:
         """Hold what the code of another kernel, or of an earlier one, changed meanwhile."""
         with suppress(OSError, ConfigError):
-            stamps = [_stamp(path) for path in (*_own_files(), trust.store_path())]
+            for place, _ in midturn.others():
+                with midturn.outlived(place) as is_over:
+                    began = midturn.read(place) if is_over else None
+                    if began is not None:
+                        self._hold_for_good(began)
+            running = midturn.others()
+            stamps = [*map(_stamp, (*_own_files(), trust.store_path())), running]
             if stamps == self._looked_at:
                 return
             self._looked_at = stamps
             for path in _own_files():
-                if not held.is_held(path) and _hold_again(path) and path not in self.pending.files:
-                    self.pending.files.append(path)
-                    self._found.append(path)
+                if not held.is_held(path) and _hold_again(path):
+                    self._note(path)
+            for began in filter(None, (midturn.read(place) for place, _ in running)):
+                for path in self._changed_since(began):
+                    self._note(path)
+
+    def _hold_for_good(self, began: midturn.Began) -> None:
+        """Hold what changed since a turn began whose kernel died, also in kernels to come."""
+        for path in self._changed_since(began):
+            self._note(path)
+            digest = held.digest_of(held.content_of(path))
+            if not _hold_again(path):
+                _write_down(path, digest, held.before(path))
+        if _trust_again(began.trusted, began.root, by_others=True):
+            self._found.append("what you trust")
+
+    def _changed_since(self, began: midturn.Began) -> Iterator[Path]:
+        """The person's files that are not as they were when a turn began; they are held now."""
+        for path in _own_files():
+            seen, counting = began.files.get(path.name, ("", None))
+            digest = held.digest_of(held.content_of(path))
+            if digest in (seen, held.digest_of(counting)) or (path, digest) in self._accepted:
+                continue
+            if not held.is_held(path):
+                held.hold(path, counting, digest)
+            yield path
+
+    def _note(self, path: Path) -> None:
+        if path not in self.pending.files:
+            self.pending.files.append(path)
+            self._found.append(path.name)
 
     def take_notice(self) -> str:
         """What code in another kernel changed, on one line; given once, empty where nothing was."""
-        names, self._found = ", ".join(path.name for path in self._found), []
+        names, self._found = ", ".join(self._found), []
         return f"Changed by the agent's code in another kernel: {names}. {_ACCEPT}" if names else ""
 
     def begin(self, workspace: Workspace) -> None:
@@ -93,6 +131,7 @@ class Deciding:
         with suppress(Exception):  # code of earlier turns may have replaced what is called here
             self._forget_settled()
             self._before = _State(workspace)
+            self._turn = midturn.begin(self._before.for_kernels_to_come())
 
     def end(self) -> tuple[str, ...]:
         """Put back what the turn's code changed.
@@ -106,10 +145,9 @@ class Deciding:
         names, files, trusts = self._put_back(before), list[Path](), False
         with suppress(Exception):  # the turn's code may have replaced what is called here
             files = self._hold(before)
-            trusts = trust.revoke_since(before.trusted, before.root)
-            for kind, place, digest in before.trusted - trust.answers():
-                if kind == _HELD:  # the turn's code must not forget what is held
-                    trust.trust(kind, place, digest)
+            trusts = _trust_again(before.trusted, before.root)
+            if self._turn is not None:
+                midturn.end(self._turn)
         changed = [*names, *(path.name for path in files), *(["what you trust"] if trusts else [])]
         if not changed:
             return ()
@@ -126,6 +164,7 @@ class Deciding:
         for name, (_, value) in self.pending.variables.items():
             _set(os.environ, name, value)
         for path in self.pending.files:
+            self._accepted.add((path, held.digest_of(held.content_of(path))))
             held.release(path)
             _hold_no_longer(path)
         self.pending = Pending()
@@ -169,9 +208,7 @@ class Deciding:
             held.hold(path, counting, digest)
             if path in _own_files():
                 with suppress(ConfigError, OSError):  # in this kernel it is held in any case
-                    _hold_no_longer(path)
-                    entry = f"{path.name} {digest} {held.digest_of(counting)}"
-                    trust.trust(_HELD, path.parent, entry)
+                    _write_down(path, digest, counting)
         self.pending.files += [path for path in changed if path not in self.pending.files]
         for path in self.pending.files:
             if path in _own_files() and held.is_held(path):
@@ -189,6 +226,14 @@ class _State:
         self.variables = deciding_variables()
         self.files = {path: _contents(path) for path in files}
         self.trusted = trust.answers()
+
+    def for_kernels_to_come(self) -> midturn.Began:
+        """What is kept in case that the kernel dies."""
+        own = {path: self.files[path] for path in _own_files()}
+        files = {
+            path.name: (held.digest_of(now), counting) for path, (now, counting) in own.items()
+        }
+        return midturn.Began(self.root, files, self.trusted)
 
 
 def _contents(path: Path) -> tuple[bytes | None, bytes | None]:
@@ -213,6 +258,40 @@ def _hold_again(path: Path) -> bool:
             held.hold(path, before if held.digest_of(before) == counting else None, digest)
             return True
     return False
+
+
+def _write_down(path: Path, digest: str, counting: bytes | None) -> None:
+    """Hold a change of one of the person's own files in kernels to come, too.
+
+    Args:
+        path: The file.
+        digest: Of what it holds.
+        counting: What counts of it.
+
+    Raises:
+        ConfigError: The trust store cannot be written.
+    """
+    _hold_no_longer(path)
+    _keep(path, counting)
+    trust.trust(_HELD, path.parent, f"{path.name} {digest} {held.digest_of(counting)}")
+
+
+def _trust_again(before: frozenset[trust.Answer], root: Path, by_others: bool = False) -> bool:
+    """Trust what was trusted when a turn began; whether its code had added something.
+
+    Args:
+        before: All that was trusted.
+        root: The turn's workspace.
+        by_others: Whether the turn ran in another process.
+
+    Raises:
+        ConfigError: The trust store cannot be read or written.
+    """
+    has_new = trust.revoke_since(before, root, by_others)
+    for kind, place, digest in before - trust.answers():
+        if kind == _HELD:  # the turn's code must not forget what is held
+            trust.trust(kind, place, digest)
+    return has_new
 
 
 def _hold_no_longer(path: Path) -> None:

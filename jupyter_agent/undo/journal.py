@@ -11,9 +11,9 @@
     {"line": "notice", "text": …}
     {"line": "end"}
 
-Each line ends with a tab and its seal, which only this person's kernels can make: a journal that
-came with a folder counts for nothing. A line that was torn by a crash is passed over: what it
-announced was not begun.
+Each line ends with a tab and its seal, which only this person's kernels can make in this workspace:
+a journal that came with a folder, or from another one, counts for nothing. A line that was torn by
+a crash is passed over: what it announced was not begun.
 """
 
 from __future__ import annotations
@@ -151,14 +151,17 @@ def is_restorable(workspace: Workspace, path: str) -> bool:
 
 
 class Seal:
-    """Tells lines that this person's kernels wrote from others.
+    """Tells lines that this person's kernels wrote in one workspace from others.
 
     Args:
         secret: The person's.
+        root: The workspace's folder. Its journals count nowhere else, also where they are copied.
     """
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = hashlib.sha256(secret).digest()  # the hash takes a key of 64 bytes at most
+    def __init__(self, secret: bytes, root: Path) -> None:
+        place = os.fsencode(os.path.realpath(root))
+        # The hash takes a key of 64 bytes at most.
+        self._secret = hmac.new(hashlib.sha256(secret).digest(), place, hashlib.sha256).digest()
 
     def of(self, record: str, line: bytes) -> bytes:
         """The seal of a line in the journal of a record."""
@@ -169,7 +172,7 @@ class Seal:
         """A line without its seal. Raises ValueError where that is wrong."""
         line, _, seal = sealed.rpartition(b"\t")
         if not hmac.compare_digest(self.of(record, line), seal):
-            raise ValueError("not written by this person")
+            raise ValueError("not written by this person in this folder")
         return line
 
 

@@ -101,7 +101,7 @@ class Shelf:
             secret = trust.personal_key()
         except ConfigError:
             secret = _SECRET  # then turns can be undone in this kernel alone
-        self.seal = Seal(secret)
+        self.seal = Seal(secret, workspace.root)
         self._ended: dict[str, tuple[tuple[int, ...], Record]] = {}
         self.blobs = Blobs(self.folder / "blobs")
         self._lock = FileLock(self.folder / ".lock", timeout=LOCK_SECONDS, mode=0o600)

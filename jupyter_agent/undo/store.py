@@ -87,8 +87,8 @@ class Checkpoints:
             found.append(f"{others} of other running kernels: undo them there.")
         if foreign:
             found.append(
-                f"{foreign} in {STATE_FOLDER}/checkpoints that were not written by you with this "
-                "version: they are not undone."
+                f"{foreign} in {STATE_FOLDER}/checkpoints that were not written by you in this "
+                "folder with this version: they are not undone."
             )
         return found
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from typing import Literal
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.diff import compare
 from jupyter_agent.files.textfile import detect
-from jupyter_agent.files.workspace import atomic_write, private_folder
+from jupyter_agent.files.workspace import atomic_write, private_folder, temporary_of
 from jupyter_agent.undo.journal import (
     Entry,
     Journal,
@@ -526,10 +526,14 @@ def _put(shelf: Shelf, record: Record, place: Path, now: State, target: State) -
         data = shelf.blobs.content(target.digest, target.size)
         if data is None:
             raise OSError(None, NOT_KEPT)
+        # Where this undo was killed here before, its new file is left: a folder with that in it
+        # could not be removed any more.
+        token = hashlib.sha256(os.fsencode(f"{record.id}/{place}")).hexdigest()[:16]
+        temporary_of(place, token).unlink(missing_ok=True)
         if target.is_link:
-            _link(place, os.fsdecode(data))
+            _link(place, os.fsdecode(data), token)
         else:
-            atomic_write(place, data, mode=_mode(target))
+            atomic_write(place, data, mode=_mode(target), token=token)
             if target.modified:
                 os.utime(place, ns=(target.modified, target.modified))
     if not target.is_link:
@@ -557,8 +561,8 @@ def _staged(shelf: Shelf, record: Record, target: State) -> Path | None:
     return aside if is_it else None
 
 
-def _link(place: Path, to: str) -> None:
-    temporary = place.with_name(f".jupyter_agent-{secrets.token_hex(8)}.tmp")
+def _link(place: Path, to: str, token: str) -> None:
+    temporary = temporary_of(place, token)
     temporary.symlink_to(to)
     temporary.replace(place)
 

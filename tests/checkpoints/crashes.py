@@ -22,6 +22,8 @@ from jupyter_agent.errors import AgentError
 from jupyter_agent.files.workspace import STATE_FOLDER, Workspace, atomic_write
 from jupyter_agent.undo import Checkpoints
 
+WORK = "work"
+"""The folder's name in which all happens: journals count in their own place only."""
 EVENTS = ("open", "os.", "shutil.")
 
 
@@ -54,6 +56,15 @@ def turn(root: Path) -> None:
         (root / "made" / "d.txt").write_text("made by code")
     checkpoint.before_write(root / "b.txt", b"by a tool, too")
     atomic_write(root / "b.txt", b"by a tool, too")
+    checkpoint.end()
+
+
+def replacing(root: Path) -> None:
+    """A turn whose code puts a file in a folder's place."""
+    checkpoint = Checkpoints(Workspace(root), "n.ipynb").begin("work")
+    with checkpoint.code():
+        shutil.rmtree(root / "data")
+        (root / "data").write_text("now a file")
     checkpoint.end()
 
 
@@ -98,28 +109,35 @@ def again(act: Callable[[Path], None], root: Path) -> str:
     return ""
 
 
-def points_of(folder: Path, before: Path, act: Callable[[Path], None]) -> int:
-    """How many things `act` asks of the file system, done in a child and to its end."""
-    root, counted = folder / "counted", folder / "points"
+def points_of(folder: Path, before: Path, act: Callable[[Path], None]) -> tuple[int, list[int]]:
+    """How many things `act` asks of the file system, done in a child and to its end.
+
+    Returns:
+        Their number, and which of them concern a file that is being written beside another one.
+    """
+    root, counted = folder / WORK, folder / "points"
     shutil.copytree(before, root, symlinks=True)
     child = os.fork()
     if child == 0:
-        seen = 0
+        seen, beside = 0, []
 
-        def count(event: str, _: object) -> None:
+        def count(event: str, arguments: object) -> None:
             nonlocal seen
             seen += event.startswith(EVENTS)
+            if event.startswith(EVENTS) and "/.jupyter_agent-" in str(arguments):
+                beside.append(seen)
 
         sys.addaudithook(count)
         act(root)
-        total = seen
-        counted.write_text(str(total))
+        found = json.dumps([seen, beside])
+        counted.write_text(found)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if status != 0:
         raise RuntimeError("the child failed")
     shutil.rmtree(root)
-    return int(counted.read_text())
+    total, numbers = json.loads(counted.read_text())
+    return total, numbers
 
 
 def each_point(
@@ -129,13 +147,16 @@ def each_point(
     then: Callable[[Path], str],
     choose: Callable[[int], Iterable[int]],
 ) -> dict[str, object]:
-    """Kill `act` at chosen points, each time in a copy of `before`; `then` says what is wrong."""
-    total = points_of(folder, before, act)
+    """Kill `act` at chosen points, each time with a copy of `before`; `then` says what is wrong.
+
+    The points at which a file is being written beside another one are met in any case.
+    """
+    total, beside = points_of(folder, before, act)
     wrong, met = [], []
-    for number in choose(total):
-        root = folder / str(number)
+    root = folder / WORK
+    for number in sorted({*choose(total), *beside}):
         shutil.copytree(before, root, symlinks=True)
-        if killed_at(number, lambda root=root: act(root)):
+        if killed_at(number, lambda: act(root)):
             met.append(number)
         if problem := then(root):
             wrong.append(f"point {number}: {problem}")
@@ -149,14 +170,20 @@ def compared(root: Path, expected: dict[str, str]) -> str:
 
 
 def main(folder: Path, choose: Callable[[int], Iterable[int]]) -> dict[str, object]:
-    start, done, undone = folder / "start", folder / "done", folder / "undone"
-    fill(start)
-    first = tree(start)
-    shutil.copytree(start, done)
-    turn(done)
-    last = tree(done)
-    shutil.copytree(done, undone)
-    undo(undone)
+    work, start, replaced = folder / WORK, folder / "start", folder / "replaced"
+    done, undone = folder / "done", folder / "undone"
+    fill(work)
+    first = tree(work)
+    shutil.copytree(work, start)
+    turn(work)
+    last = tree(work)
+    shutil.copytree(work, done)
+    undo(work)
+    work.rename(undone)
+    shutil.copytree(start, work)
+    replacing(work)
+    with_a_file = tree(work)
+    work.rename(replaced)
 
     def after_turn(root: Path) -> str:
         again(undo, root)
@@ -174,10 +201,17 @@ def main(folder: Path, choose: Callable[[int], Iterable[int]]) -> dict[str, obje
         undo(root)
         return problem or compared(root, first)
 
+    def after_coming_back(root: Path) -> str:
+        again(undo, root)
+        problem = compared(root, first)
+        redo(root)
+        return problem or compared(root, with_a_file)
+
     return {
         "turn": each_point(folder, start, turn, after_turn, choose),
         "undo": each_point(folder, done, undo, after_undo, choose),
         "redo": each_point(folder, undone, redo, after_redo, choose),
+        "undo of a replaced folder": each_point(folder, replaced, undo, after_coming_back, choose),
     }
 
 

@@ -336,6 +336,30 @@ def test_a_journal_of_the_version_before(root: Path) -> None:
     assert len(Checkpoints(Workspace(root), "a.ipynb").remarks()) == 1
 
 
+@pytest.mark.parametrize("how", ["copied into another folder", "moved with its folder"])
+def test_a_journal_counts_in_its_own_folder(
+    root: Path, checkpoints: Checkpoints, tmp_path: Path, how: str
+) -> None:
+    """One's own journal elsewhere is named in a line, and not undone; back at home it is."""
+    (root / "a.txt").write_text("0")
+    turn = checkpoints.begin()
+    run(turn, lambda: (root / "a.txt").write_text("1"))
+    turn.end()
+    other = tmp_path / "other"
+    if how.startswith("moved"):
+        root.rename(other)
+    else:
+        shutil.copytree(root, other)
+    elsewhere = Checkpoints(Workspace(other), "a.ipynb")
+    assert elsewhere.turns() == []
+    with pytest.raises(AgentError, match=r"There is no turn to undo\. 1 in .* in this folder"):
+        elsewhere.plan()
+    assert (other / "a.txt").read_text() == "1"
+    if how.startswith("moved"):
+        other.rename(root)
+    assert undo(Checkpoints(Workspace(root), "a.ipynb")) == {"a.txt": "restored"}
+
+
 def test_a_changed_line_counts_for_nothing(root: Path, checkpoints: Checkpoints) -> None:
     """Somebody changes or adds lines in a journal that this kernel wrote."""
     turn = checkpoints.begin()

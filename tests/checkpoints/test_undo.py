@@ -229,7 +229,7 @@ def test_what_could_not_be_kept_is_tried_again(root: Path, checkpoints: Checkpoi
 
 def test_a_line_that_was_half_written(tmp_path: Path) -> None:
     """The disk is full in the middle of a line: that is an error, and costs no other line."""
-    seal = Seal(b"secret")
+    seal = Seal(b"secret", tmp_path)
     journal = Journal(tmp_path / "r", Record("r"), seal)
     path = tmp_path / "r" / "journal.jsonl"
     with full_at(path.stat().st_size + 10), pytest.raises(OSError, match="too large"):
@@ -259,7 +259,7 @@ async def test_the_clock_was_set_back(root: Path, checkpoints: Checkpoints) -> N
 
 def move_in_time(folder: Path, name: str, later: str) -> None:
     """Give a record another date, as if it had been written by a clock that was ahead."""
-    seal = Seal(trust.personal_key())
+    seal = Seal(trust.personal_key(), folder.parent.parent)
     path = folder / name / "journal.jsonl"
     lines = [seal.opened(name, line) for line in path.read_bytes().splitlines()]
     lines = [line.replace(name.encode(), later.encode()) for line in lines]

@@ -210,6 +210,22 @@ def test_the_answer_and_its_facts(kernel: LiveKernel) -> None:
     assert kernel.run("answer").outputs[0]["data"]["text/markdown"] == "All **done**."
 
 
+@pytest.mark.parametrize("shown", ["_agent", "[_agent]", "_agent.code", "vars(_agent)"])
+def test_the_answer_as_an_output(kernel: LiveKernel, shown: str) -> None:
+    """What shows the answer is stored in the notebook: without secrets, in each form. As a value
+    the answer and the code are whole."""
+    secret = "hunter" + "22"
+    code = f"password = '{secret}'"
+    kernel.script("Set it.", execute_code(code), {"text": f"The password is {secret}, 'as' said."})
+    kernel.run("%%agent --fresh\nSet it.")
+    (output,) = kernel.run(shown).outputs
+    assert "[redacted]" in output["data"]["text/plain"] and secret not in str(output["data"])
+    assert kernel.value("[_agent.text, *map(str, _agent.code)]") == [
+        f"The password is {secret}, 'as' said.",
+        code,
+    ]
+
+
 def test_the_saved_form(kernel: LiveKernel) -> None:
     """Run a task: the notebook keeps one transcript and the answer, and nothing of the progress."""
     turn = kernel.agent("1 + 1")

@@ -229,6 +229,75 @@ def test_nor_after_a_restart(steered: Steered) -> None:
     assert "api_base" in steered.kernel.helper("%agent trust show").said
 
 
+_CHANGE = "open('empty_config/jupyter_agent.yaml', 'w').write('api_base: {url} #')"
+DEATHS = {
+    "the process itself": f"{_CHANGE}\nimport os\nos._exit(0)",
+    "a process of its own": (
+        "import subprocess, sys, os\n"
+        f'subprocess.run([sys.executable, "-c", "{_CHANGE}"], check=True)\nos._exit(0)'
+    ),
+    "a signal": f"{_CHANGE}\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+    "no file any more": "import os\nos.remove('empty_config/jupyter_agent.yaml')\nos._exit(0)",
+}
+
+
+def ended_by(steered: Steered, code: str) -> Cell:
+    """A turn whose code ends the kernel, and the first turn of the next one."""
+    steered.code = code.format(url=steered.theirs.openai_url)
+    steered.kernel.start("%%agent\nGo.")
+    steered.kernel.await_death()
+    steered.kernel.restart()
+    return steered.kernel.run("%%agent\nAnd after its death?")
+
+
+@pytest.mark.parametrize("way", DEATHS)
+def test_nor_where_it_ends_the_kernel(tmp_path: Path, way: str) -> None:
+    """Its code changes the person's file and ends the kernel in mid-turn: the next kernels go on as
+    before, the first says so, and the file counts after a yes."""
+    steered = Steered(tmp_path)
+    with steered.theirs, steered.own, steered.kernel as kernel:
+        kernel.load()
+        own = tmp_path / "empty_config" / "jupyter_agent.yaml"
+        own.write_text("privacy.outputs: shapes\n", encoding="utf-8")
+        first = ended_by(steered, DEATHS[way])
+        assert "Mine." in str(first.outputs) and not steered.theirs.requests
+        assert first.transcript.count("does not count until you say so") == 1
+        kernel.restart()
+        assert "shapes" in kernel.helper("%agent config privacy.outputs").said
+        assert "-privacy.outputs: shapes" in kernel.helper("%agent trust show").said
+        asked_and_answered(kernel, "%agent trust", "y")
+        assert "shapes" not in kernel.helper("%agent config privacy.outputs").said
+
+
+def test_nor_what_it_trusted_before_it_ended_the_kernel(tmp_path: Path) -> None:
+    """Its code trusts settings that it wrote into the folder, and ends the kernel."""
+    steered = Steered(tmp_path)
+    with steered.theirs, steered.own, steered.kernel as kernel:
+        kernel.load()
+        first = ended_by(steered, f"{PROMOTIONS['its own trust']}\nimport os\nos._exit(0)")
+        assert "Mine." in str(first.outputs) and not steered.theirs.requests
+        assert "what you trust" in first.transcript
+        assert "api_base" in kernel.helper("%agent trust show").said
+
+
+def test_a_death_without_a_change_leaves_nothing(tmp_path: Path) -> None:
+    """A kernel dies in mid-turn and nothing was changed: the person's next edit counts at once."""
+    steered = Steered(tmp_path)
+    with steered.theirs, steered.own, steered.kernel as kernel:
+        kernel.load()
+        steered.code = "import os\nos._exit(0)"
+        kernel.start("%%agent\nGo.")
+        kernel.await_death()
+        (left,) = tmp_path.glob("empty_config/jupyter_agent_turns/*.json")
+        kernel.restart()
+        assert "full" in kernel.helper("%agent config privacy.outputs").said
+        own = tmp_path / "empty_config" / "jupyter_agent.yaml"
+        own.write_text("privacy.outputs: shapes\n", encoding="utf-8")
+        assert "shapes" in kernel.helper("%agent config privacy.outputs").said
+        assert "does not count" not in kernel.run("%%agent\nHello.").transcript
+        assert not left.exists()
+
+
 def test_accepted_changes_count(tmp_path: Path) -> None:
     """Ordinary variables count at once; one that decides does after the person's yes; the person's
     own cells count as ever, also while a change waits."""

@@ -1,0 +1,178 @@
+"""What counted when a turn began, kept on disk until the turn is over.
+
+The code of a turn may change the person's settings and end the kernel, so that nothing is put back.
+The next kernel finds what counted before. The files are in Jupyter's configuration folder:
+
+    jupyter_agent_turns/KERNEL.json    files of settings and the trust store when the last turn
+                                       began; it begins with "-" once that has ended
+    jupyter_agent_turns/KERNEL.lock    locked as long as the kernel runs
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_config_dir
+
+from jupyter_agent.files.trust import Answer
+from jupyter_agent.files.workspace import open_private, ordinary, private_folder
+
+FOLDER = "jupyter_agent_turns"
+_LARGEST = 64 * 1024 * 1024
+_FORGOTTEN = 3600.0
+"""Seconds after which the lock of an ended kernel may go, though no turn of it is here."""
+_RUNS, _ENDED = b"{", b"-"
+"""The first byte of a turn's file; one that has ended is no JSON."""
+_written: dict[Path, Began] = {}
+_locks: dict[Path, Any] = {}
+"""The lock of this kernel, until it ends."""
+_tokens: dict[int, str] = {}
+
+
+@dataclass(frozen=True)
+class Began:
+    """How things were when a turn began.
+
+    Attributes:
+        root: The workspace.
+        files: By name, the digest of each of the person's files of settings, and its content that
+            counted: another one where a change waited for the person's word.
+        trusted: All that was trusted.
+    """
+
+    root: Path
+    files: dict[str, tuple[str, bytes | None]]
+    trusted: frozenset[Answer]
+
+
+def begin(began: Began) -> Path:
+    """Write down how things are; a turn of this kernel begins.
+
+    Returns:
+        The file, for `end`.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    place = _folder() / f"{_token()}.json"
+    if _written.get(place) == began and place.exists():
+        _mark(place, _RUNS)  # most turns begin as the last one did
+        return place
+    _hold_lock(place.with_suffix(".lock"))
+    files = {name: [seen, _text(counting)] for name, (seen, counting) in began.files.items()}
+    value = {"root": str(began.root), "files": files, "trusted": sorted(began.trusted)}
+    with open_private(place, "wb") as stream:  # a kernel that dies leaves it, synced or not
+        stream.write(json.dumps(value).encode())
+    _written[place] = began
+    return place
+
+
+def end(place: Path) -> None:
+    """The turn has ended, and all that its code changed is held. Raises `OSError`."""
+    _mark(place, _ENDED)
+
+
+def others() -> list[tuple[Path, int]]:
+    """The files of other kernels, each with a stamp that changes with each turn."""
+    own = f"{_token()}.json"
+    try:
+        with os.scandir(_folder()) as entries:
+            found = [e for e in entries if e.name.endswith(".json") and e.name != own]
+    except OSError:
+        return []
+    turns = []
+    for entry in found:
+        with suppress(OSError):  # it has just ended
+            turns.append((Path(entry.path), entry.stat(follow_symlinks=False).st_mtime_ns))
+    return sorted(turns)
+
+
+def read(place: Path) -> Began | None:
+    """What a turn's file says; None where the turn has ended, and where it is torn or gone."""
+    try:
+        found = ordinary(place)
+        if found is None or found.st_size > _LARGEST:
+            return None
+        value = json.loads(place.read_bytes())
+        files = {
+            str(name): (str(seen), _bytes(text)) for name, (seen, text) in value["files"].items()
+        }
+        trusted = frozenset((str(kind), str(at), str(one)) for kind, at, one in value["trusted"])
+        return Began(Path(value["root"]), files, trusted)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+@contextmanager
+def outlived(place: Path) -> Iterator[bool]:
+    """Whether the turn's kernel has ended. Then the file is removed, unless the block raises."""
+    from filelock import FileLock, Timeout
+
+    path = place.with_suffix(".lock")
+    lock = FileLock(path, mode=0o600, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield place.exists()
+        place.unlink(missing_ok=True)
+        with suppress(OSError):  # Windows keeps a file that is open
+            path.unlink(missing_ok=True)
+    finally:
+        lock.release()
+
+
+def _mark(place: Path, state: bytes) -> None:
+    with place.open("r+b", buffering=0) as stream:
+        stream.write(state)
+
+
+def _hold_lock(path: Path) -> None:
+    """Show other kernels that this one runs."""
+    if path in _locks and path.exists():
+        return
+    from filelock import FileLock
+
+    private_folder(path.parent)
+    _remove_forgotten(path.parent)
+    lock = FileLock(path, mode=0o600, thread_local=False)
+    lock.acquire(timeout=0)
+    _locks[path] = lock
+
+
+def _remove_forgotten(folder: Path) -> None:
+    """Remove the locks of kernels that ended between two turns."""
+    for path in folder.glob("*.lock"):
+        turn = path.with_suffix(".json")
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _FORGOTTEN and not turn.exists():
+                with outlived(turn):
+                    pass
+
+
+def _folder() -> Path:
+    return Path(jupyter_config_dir()) / FOLDER
+
+
+def _token() -> str:
+    """The id of this process; a forked one has its own."""
+    return _tokens.setdefault(os.getpid(), secrets.token_hex(8))
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else b64encode(content).decode("ascii")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)
