@@ -3,31 +3,36 @@
 In an awaited cell ipykernel's own SIGINT handler only cancels a future from the event loop, so
 code that holds the loop (`while True: pass`) could never be stopped. For the length of a turn
 this module puts its own handler in place: where the agent's code holds the main thread it raises
-`KeyboardInterrupt` there, otherwise it cancels the turn's task.
+`KeyboardInterrupt` there, otherwise it cancels the work at hand, or keeps for later that somebody
+interrupted. It never raises into code of this package that a turn depends on.
 """
 
 from __future__ import annotations
 
 import _thread
 import asyncio
+import contextlib
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from IPython.core.interactiveshell import InteractiveShell
-
 AGENT_FILE = "<agent-"
 """How the file names begin under which the agent's code is compiled."""
-_RUN_CODE = InteractiveShell.run_code.__code__
 _LOOP_DISPATCH = asyncio.events.Handle._run.__code__
 
 
 INSIST_SECONDS = 0.25
 """How long a cancellation may take before the signal is sent again."""
+AGAIN_SECONDS = 0.02
+"""The same for a signal that came while code of this package ran inside of the agent's."""
+_PACKAGE = Path(__file__).parents[1]
+_OWN_CODE = (str(_PACKAGE / "kernel"), str(_PACKAGE / "undo"), str(_PACKAGE / "core"))
+"""Where an exception in the middle would leave something half done."""
 
 
 class Interrupts:
@@ -46,29 +51,48 @@ class Interrupts:
         self._signal_is_ours = False
         self._installed = False
         self._cancelling_since: float | None = None
+        self._put_off = False
         self._insisting = False
         self._ending = threading.Lock()
 
     @contextmanager
-    def installed(self, task: asyncio.Task[Any]) -> Iterator[None]:
-        """Let SIGINT stop `task`. Does nothing off the main thread: Python allows it no handler."""
-        self._task = task
+    def installed(self) -> Iterator[None]:
+        """Take SIGINT for the length of a turn, from before its first line to after its last.
+
+        Outside of `cancelling` an interrupt only sets `requested`. Inside of another `installed`,
+        and off the main thread, where Python allows no handler, this changes nothing.
+        """
+        if self._installed:
+            yield
+            return
+        self.requested = self._put_off = False
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        ended = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(task.get_loop(), ended), daemon=True)
+        ended, loop = threading.Event(), asyncio.get_running_loop()
+        watch = threading.Thread(target=self._watch, args=(loop, ended), daemon=True)
         previous = signal.signal(signal.SIGINT, self._on_sigint)
-        self._installed = True
-        watch.start()
         try:
+            self._installed = True
+            watch.start()
             yield
         finally:
             with self._ending:
-                self._installed = self._insisting = False
+                self._installed = self._insisting = self._put_off = False
                 self._cancelling_since = None
             ended.set()
             signal.signal(signal.SIGINT, previous)
+
+    @contextmanager
+    def cancelling(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        """Let an interrupt cancel `task`; one that came before cancels it at once."""
+        self._task = task
+        if self.requested:
+            task.cancel()
+        try:
+            yield
+        finally:
+            self._task = None
 
     @contextmanager
     def limited(self, seconds: float | None) -> Iterator[None]:
@@ -102,13 +126,13 @@ class Interrupts:
 
     def stop(self) -> None:
         """What a Stop button does: the same as an interrupt of the kernel. For any thread."""
-        task = self._task
-        if task is None or not self._installed:
+        if not self._installed:
             return
         if threading.current_thread() is threading.main_thread():
             # Not by a signal: the kernel has its own handler in place while it handles a message.
             self.requested = True
-            task.get_loop().call_soon(self._cancel, task, None)
+            if (task := self._task) is not None:
+                task.get_loop().call_soon(self._cancel, task, None)
         else:
             _signal_main_thread()
 
@@ -134,13 +158,13 @@ class Interrupts:
         woken up. One that came while the code awaited, and the code went on to hold the loop, is
         sent again. (A handler must not start a thread: the code may hold the locks for that.)
         """
-        while not ended.wait(INSIST_SECONDS):
+        while not ended.wait(AGAIN_SECONDS if self._put_off else INSIST_SECONDS):
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(_wake_up)
             with self._ending:
                 since = self._cancelling_since
                 late = since is not None and time.monotonic() - since > INSIST_SECONDS
-                if late and self._installed:
+                if (late or self._put_off) and self._installed:
                     self._insisting = True
                     _signal_main_thread()
 
@@ -154,9 +178,12 @@ class Interrupts:
             return  # the code finished while the time-out's signal was under way
         else:
             self._signal_is_ours, self._expired = False, True
+        self._put_off = False
         if self.blocking or _in_agent_code(frame):
-            raise KeyboardInterrupt
-        if self._task is not None:
+            if not _in_own_code(frame):
+                raise KeyboardInterrupt
+            self._put_off = True
+        elif self._task is not None:
             timer = None if self.requested else self._timer
             self._cancelling_since = time.monotonic()
             self._task.get_loop().call_soon_threadsafe(self._cancel, self._task, timer)
@@ -180,15 +207,20 @@ def _signal_main_thread() -> None:
         _thread.interrupt_main()
 
 
+def _in_own_code(frame: FrameType | None) -> bool:
+    """Whether the code that runs at this moment is this package's, and must not be broken off."""
+    while frame is not None and frame.f_code.co_filename == contextlib.__file__:
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(_OWN_CODE)
+
+
 def _in_agent_code(frame: FrameType | None) -> bool:
     """Whether code of the agent's is on the stack above the event loop's dispatch.
 
     That is its cell, or a function of it that runs in a task of its own.
-
-    The turn runs in a task of its own, so that the user's own cell is never on this stack.
     """
     while frame is not None and frame.f_code is not _LOOP_DISPATCH:
-        if frame.f_code is _RUN_CODE or frame.f_code.co_filename.startswith(AGENT_FILE):
+        if frame.f_code.co_filename.startswith(AGENT_FILE):
             return True
         frame = frame.f_back
     return False

@@ -10,7 +10,7 @@ from jupyter_agent import config
 from jupyter_agent.core.transcript import TurnView, Watch
 from jupyter_agent.errors import AgentError, ConfigError, broken_off
 from jupyter_agent.magics.surface import show
-from jupyter_agent.magics.window import open_window
+from jupyter_agent.magics.window import Window, open_window
 from jupyter_agent.session.answer import Answer
 from jupyter_agent.session.registry import Sessions, sessions_of
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
@@ -47,27 +47,34 @@ async def run_and_show(
     skills: Sequence[str] = (),
 ) -> Answer:
     """One turn, from the task to what stays in the notebook. Errors are shown by who catches."""
-    session = sessions[session_name]
+    session, kernel, watch = sessions[session_name], sessions.notebook, Watch()
     if fresh:
         session.reset()
-    settings = sessions.notebook.settings(turn).settings
-    watch = Watch()
-    window = open_window(sessions.notebook, settings)
-    try:
-        answer = await session.ask(task, turn, [watch, window.sink], window.person, skills)
-        if cell := session.proposed_cell(answer):
-            sessions.notebook.shell.set_next_input(cell, replace=False)
-        return answer
-    except AgentError:
-        raise
-    except Exception as error:
-        raise broken_off(error) from error
-    finally:
-        view = watch.view
-        if view.stop_reason is not None:
-            sessions.last = view
-        if not await window.close(lasting_outputs(view)):
-            sessions.keep(window.forget)
+    window: Window | None = None
+    with kernel.interrupts.installed():
+        try:
+            with kernel.turn(turn) as settings:
+                window = open_window(kernel, settings)
+                answer = await session.ask(
+                    task,
+                    settings,
+                    sinks=[watch, window.sink],
+                    user=window.person,
+                    skills=skills,
+                )
+            if cell := session.proposed_cell(answer):
+                kernel.shell.set_next_input(cell, replace=False)
+            return answer
+        except AgentError:
+            raise
+        except Exception as error:
+            raise broken_off(error) from error
+        finally:
+            view = watch.view
+            if view.stop_reason is not None:
+                sessions.last = view
+            if window is not None and not await window.close(lasting_outputs(view)):
+                sessions.keep(window.forget)
 
 
 def publish(view: TurnView) -> None:

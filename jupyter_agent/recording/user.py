@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, MessageFinished
-from jupyter_agent.core.ports import Model, Nobody, User
+from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.recording.cached import Cached
 from jupyter_agent.recording.entries import Decision
 from jupyter_agent.recording.past import Touch
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
 
-Taped = Recorder | Replay | Cached
-"""The providers that have a cassette."""
-
-
 _NOTICE = (
     "{name}: not recorded or trusted here, so what it allowed is asked about again. To trust it: "
     "%agent trust."
 )
-
-
-def is_taped(provider: Model) -> bool:
-    """Whether a turn of this provider must be the same when it is replayed."""
-    return isinstance(provider, Taped)
-
-
-def witnessed(provider: Model, person: User) -> User:
-    """Who decides and speaks in a turn of this provider."""
-    if isinstance(provider, Cached):
-        return Companion(person, provider)
-    if isinstance(provider, Recorder):
-        return Witness(person, provider)
-    return Recollection(provider, person) if isinstance(provider, Replay) else person
-
-
-def distrust(person: User) -> list[str]:
-    """A line where what a cassette allowed does not count for this person."""
-    notice = person.notice if isinstance(person, (Recollection, Companion)) else ""
-    return [notice] if notice else []
 
 
 class Places:

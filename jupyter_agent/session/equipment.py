@@ -16,7 +16,7 @@ from jupyter_agent.config import Settings
 from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.events import ToolFinished
 from jupyter_agent.core.messages import Context, Message, Text, Usage
-from jupyter_agent.core.ports import Model, User
+from jupyter_agent.core.ports import Model, Nobody, User
 from jupyter_agent.core.tool import Tool
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.kernel.changes import Snapshot, changes
@@ -24,10 +24,8 @@ from jupyter_agent.kernel.context import KernelState, naming, turn_context
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.retry import RetryPolicy
-from jupyter_agent.recording.past import Past, Recalled
-from jupyter_agent.recording.replay import Replay
-from jupyter_agent.recording.tools import recalled_tools, remembering
-from jupyter_agent.recording.user import Companion, Recollection, Taped, is_taped, witnessed
+from jupyter_agent.recording.tape import Tape, tape_of
+from jupyter_agent.recording.tools import remembering
 from jupyter_agent.session.knowledge import Knowledge
 from jupyter_agent.session.notebook import Notebook
 from jupyter_agent.session.permissions import Permissions
@@ -66,7 +64,7 @@ class Equipment:
         self.news: list[str] = []
         self._notebook = notebook
         self._name = name
-        self._past: Past | None = None
+        self._tape = Tape(Nobody())
         self._seen: Snapshot | None = None
         self._cells_seen = 0
         self._knowledge: Knowledge | None = None
@@ -122,49 +120,51 @@ class Equipment:
 
     def _asks_servers(self, settings: Settings) -> bool:
         """A replay asks no server: it gives what the servers said when it was recorded."""
-        return not isinstance(self._notebook.provider(settings), Replay)
+        return tape_of(self._notebook.provider(settings), Nobody()).asks_servers
 
     @property
     def tools(self) -> list[Tool]:
         """The tools of this session: those that the first turn fixed, before that a preview."""
         return self._tools or self._make_tools(self._notebook.settings().settings)
 
-    def agent(self, settings: Settings, person: User) -> Agent:
-        """The agent for a turn; from the first one on with the same prompt and the same tools.
+    def agent(self, settings: Settings, user: User) -> tuple[Agent, Tape]:
+        """The agent for a turn, and the turn's tape.
+
+        From the first turn on prompt and tools are the same.
 
         Raises:
             ConfigError: A setting is wrong, or no model is configured.
         """
         provider = self._notebook.provider(settings)
-        person = witnessed(provider, person)
-        self._past = provider.past if isinstance(provider, Taped) else None
+        tape = self._tape = tape_of(provider, user)
         if self._system is None:
             self._system = self._system_prompt(settings)
         if self._tools is None:
             self._tools = self._make_tools(settings)
         self.settings = settings
         images = settings.images
-        return Agent(
+        agent = Agent(
             provider,
             self._toolbox(self._tools),
             self._system,
-            settings.max_steps,
-            RetryPolicy(**settings.retry.model_dump()),
-            images.per_step if images.enabled else 0,
-            self._gate(person),
-            person,
-            _budget(settings, provider),
-            self.knowledge.advice if settings.tools.enable_memory else str,
-            self.compactor(provider) if settings.compaction.enabled else None,
+            max_steps=settings.max_steps,
+            retry=RetryPolicy(**settings.retry.model_dump()),
+            images_per_step=images.per_step if images.enabled else 0,
+            gate=self._gate(tape),
+            person=tape.user,
+            budget=_budget(settings, provider),
+            advice=self.knowledge.advice if settings.tools.enable_memory else str,
+            compactor=self.compactor(tape) if settings.compaction.enabled else None,
         )
+        return agent, tape
 
-    def compactor(self, provider: Model) -> Compactor:
+    def compactor(self, tape: Tape) -> Compactor:
         """What shortens the conversation; it remembers what was counted from turn to turn."""
         compactor = self._compactor
         compactor.limit = token_limit(self.settings, os.environ)
         # A recording and its replay must have the same conversation, so no model writes in it.
-        compactor.asks = not is_taped(provider)
-        compactor.counter.recorded = provider.told_tokens if isinstance(provider, Replay) else 0
+        compactor.asks = not tape.is_exact
+        compactor.counter.recorded = tape.fixed_tokens
         return compactor
 
     @cached_property
@@ -265,14 +265,13 @@ class Equipment:
             *plan_tools(self.plan),
             *propose_tools(self.proposals),
             *mcp_tools(knowledge.offer, self._sight, notebook.outputs),
-            *(recalled_tools(self._past.served) if isinstance(self._past, Recalled) else ()),
+            *self._tape.tools(),
         ]
-        return remembering(tools, notebook.workspace, lambda: self._past)
+        return remembering(tools, notebook.workspace, lambda: self._tape.past)
 
     def _unlisted(self) -> frozenset[Path]:
         """Files that a recording and its replay do not both have."""
-        leftovers = self._past.leftovers() if self._past is not None else frozenset()
-        return self._notebook.own_files() | leftovers
+        return self._notebook.own_files() | self._tape.leftovers()
 
     def _toolbox(self, tools: list[Tool]) -> Toolbox:
         """The tools, which are functions in the code of a model that calls none."""
@@ -282,18 +281,17 @@ class Equipment:
             Surroundings(
                 shell.user_ns,
                 shell.user_ns_hidden,
-                permissions.rule(self.settings),
+                permissions.rule(self.settings, None),
                 permissions.passed,
                 lambda result: permissions(ToolFinished(result, 0.0)),
                 show_picture,
             ),
         )
 
-    def _gate(self, person: User) -> Gate:
+    def _gate(self, tape: Tape) -> Gate:
         permissions = self.permissions
-        recollection = person if isinstance(person, (Recollection, Companion)) else None
-        rule = permissions.rule(self.settings, recollection)
-        return Gate(rule, person, permissions.grant, permissions.passed)
+        rule = permissions.rule(self.settings, tape)
+        return Gate(rule, tape.user, permissions.grant, permissions.passed)
 
     def _sight(self) -> Sight:
         images = self.settings.images

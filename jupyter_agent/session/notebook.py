@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +123,25 @@ class Notebook:
         what its code changes of what decides the next one is put back as it ends."""
         return self._settled is not None
 
-    @busy.setter
-    def busy(self, busy: bool) -> None:
-        self._settled = None
-        if busy:
-            settled = self.effective()
-            self.deciding.begin(settled.workspace)
-            self._settled = settled
-        else:
+    @contextmanager
+    def turn(self, layer: config.Layer | None = None) -> Iterator[config.Settings]:
+        """A turn runs: workspace and settings are resolved once and stay as they are until it ends.
+
+        Args:
+            layer: Settings for this turn alone.
+
+        Raises:
+            AgentError: A turn is running already.
+            ConfigError: A setting is wrong.
+        """
+        self.refuse_while_busy()
+        settled = self.effective(layer)
+        self.deciding.begin(settled.workspace)
+        self._settled = settled
+        try:
+            yield settled.settings.settings
+        finally:
+            self._settled = None
             self._notices += self.deciding.end()
 
     def effective(self, turn: config.Layer | None = None) -> EffectiveSettings:

@@ -16,8 +16,7 @@ from jupyter_agent.core.tool import Prepared
 from jupyter_agent.llm.inline import is_from_text
 from jupyter_agent.policy import Surroundings, always_covers, grants, judge
 from jupyter_agent.policy.known import KnownNames
-from jupyter_agent.recording.past import touch
-from jupyter_agent.recording.user import Companion, Recollection
+from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.notebook import Notebook
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.notes import NOTE_TOOLS
@@ -56,12 +55,13 @@ class Permissions:
         """What the person allowed for the session, by name."""
         return tuple(sorted(self._granted))
 
-    def rule(
-        self, settings: Settings, recollection: Recollection | Companion | None = None
-    ) -> Rule:
+    def rule(self, settings: Settings, tape: Tape | None) -> Rule:
         """The rule for a turn.
 
-        A replay repeats what was decided when it was recorded, where its cassette is believed.
+        Args:
+            settings: Those of the turn.
+            tape: Its recording: what was decided about a call when it was recorded is decided
+                again. None for calls that code makes, which no recording has.
         """
 
         def ruling(prepared: Prepared) -> Ruling:
@@ -72,16 +72,14 @@ class Permissions:
                 return Ruling("refuse", refusal)
             if is_from_text(prepared.call):
                 found = _of_text(found)
-            if recollection is None or not recollection.holds:
+            if tape is None:
                 return found
-            name = prepared.tool.name
-            if is_served(name) and settings.approvals.mode == "ask_risky":
-                about = touch(self._notebook.workspace, name, prepared.values)
-                recollection.believe(prepared.call.id, about)
-            if recollection.is_judged_anew(prepared.call.id):
-                return found
-            then = recollection.question(prepared.call.id)
+            name, mode = prepared.tool.name, settings.approvals.mode
+            workspace = self._notebook.workspace
+            then = tape.approval(prepared.call.id, name, prepared.values, workspace, mode)
             if then is None:
+                return found
+            if not then.question:
                 return Ruling(writes=found.writes)
             return replace(
                 found,

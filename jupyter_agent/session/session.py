@@ -3,66 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import threading
-import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from jupyter_agent import config
 from jupyter_agent.agent.compaction import Compaction
-from jupyter_agent.agent.loop import Agent, Outcome, run_turn
 from jupyter_agent.core.events import (
-    PASSING,
-    Event,
-    FileChange,
-    Noticed,
-    Receipt,
     Sink,
-    TurnFinished,
-    TurnStarted,
     TurnStop,
-    VariableChange,
 )
 from jupyter_agent.core.history import repair
-from jupyter_agent.core.messages import Context, JsonObject, Message, Usage
+from jupyter_agent.core.messages import JsonObject, Message, Usage
 from jupyter_agent.core.plaintext import one_line as one_line_of
-from jupyter_agent.core.ports import Model, Nobody, Request, User
+from jupyter_agent.core.ports import Nobody, Request, User
 from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
-from jupyter_agent.files.workspace import STATE_FOLDER, TRIED_AGAIN
+from jupyter_agent.files.workspace import STATE_FOLDER
 from jupyter_agent.grounding import Index
-from jupyter_agent.kernel.changes import Snapshot, changes
-from jupyter_agent.kernel.describe import one_line
-from jupyter_agent.llm.pricing import cost
-from jupyter_agent.recording.cached import Cached
-from jupyter_agent.recording.replay import Replay
-from jupyter_agent.recording.user import Places, Taped, distrust, is_taped
-from jupyter_agent.session.answer import Answer, Findings, make_answer
+from jupyter_agent.recording.tape import tape_of
+from jupyter_agent.session.answer import Answer
 from jupyter_agent.session.equipment import Equipment
 from jupyter_agent.session.notebook import Notebook
-from jupyter_agent.stores.conversations import Stored, TurnEnd, described, gone
-from jupyter_agent.stores.runlog import RunLog
-from jupyter_agent.stores.tracing import Spans, open_spans
+from jupyter_agent.session.turn import Turn, TurnUsage
+from jupyter_agent.stores.conversations import Stored, gone
 from jupyter_agent.tools.plan import PlanItem
 from jupyter_agent.tools.propose import as_one_cell
 
 T = TypeVar("T")
-COMPLETE = frozenset({"end", "step_limit", "refused"})
-"""The ways to end after which a turn's replies are worth keeping in a cassette."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnUsage:
-    """What one turn used, and who was paid for it."""
-
-    provider: str
-    model: str
-    usage: Usage
-    is_turn: bool = True
-    """False for what was asked between turns: the summary of `%agent compact`."""
 
 
 class Session:
@@ -84,10 +51,10 @@ class Session:
         self.turn_usages: list[TurnUsage] = []
         self.last_stop: TurnStop | None = None
         self.is_restored = False
-        self._numbers: Index | None = None
-        self._schemas: dict[str, str] = {}
+        self.numbers: Index | None = None
+        self.schemas: dict[str, str] = {}
         self._told: list[str] = []
-        self._late: list[str] = []
+        self.late: list[str] = []
 
     def reset(self) -> None:
         """Forget the conversation. Variables, files and settings stay.
@@ -102,7 +69,7 @@ class Session:
         self.is_restored = True
         self.history.clear()
         self.turn_usages.clear()
-        self.last_stop = self._numbers = None
+        self.last_stop = self.numbers = None
         self.equipment = Equipment(self.notebook, self.name)
 
     def finish(self) -> None:
@@ -112,18 +79,19 @@ class Session:
     async def ask(
         self,
         task: str,
-        turn: config.Layer | None = None,
+        settings: config.Settings,
+        *,
         sinks: Sequence[Sink] = (),
-        person: User | None = None,
+        user: User | None = None,
         skills: Sequence[str] = (),
     ) -> Answer:
-        """Run one turn and give its answer.
+        """Run one turn and give its answer. The kernel's `turn` must be entered.
 
         Args:
             task: What to do, in plain words.
-            turn: Settings for this turn alone.
-            sinks: Where the turn's events go, besides the run log.
-            person: Who is asked where the policy says so; without one such calls are refused.
+            settings: The settings of the turn, resolved.
+            sinks: Where the turn's events go, besides the stores.
+            user: Who is asked where the policy says so; None: such calls are refused.
             skills: Names of skills to load for this task, besides `/NAME` at its beginning.
 
         Raises:
@@ -133,24 +101,53 @@ class Session:
         """
         if not task.strip():
             raise ConfigError("There is no task. Write what to do below the %%agent line.")
-        self.notebook.refuse_while_busy()
-        settings = self.notebook.settings(turn).settings
-        self.notebook.busy = True
+        equipment = self.equipment
+        self._restore_unasked(settings)
+        if not equipment.is_ready(settings):
+            connecting = equipment.begin(settings)
+            await self.interruptible(connecting, "the MCP servers were connected")
+        agent, tape = equipment.agent(settings, user or Nobody())
+        by_hand, task = equipment.knowledge.skills.by_hand(task, skills)
         try:
-            equipment = self.equipment
-            self._restore_unasked(settings)
-            if not equipment.is_ready(settings):
-                connecting = equipment.begin(settings)
-                await self._interruptible(connecting, "the MCP servers were connected")
-            agent = equipment.agent(settings, person or Nobody())
-            skills_of = equipment.knowledge.skills
-            given, task = skills_of.by_hand(task, skills)
-            try:
-                return await self._run(task, settings, agent, sinks, skills_of.given(given))
-            finally:
-                self.notebook.tidy(settings)
+            turn = Turn(
+                session=self,
+                task=task,
+                settings=settings,
+                agent=agent,
+                tape=tape,
+                sinks=sinks,
+                skills=equipment.knowledge.skills.given(by_hand),
+            )
+            return await turn.run()
         finally:
-            self.notebook.busy = False
+            self.notebook.tidy(settings)
+
+    def turn_ended(self, stop: TurnStop, used: TurnUsage) -> None:
+        """Keep how a turn ended and what it used."""
+        self.last_stop = stop
+        self.turn_usages.append(used)
+
+    def untold(self, *lines: str) -> list[str]:
+        """Those of the lines that were not told in this session yet."""
+        untold = [line for line in lines if line and line not in self._told]
+        self._told += untold
+        return untold
+
+    async def interruptible(self, work: Coroutine[Any, Any, T], doing: str = "") -> T:
+        """Await work in a task of its own, so that an interrupt ends it and not the person's cell.
+
+        Raises:
+            TurnInterrupted: A person interrupted it; the line says what it was.
+        """
+        interrupts = self.notebook.interrupts
+        task = asyncio.ensure_future(work)
+        with interrupts.cancelling(task):
+            try:
+                return await task
+            except asyncio.CancelledError:
+                if not interrupts.requested:
+                    raise
+                raise TurnInterrupted(f"Interrupted while {doing}.") from None
 
     def _restore_unasked(self, settings: config.Settings) -> None:
         """Where `session.resume` is `auto`: go on where the earlier kernel stopped.
@@ -158,12 +155,12 @@ class Session:
         A recording and its replay begin anew, as the notebook does.
         """
         wanted = settings.session.resume == "auto" and not self.history and not self.is_restored
-        if not wanted or is_taped(self.notebook.provider(settings)):
+        if not wanted or tape_of(self.notebook.provider(settings), Nobody()).is_exact:
             return
         found = self.notebook.conversations
         stored = found.look(self.name)
         if stored.history and found.is_foreign:
-            self._late.append(f"Not resumed by itself: {self._foreign(stored)}")
+            self.late.append(f"Not resumed by itself: {self._foreign(stored)}")
             return
         self._restore()
 
@@ -183,227 +180,6 @@ class Session:
         if not proposals or answer.stop_reason != "end":
             return ""
         return as_one_cell(proposals)
-
-    async def _run(
-        self,
-        task: str,
-        settings: config.Settings,
-        agent: Agent,
-        sinks: Sequence[Sink],
-        skills: str = "",
-    ) -> Answer:
-        equipment, keeping = self.equipment, self.notebook.safekeeping
-        equipment.proposals.clear()
-        equipment.knowledge.model = agent.provider.model
-        provider, began = agent.provider, time.monotonic()
-        findings = Findings(self._numbers)
-        spans, no_tracing = open_spans() if settings.tracing else (None, "")
-        log = self._log(settings)
-        unkept = self._nothing_is_kept(settings)
-        news = self._news(log, bool(unkept))
-        saves = settings.session.save and not isinstance(provider, Replay)
-        keepers = [sink for sink in (spans, self._saver() if saves else None, log) if sink]
-        emit = _fan_out([*self._watchers(agent, findings), *sinks, *keepers, news])
-        before = self.notebook.snapshot()
-        message = equipment.message(task, settings, before, not self.history, skills)
-        conversation = [*repair(self.history), message]
-        if isinstance(provider, Taped):
-            provider.begin(conversation)
-        self.history[:] = conversation
-        equipment.news.clear()
-        keeping.begin(task, before, settings.undo)
-        self._tell_start(task, provider, emit)
-        tell = news.tell = self._teller(provider, emit)
-        kept = self._begun(unkept)
-        tell(
-            [
-                *distrust(agent.person),
-                *equipment.knowledge.untold(),
-                *kept,
-                *self._untold(no_tracing, *self.notebook.take_notices()),
-            ]
-        )
-        context = [block.text for block in message.blocks if isinstance(block, Context)]
-        if log:
-            log.prompt(agent.system, agent.toolbox.specs, context)
-        try:
-            outcome = await self._run_turn(agent, emit)
-            after = self.notebook.snapshot()
-            equipment.saw(after)
-            files = keeping.end(after, findings.ran)
-            tell([line for line in keeping.notices if not unkept and line not in kept])
-            receipt = self._receipt(
-                provider,
-                outcome,
-                findings,
-                settings,
-                variables=changes(before, after, one_line, keeping.mutated),
-                files=files,
-                context="".join(context),
-                seconds=time.monotonic() - began,
-            )
-            if isinstance(provider, Taped):
-                tell(provider.notices())
-            self._numbers = findings.index
-            if saves:
-                self._save_end(outcome, provider, after)
-            tell(news.take())
-            error = str(outcome.error) if outcome.error else outcome.why
-            emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
-        finally:
-            keeping.end(before)  # where the turn broke off; else it is done
-            self._close(spans, log)
-            self._late = news.take()
-        answer = make_answer(
-            findings.text, findings.code, receipt, outcome.usage, outcome.stop_reason
-        )
-        self._keep(outcome, provider, answer)
-        self._raise_what_stopped(outcome)
-        return answer
-
-    def _watchers(self, agent: Agent, findings: Findings) -> list[Sink]:
-        """What has to see a turn's events for the turn itself to go on."""
-        person = agent.person
-        first = [person] if is_taped(agent.provider) and isinstance(person, Places) else []
-        equipment = self.equipment
-        return [*first, findings, equipment.permissions, *equipment.knowledge.sinks]
-
-    def _tell_start(self, task: str, provider: Model, emit: Sink) -> None:
-        """The turn's first event, and once which settings of the folder do not count."""
-        emit(TurnStarted(task, provider.name, provider.model, provider.source))
-        for line in self._untold(self.notebook.ignored):
-            emit(Noticed(line, not is_taped(provider), in_sight=True))
-
-    def _teller(self, provider: Model, emit: Sink) -> Callable[[Iterable[str]], None]:
-        """Tells the person, line by line; lasting where no other computer has to say the same."""
-        lasting = not is_taped(provider)
-
-        def tell(lines: Iterable[str]) -> None:
-            for line in lines:
-                emit(Noticed(line, lasting))
-
-        return tell
-
-    async def _run_turn(self, agent: Agent, emit: Sink) -> Outcome:
-        try:
-            outcome = await self._interruptible(run_turn(agent, self.history, emit))
-        except TurnInterrupted:
-            outcome = Outcome("interrupted", Usage())  # before the turn's first step
-        self._teller(agent.provider, emit)(self._put_back())
-        return outcome
-
-    async def _interruptible(self, work: Coroutine[Any, Any, T], doing: str = "") -> T:
-        """Work in a task of its own, so that an interrupt ends it and not the person's cell.
-
-        Raises:
-            TurnInterrupted: A person interrupted it; the line says what it was.
-        """
-        interrupts = self.notebook.interrupts
-        interrupts.requested = False
-        task = asyncio.ensure_future(work)
-        with interrupts.installed(task):
-            try:
-                return await task
-            except asyncio.CancelledError:
-                if not interrupts.requested:
-                    raise
-                raise TurnInterrupted(f"Interrupted while {doing}.") from None
-
-    def _keep(self, outcome: Outcome, provider: Model, answer: Answer) -> None:
-        """What outlives a turn in this kernel, and in its recording."""
-        self.notebook.shell.user_ns["_agent"] = answer
-        self.last_stop = outcome.stop_reason
-        self.turn_usages.append(TurnUsage(provider.name, provider.model, outcome.usage))
-        if isinstance(provider, Taped) and outcome.stop_reason in COMPLETE:
-            provider.commit()
-
-    def _saver(self) -> Sink:
-        """A sink: the conversation is written down as it happens."""
-        # Looked up once: where it is kept depends on the settings, which are read from files.
-        conversations = self.notebook.conversations
-
-        def save(event: Event) -> None:
-            if not isinstance(event, (TurnStarted, *PASSING)):
-                conversations.keep(self.name, self.history)
-
-        return save
-
-    def _nothing_is_kept(self, settings: config.Settings) -> str:
-        """Why nothing of the turn can be kept, in a line; empty where something can."""
-        if not (settings.log.enabled or settings.session.save or settings.undo.enabled):
-            return ""
-        why = self.notebook.why_nothing_is_kept()
-        what = "its run log, its conversation, its long outputs, and what undo needs"
-        return f"Nothing of this turn is kept ({what}): {why}" if why else ""
-
-    def _begun(self, unkept: str) -> list[str]:
-        """What there is to say of what is kept when a turn begins."""
-        if unkept:
-            return [unkept]
-        lost = self.notebook.why_no_outputs()
-        return [*self.notebook.safekeeping.notices, *self._late, *([lost] if lost else [])]
-
-    def _news(self, log: RunLog | None, is_told: bool) -> _News:
-        record = self.equipment.knowledge.record
-        kept = (self.notebook.conversations, log, record)
-        return _News([each.take_notices for each in kept if each], is_told)
-
-    def _close(self, spans: Spans | None, log: RunLog | None) -> None:
-        if spans:
-            spans.close()
-        if log:
-            log.close()
-            self.notebook.log_path = log.path
-
-    def _receipt(
-        self,
-        provider: Model,
-        outcome: Outcome,
-        findings: Findings,
-        settings: config.Settings,
-        *,
-        variables: tuple[VariableChange, ...],
-        files: Sequence[FileChange],
-        context: str,
-        seconds: float,
-    ) -> Receipt:
-        is_live = provider.source == "live"
-        receipt = findings.receipt(
-            variables,
-            len(self.equipment.proposals) if outcome.stop_reason == "end" else 0,
-            files=files,
-            context=context,
-            usage=outcome.usage,
-            # A recording and its replay have the same receipt but for what is known to differ.
-            cost=_paid(provider, outcome.usage, settings) if is_live else None,
-            seconds=seconds if is_live else None,
-        )
-        if not isinstance(provider, Taped):
-            return receipt
-        rewritten = self.notebook.safekeeping.rewritten
-        return replace(receipt, files=tuple(provider.past.files(receipt.files, rewritten)))
-
-    def _put_back(self) -> tuple[str, ...]:
-        """What the agent's code changed of what decides the next turn: told to both sides."""
-        lines = self.notebook.deciding.end()
-        self.equipment.news += lines
-        return lines
-
-    def _untold(self, *lines: str) -> list[str]:
-        """These lines, each once."""
-        untold = [line for line in lines if line and line not in self._told]
-        self._told += untold
-        return untold
-
-    def _save_end(self, outcome: Outcome, provider: Model, after: Snapshot) -> None:
-        plan = tuple({"text": item.text, "state": item.state} for item in self.equipment.plan.items)
-        variables = described(after.values)
-        end = TurnEnd(
-            outcome.stop_reason, provider.name, provider.model, outcome.usage, plan, variables
-        )
-        conversations = self.notebook.conversations
-        conversations.keep(self.name, self.history)
-        conversations.end_turn(self.name, end)
 
     def restore(self, trusted: bool = False) -> str:
         """Bring back the conversation of an earlier kernel, before this one's own.
@@ -472,39 +248,21 @@ class Session:
             f"{source}.{skipped}"
         )
 
-    def _raise_what_stopped(self, outcome: Outcome) -> None:
-        if outcome.error is not None:
-            raise outcome.error
-        if outcome.stop_reason != "interrupted":
-            return
-        if not self.notebook.interrupts.requested:
-            # Not a person: whoever awaits this cancelled it, and must see that it worked.
-            raise asyncio.CancelledError
-        raise TurnInterrupted(
-            "The agent was interrupted. What it had finished is kept, and the next %%agent "
-            "cell goes on from there."
-        )
-
     async def compact(self) -> Compaction:
         """Shorten the conversation now, as far as it goes without cutting the person's words.
 
         Raises:
             AgentError: A turn is running, or a setting is wrong.
         """
-        self.notebook.refuse_while_busy()
-        settings = self.notebook.settings().settings
-        self.notebook.busy = True
-        try:
+        with self.notebook.interrupts.installed(), self.notebook.turn() as settings:
             work = self._compact(settings)
-            return await self._interruptible(work, "the conversation was shortened")
-        finally:
-            self.notebook.busy = False
+            return await self.interruptible(work, "the conversation was shortened")
 
     async def _compact(self, settings: config.Settings) -> Compaction:
         if not self.equipment.is_ready(settings):
             await self.equipment.begin(settings)
-        agent = self.equipment.agent(settings, Nobody())
-        compactor = self.equipment.compactor(agent.provider)
+        agent, tape = self.equipment.agent(settings, Nobody())
+        compactor = self.equipment.compactor(tape)
         history = tuple(repair(self.history))
         request = Request(agent.system, history, agent.toolbox.specs)
         try:
@@ -536,65 +294,3 @@ class Session:
         request = Request(equipment.system(settings), (*self.history, message), specs)
         body = self.notebook.provider(settings).body(request) if with_body else {}
         return request, body
-
-    def _log(self, settings: config.Settings) -> RunLog | None:
-        if not settings.log.enabled:
-            return None
-        folder = self.notebook.workspace.state_folder / "logs"
-        return RunLog(folder, self._schemas, self.notebook.prepare_state)
-
-
-class _News:
-    """A sink: tells at once where something is not kept any more, and where it is again.
-
-    Args:
-        sources: Each gives lines that were not told yet.
-        is_told: Whether the person knows already that nothing is kept.
-
-    Attributes:
-        tell: Shows lines to the person.
-    """
-
-    def __init__(self, sources: Sequence[Callable[[], list[str]]], is_told: bool) -> None:
-        self.tell: Callable[[Iterable[str]], None] = lambda lines: None
-        self._sources = sources
-        self._is_told = is_told
-
-    def __call__(self, event: Event) -> None:
-        if not isinstance(event, (TurnStarted, Noticed, TurnFinished, *PASSING)):
-            self.tell(self.take())
-
-    def take(self) -> list[str]:
-        lines = [line for source in self._sources for line in source()]
-        return [line for line in lines if not (self._is_told and TRIED_AGAIN in line)]
-
-
-def _paid(provider: Model, usage: Usage, settings: config.Settings) -> Decimal | None:
-    """What a turn cost; what was replayed of it cost nothing."""
-
-    def price(tokens: Usage) -> Decimal | None:
-        return cost(provider.name, provider.model, tokens, settings.api_base)
-
-    paid, free = price(usage), provider.replayed if isinstance(provider, Cached) else Usage()
-    saved = price(free) if free.total_tokens else Decimal(0)
-    return None if paid is None or saved is None else paid - saved
-
-
-def _fan_out(sinks: Sequence[Sink]) -> Sink:
-    """One sink of many. One that fails is a bug of its own and must not stop the turn."""
-    working = list(sinks)
-    watching = [sink for sink in working if not getattr(sink, "lasting_only", False)]
-    one_by_one = threading.RLock()  # what a thread of the agent's code prints comes on that thread
-
-    def emit(event: Event) -> None:
-        with one_by_one:
-            for sink in tuple(watching if isinstance(event, PASSING) else working):
-                try:
-                    sink(event)
-                except Exception:
-                    working.remove(sink)
-                    if sink in watching:
-                        watching.remove(sink)
-                    logging.getLogger(__name__).exception("A sink failed and gets no more events.")
-
-    return emit

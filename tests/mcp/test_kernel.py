@@ -31,7 +31,8 @@ async def call(name, **arguments):
 INTERRUPTED = """
 from jupyter_agent.kernel.interrupts import Interrupts
 task = asyncio.ensure_future(call('srv__sleeps', seconds=60, note={note!r}))
-with Interrupts().installed(task):
+interrupts = Interrupts()
+with interrupts.installed(), interrupts.cancelling(task):
     try:
         await task
     except asyncio.CancelledError:

@@ -1,0 +1,345 @@
+"""One turn of a session: from the task to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from jupyter_agent.agent.loop import Agent, Outcome, run_turn
+from jupyter_agent.config import Settings
+from jupyter_agent.core.events import (
+    PASSING,
+    Event,
+    Noticed,
+    Receipt,
+    Sink,
+    TurnFinished,
+    TurnStarted,
+)
+from jupyter_agent.core.history import repair
+from jupyter_agent.core.messages import Context, Usage
+from jupyter_agent.errors import TurnInterrupted
+from jupyter_agent.files.workspace import TRIED_AGAIN
+from jupyter_agent.kernel.changes import Snapshot, changes
+from jupyter_agent.kernel.describe import one_line
+from jupyter_agent.llm.pricing import cost
+from jupyter_agent.recording.tape import Tape
+from jupyter_agent.session.answer import Answer, Findings, make_answer
+from jupyter_agent.stores.conversations import TurnEnd, described
+from jupyter_agent.stores.runlog import RunLog
+from jupyter_agent.stores.tracing import open_spans
+
+if TYPE_CHECKING:
+    from jupyter_agent.session.session import Session
+
+COMPLETE = frozenset({"end", "step_limit", "refused"})
+"""The ways to end after which a turn's replies are worth keeping in a cassette."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnUsage:
+    """What one turn used, and who was paid for it."""
+
+    provider: str
+    model: str
+    usage: Usage
+    is_turn: bool = True
+    """False for what was asked between turns: the summary of `%agent compact`."""
+
+
+class Turn:
+    """One turn, built with everything resolved.
+
+    Its stores and its undo point are opened in `run` and closed in the reverse order, however it
+    ends.
+
+    Args:
+        session: Whose turn it is.
+        task: What to do, in plain words.
+        settings: All layers of settings, resolved.
+        agent: The model, the tools and the rules.
+        tape: The recording of the turn; blank where it is live.
+        sinks: Where the turn's events go, besides the stores.
+        skills: The text of the skills that were named with the task.
+    """
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        task: str,
+        settings: Settings,
+        agent: Agent,
+        tape: Tape,
+        sinks: Sequence[Sink],
+        skills: str,
+    ) -> None:
+        self._session = session
+        self._kernel = session.notebook
+        self._undo = session.notebook.safekeeping
+        self._task = task
+        self._settings = settings
+        self._agent = agent
+        self._tape = tape
+        self._sinks = sinks
+        self._skills = skills
+        self._findings = Findings(session.numbers)
+        self._log: RunLog | None = None
+        self._news = _News([], False)
+        self._known: list[str] = []
+        self._saves = settings.session.save and tape.keeps_conversation
+        self._unkept = self._why_unkept()
+        self._before = self._kernel.snapshot()
+        self._context: list[str] = []
+        self._began = time.monotonic()
+
+    async def run(self) -> Answer:
+        """Run the turn.
+
+        Raises:
+            ProviderError: The model could not be asked.
+            TurnInterrupted: A person stopped the turn.
+        """
+        with ExitStack() as resources:
+            self._open(resources)
+            self._begin(resources)
+            outcome = await self._work()
+            receipt = self._end(outcome)
+        findings, stop = self._findings, outcome.stop_reason
+        answer = make_answer(findings.text, findings.code, receipt, outcome.usage, stop)
+        self._kernel.shell.user_ns["_agent"] = answer
+        self._session.turn_ended(stop, self._usage(outcome))
+        if stop in COMPLETE:
+            self._tape.commit()
+        self._raise_what_stopped(outcome)
+        return answer
+
+    def _open(self, resources: ExitStack) -> None:
+        """Open the stores, and put the sinks together."""
+        session, settings = self._session, self._settings
+        resources.callback(self._keep_news)
+        spans, self._no_tracing = open_spans() if settings.tracing else (None, "")
+        if spans:
+            resources.callback(spans.close)
+        if settings.log.enabled:
+            folder = self._kernel.workspace.state_folder / "logs"
+            self._log = RunLog(folder, session.schemas, self._kernel.prepare_state)
+            resources.callback(self._close_log, self._log)
+        record = session.equipment.knowledge.record
+        kept = (self._kernel.conversations, self._log, record)
+        self._news = _News([each.take_notices for each in kept if each], bool(self._unkept))
+        keepers = [sink for sink in (spans, self._saver(), self._log) if sink]
+        self._emit = _fan_out([*self._watchers(), *self._sinks, *keepers, self._news])
+        self._news.tell = self._tell
+
+    def _begin(self, resources: ExitStack) -> None:
+        """Add the task to the conversation, open the undo point, and say what there is to say."""
+        session, equipment = self._session, self._session.equipment
+        equipment.proposals.clear()
+        equipment.knowledge.model = self._agent.provider.model
+        message = equipment.message(
+            self._task, self._settings, self._before, not session.history, self._skills
+        )
+        conversation = [*repair(session.history), message]
+        self._tape.begin(conversation)
+        session.history[:] = conversation
+        equipment.news.clear()
+        resources.callback(self._undo.end, self._before)  # where the turn breaks off
+        self._undo.begin(self._task, self._before, self._settings.undo)
+        self._emit_start()
+        self._known = self._first_notices()
+        self._tell(
+            [
+                *self._tape.warnings(),
+                *equipment.knowledge.untold(),
+                *self._known,
+                *session.untold(self._no_tracing, *self._kernel.take_notices()),
+            ]
+        )
+        self._context = [block.text for block in message.blocks if isinstance(block, Context)]
+        if self._log:
+            self._log.prompt(self._agent.system, self._agent.toolbox.specs, self._context)
+
+    async def _work(self) -> Outcome:
+        """Run the loop. What its code changed of what decides the next turn is put back."""
+        try:
+            loop = run_turn(self._agent, self._session.history, self._emit)
+            outcome = await self._session.interruptible(loop)
+        except TurnInterrupted:
+            outcome = Outcome("interrupted", Usage())  # before the turn's first step
+        lines = self._kernel.deciding.end()
+        self._session.equipment.news += lines
+        self._tell(lines)
+        return outcome
+
+    def _end(self, outcome: Outcome) -> Receipt:
+        """Take stock: variables, files, numbers, what it cost; then close the turn's stores."""
+        after = self._kernel.snapshot()
+        self._session.equipment.saw(after)
+        receipt = self._receipt(outcome, after)
+        self._tell(self._tape.notices())
+        self._session.numbers = self._findings.index
+        if self._saves:
+            self._save_end(outcome, after)
+        self._tell(self._news.take())
+        error = str(outcome.error) if outcome.error else outcome.why
+        self._emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
+        return receipt
+
+    def _receipt(self, outcome: Outcome, after: Snapshot) -> Receipt:
+        files = self._undo.end(after, self._findings.ran)
+        known = self._known
+        self._tell([x for x in self._undo.notices if not self._unkept and x not in known])
+        # A recording and its replay have the same receipt but for what is known to differ.
+        is_live = self._agent.provider.source == "live"
+        proposals = self._session.equipment.proposals
+        receipt = self._findings.receipt(
+            changes(self._before, after, one_line, self._undo.mutated),
+            len(proposals) if outcome.stop_reason == "end" else 0,
+            files=files,
+            context="".join(self._context),
+            usage=outcome.usage,
+            cost=self._paid(outcome.usage) if is_live else None,
+            seconds=time.monotonic() - self._began if is_live else None,
+        )
+        return replace(receipt, files=self._tape.files(receipt.files, self._undo.rewritten))
+
+    def _paid(self, usage: Usage) -> Decimal | None:
+        """What the turn cost in US dollars; what was replayed of it cost nothing."""
+        model, base = self._agent.provider, self._settings.api_base
+        paid, free = cost(model.name, model.model, usage, base), self._tape.replayed
+        saved = cost(model.name, model.model, free, base) if free.total_tokens else Decimal(0)
+        return None if paid is None or saved is None else paid - saved
+
+    def _usage(self, outcome: Outcome) -> TurnUsage:
+        return TurnUsage(self._agent.provider.name, self._agent.provider.model, outcome.usage)
+
+    def _emit_start(self) -> None:
+        """Emit the turn's first event, and once which settings of the folder do not count."""
+        model = self._agent.provider
+        self._emit(TurnStarted(self._task, model.name, model.model, model.source))
+        for line in self._session.untold(self._kernel.ignored):
+            self._emit(Noticed(line, not self._tape.is_exact, in_sight=True))
+
+    def _tell(self, lines: Iterable[str]) -> None:
+        """Tell the person; lasting where no other computer has to show the same."""
+        for line in lines:
+            self._emit(Noticed(line, not self._tape.is_exact))
+
+    def _watchers(self) -> list[Sink]:
+        """The sinks that the turn itself goes on by."""
+        equipment = self._session.equipment
+        own: list[Sink] = [self._findings, equipment.permissions, *equipment.knowledge.sinks]
+        return [*self._tape.sinks, *own]
+
+    def _saver(self) -> Sink | None:
+        """A sink that writes the conversation down as it happens."""
+        if not self._saves:
+            return None
+        # Looked up once: where it is kept depends on the settings.
+        conversations, session = self._kernel.conversations, self._session
+
+        def save(event: Event) -> None:
+            if not isinstance(event, (TurnStarted, *PASSING)):
+                conversations.keep(session.name, session.history)
+
+        return save
+
+    def _save_end(self, outcome: Outcome, after: Snapshot) -> None:
+        session, model = self._session, self._agent.provider
+        items = session.equipment.plan.items
+        plan = tuple({"text": item.text, "state": item.state} for item in items)
+        variables, stop = described(after.values), outcome.stop_reason
+        end = TurnEnd(stop, model.name, model.model, outcome.usage, plan, variables)
+        self._kernel.conversations.keep(session.name, session.history)
+        self._kernel.conversations.end_turn(session.name, end)
+
+    def _why_unkept(self) -> str:
+        """Why nothing of the turn can be kept, in a line; empty where something can."""
+        settings = self._settings
+        if not (settings.log.enabled or settings.session.save or settings.undo.enabled):
+            return ""
+        why = self._kernel.why_nothing_is_kept()
+        what = "its run log, its conversation, its long outputs, and what undo needs"
+        return f"Nothing of this turn is kept ({what}): {why}" if why else ""
+
+    def _first_notices(self) -> list[str]:
+        """What there is to say of the stores when the turn begins."""
+        if self._unkept:
+            return [self._unkept]
+        lost = self._kernel.why_no_outputs()
+        return [*self._undo.notices, *self._session.late, *([lost] if lost else [])]
+
+    def _close_log(self, log: RunLog) -> None:
+        log.close()
+        self._kernel.log_path = log.path
+
+    def _keep_news(self) -> None:
+        """What the stores said last is told with the next turn."""
+        self._session.late = self._news.take()
+
+    def _raise_what_stopped(self, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.stop_reason != "interrupted":
+            return
+        if not self._kernel.interrupts.requested:
+            # Not a person: whoever awaits this cancelled it, and must see that it worked.
+            raise asyncio.CancelledError
+        raise TurnInterrupted(
+            "The agent was interrupted. What it had finished is kept, and the next %%agent "
+            "cell goes on from there."
+        )
+
+
+class _News:
+    """A sink: tells at once where something is not kept any more, and where it is again.
+
+    Args:
+        sources: Each gives lines that were not told yet.
+        is_told: Whether the person knows already that nothing is kept.
+
+    Attributes:
+        tell: Shows lines to the person.
+    """
+
+    def __init__(self, sources: Sequence[Callable[[], list[str]]], is_told: bool) -> None:
+        self.tell: Callable[[Iterable[str]], None] = lambda lines: None
+        self._sources = sources
+        self._is_told = is_told
+
+    def __call__(self, event: Event) -> None:
+        if not isinstance(event, (TurnStarted, Noticed, TurnFinished, *PASSING)):
+            self.tell(self.take())
+
+    def take(self) -> list[str]:
+        """The lines that were not told yet."""
+        lines = [line for source in self._sources for line in source()]
+        return [line for line in lines if not (self._is_told and TRIED_AGAIN in line)]
+
+
+def _fan_out(sinks: Sequence[Sink]) -> Sink:
+    """One sink of many. One that fails is a bug of its own and must not stop the turn."""
+    working = list(sinks)
+    watching = [sink for sink in working if not getattr(sink, "lasting_only", False)]
+    one_by_one = threading.RLock()  # what a thread of the agent's code prints comes on that thread
+
+    def emit(event: Event) -> None:
+        with one_by_one:
+            for sink in tuple(watching if isinstance(event, PASSING) else working):
+                try:
+                    sink(event)
+                except Exception:
+                    working.remove(sink)
+                    if sink in watching:
+                        watching.remove(sink)
+                    logging.getLogger(__name__).exception("A sink failed and gets no more events.")
+
+    return emit
