@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "example_notebooks"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("[0-9]*.ipynb"))
-SOME = ("01_quickstart", "03_plotting", "08_mcp")
+SOME = ("01_quickstart", "08_mcp", "09_approvals")
 """Those that each tool executes for each commit; `make notebooks` executes all of them."""
 PROVIDERS = ("ANTHROPIC_", "OPENAI_", "JUPYTER_AGENT_", "GEMINI_", "MINIMAX_")
 MADE = ("output", "scratch", ".jupyter_agent", ".ipynb_checkpoints", "__pycache__")

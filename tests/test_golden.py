@@ -225,6 +225,7 @@ def test_a_file_that_the_person_changed_is_not_hidden(
     assert (folder / "tool.py").read_text() == "def triple(x):\n    return 3 * x\n"
 
 
+@pytest.mark.deep
 def test_cached_asks_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first Run All asks and records, the second asks nobody and gives the same."""
     first = recorded(folder, monkeypatch, "cached")
@@ -316,6 +317,7 @@ def test_notebooks_that_name_no_cassette(tmp_path: Path, monkeypatch: pytest.Mon
     nbval(tmp_path / "b.ipynb")
 
 
+@pytest.mark.deep
 def test_two_cassettes_with_the_same_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where two recordings answer one task differently, nothing is guessed."""
     for name, answer in (("a", "Some."), ("b", "None.")):

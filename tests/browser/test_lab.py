@@ -395,6 +395,7 @@ def test_run_all(lab: Lab, browser: Browser) -> None:
         pytest.param(("anywidget", "@jupyter-widgets/jupyterlab-manager"), marks=pytest.mark.deep),
     ],
 )
+@pytest.mark.deep
 def test_without_the_widget(
     lab: Lab, browser: Browser, model: Model, missing: tuple[str, ...]
 ) -> None:

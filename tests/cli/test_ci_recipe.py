@@ -186,6 +186,7 @@ STAGES = ("a task was edited", "an ordinary output is another")
     "what",
     [pytest.param(what, marks=[] if what in STAGES else [pytest.mark.deep]) for what in BREAKS],
 )
+@pytest.mark.deep
 def test_it_fails_where_something_is_broken(book: Recorded, what: str) -> None:
     """Each way to break the repository ends the recipe with the words that say what it is."""
     change, words = BREAKS[what]

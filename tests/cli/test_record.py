@@ -116,6 +116,7 @@ def test_turns_that_no_cell_asks_for_are_dropped(tmp_path: Path) -> None:
     assert [place for place, held in store["trusted"]["cassette"].items() if held] == [str(tape)]
 
 
+@pytest.mark.deep
 def test_a_replay_that_shows_something_else(tmp_path: Path) -> None:
     """A turn that does not come out the same again is no recording; a cell of the person's own
     that does not is named."""

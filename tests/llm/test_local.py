@@ -204,6 +204,7 @@ async def test_pictures_are_words(warm: Local) -> None:
     assert isinstance((await parts_of(warm, request))[-1], MessageFinished)
 
 
+@pytest.mark.deep
 async def test_another_model_takes_its_place(makes: Makes, embedded: Embedded) -> None:
     """One server a kernel: other settings end the one that runs before the next one starts."""
     await parts_of(makes())
@@ -553,6 +554,7 @@ def named(file: str = "small.gguf", download: bool = True) -> dict[str, Any]:
     return {name: getattr(found, name) for name in ("name", "path", "repo", "files", "download")}
 
 
+@pytest.mark.deep
 async def test_fetched_once_and_not_without_a_word(
     hub: Hub, makes: Makes, embedded: Embedded
 ) -> None:

@@ -157,6 +157,7 @@ def test_streaming_costs_little(kernel: LiveKernel) -> None:
     assert len(times) <= 20 * seconds + 2, f"{len(times)} messages in {seconds:.1f} s"
 
 
+@pytest.mark.deep
 def test_ten_megabytes_do_not_cross_the_wire(kernel: LiveKernel) -> None:
     """Print 10 MB in long and in short lines: less than 100 kB of it is sent live."""
     code = (

@@ -94,6 +94,7 @@ def test_a_failing_server_is_told_and_holds_up_nobody(tmp_path: Path) -> None:
         assert states.count("failed") == 2 and "ready" in states
 
 
+@pytest.mark.deep
 def test_connecting_can_be_interrupted(tmp_path: Path) -> None:
     """A server never answers: the Stop button ends the wait, and the kernel is free."""
     servers(tmp_path, hangs=server(BAD, "hang", connect_timeout=600))

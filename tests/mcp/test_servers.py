@@ -156,6 +156,7 @@ async def test_death_between_calls(desk: Desk) -> None:
     assert int(await desk.text("srv__process")) != first
 
 
+@pytest.mark.deep
 async def test_an_http_server_that_was_restarted(desk: Desk, listening: Callable[..., str]) -> None:
     """A new process knows no session of the old one: we connect again and repeat the call."""
     url = listening("http")
