@@ -54,7 +54,7 @@ class Word(click.types.StringParamType):
         return [CompletionItem(word) for word in self.meanings]
 
 
-class Number(click.types.IntParamType):
+class PositiveNumber(click.types.IntParamType):
     """A number from 1.
 
     Args:
@@ -145,8 +145,7 @@ class Command(_Described, click.Command):
         try:
             return super().invoke(ctx)
         except ToolError as error:
-            names = [each.info_name or "" for each in _contexts(ctx)[1:] if each.info_name]
-            raise AgentError(f"%agent {' '.join(names)}: {error}") from None
+            raise AgentError(f"{' '.join(_names(_contexts(ctx)))}: {error}") from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         open_ended = [param for param in self.params if param.nargs == -1]
@@ -342,38 +341,41 @@ def explained(error: click.UsageError) -> str:
     context = error.ctx
     assert context is not None
     contexts = _contexts(context)
-    if len(contexts) == 1:
-        return _no_command(error, contexts[0].command)
-    names = [each.info_name or "" for each in contexts[1:] if each.info_name]
-    path, name = " ".join(["%agent", *names]), names[0]
-    head, shown = "%agent", usage(contexts[1].command, name)
-    for depth, each in enumerate(contexts[1:], 1):
-        if isinstance(each.command, _Described) and each.command.is_named:
-            head = " ".join(["%agent", *names[:depth]])
-            shown = usage(each.command, " ".join(names[:depth]))
     if isinstance(error, Unknown):
-        known = [each for each in getattr(context.command, "commands", {}) if each]
-        near = difflib.get_close_matches(error.word, known, 1)
-        hint = f"Did you mean {near[0]}?" if near else f"Usage: {shown}"
-        return f"{path}: there is no {plain(error.word)!r}. {hint}"
-    if isinstance(error, click.MissingParameter):
-        param = error.param
-        assert param is not None
-        what = getattr(param, "needed", "") or f"{_shown(param)} is needed"
-        return f"{path if len(names) > 1 else head}: {what}. Usage: {shown}"
-    if not isinstance(error, Unexpected) and head == "%agent":
-        head = f"%agent {name}"
-    return f"{head}: {error.message}. Usage: {shown}"
+        return _unknown(error, contexts)
+    # The last command that speaks for itself, else the one after `%agent`.
+    depth = max(
+        (n for n, each in enumerate(contexts) if getattr(each.command, "is_named", False)),
+        default=1,
+    )
+    names, command = _names(contexts[: depth + 1]), contexts[depth].command
+    shown = f"Usage: {usage(command, ' '.join(names[1:]))}"
+    is_named = getattr(command, "is_named", False)
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        what = getattr(error.param, "needed", "") or f"{_shown(error.param)} is needed"
+        path = _names(contexts)
+        head = " ".join(path) if len(path) > 2 else "%agent"
+        return f"{head}: {what}. {shown}"
+    is_general = isinstance(error, Unexpected) and not is_named
+    return f"{'%agent' if is_general else ' '.join(names)}: {error.message}. {shown}"
+
+
+def _unknown(error: Unknown, contexts: Sequence[click.Context]) -> str:
+    family, names = contexts[-1].command, _names(contexts)
+    assert isinstance(family, Family)
+    known = [name for name in family.commands if name]
+    near = difflib.get_close_matches(error.word, known, 1)
+    is_root = len(contexts) == 1
+    others = f"The commands are: {', '.join(known)}." if is_root else ""
+    hint = f"Did you mean {near[0]}?" if near else others or f"Usage: {usage(family, names[-1])}"
+    return f"{' '.join(names)}: there is no {'command ' * is_root}{plain(error.word)!r}. {hint}"
+
+
+def _names(contexts: Iterable[click.Context]) -> list[str]:
+    """The words that lead to a command: `%agent`, `log`, `show`."""
+    return [each.info_name for each in contexts if each.info_name]
 
 
 def _contexts(context: click.Context) -> list[click.Context]:
     """A context and those above it, the outermost first."""
     return [*(_contexts(context.parent) if context.parent is not None else ()), context]
-
-
-def _no_command(error: click.UsageError, root: click.Command) -> str:
-    assert isinstance(error, Unknown) and isinstance(root, Family)
-    near = difflib.get_close_matches(error.word, root.commands, 1)
-    known = ", ".join(root.commands)
-    hint = f"Did you mean {near[0]}?" if near else f"The commands are: {known}."
-    return f"%agent: there is no command {error.word!r}. {hint}"

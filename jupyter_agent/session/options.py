@@ -58,13 +58,14 @@ class _Option(click.Option):
 
     Args:
         name: The option as it is typed.
+        value: The word for its value; empty for a flag.
+        help: What the option does.
         setting: The key of the setting that it gives a value to, if it is one.
     """
 
-    def __init__(self, name: str, setting: str = "", **more: Any) -> None:
-        if not more.get("is_flag"):
-            more["type"] = _Value()
-        super().__init__([name], **more)
+    def __init__(self, name: str, value: str, help: str, setting: str = "", **more: Any) -> None:
+        kind = {"metavar": value, "type": _Value()} if value else {"is_flag": True}
+        super().__init__([name], help=help, **kind, **more)
         self.setting = setting
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -88,42 +89,20 @@ def _skills(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 OPTIONS = click.Command(
     "agent",
     params=[
-        _Option("--provider", "provider", metavar="P", help="anthropic, openai or scripted"),
-        _Option("--model", "model", metavar="M", help="the model's id"),
-        _Option("--max-steps", "max_steps", metavar="N", help="how many model calls at the most"),
+        _Option("--provider", "P", "anthropic, openai or scripted", "provider"),
+        _Option("--model", "M", "the model's id", "model"),
+        _Option("--max-steps", "N", "how many model calls at the most", "max_steps"),
+        _Option("--approve", "MODE", "read_only, ask_risky, ask_all or auto", "approvals.mode"),
         _Option(
-            "--approve",
-            "approvals.mode",
-            metavar="MODE",
-            help="read_only, ask_risky, ask_all or auto",
+            "--context", "LEVEL", "what is told: none, names, schema or sample", "context.detail"
         ),
+        _Option("--budget", "USD", "the most that the turn may cost, in US dollars", "budget.usd"),
+        _Option("--session", "NAME", "the conversation to go on with", shell_complete=_sessions),
+        _Option("--fresh", "", "forget the conversation first"),
         _Option(
-            "--context",
-            "context.detail",
-            metavar="LEVEL",
-            help="what is told: none, names, schema or sample",
+            "--skill", "NAME", "a skill to load for the task", multiple=True, shell_complete=_skills
         ),
-        _Option(
-            "--budget",
-            "budget.usd",
-            metavar="USD",
-            help="the most that the turn may cost, in US dollars",
-        ),
-        _Option(
-            "--session",
-            metavar="NAME",
-            help="the conversation to go on with",
-            shell_complete=_sessions,
-        ),
-        _Option("--fresh", is_flag=True, help="forget the conversation first"),
-        _Option(
-            "--skill",
-            metavar="NAME",
-            multiple=True,
-            help="a skill to load for the task",
-            shell_complete=_skills,
-        ),
-        _Option("--into", metavar="NAME", help="a variable that gets the answer"),
+        _Option("--into", "NAME", "a variable that gets the answer"),
         click.Argument(["task"], nargs=-1, metavar=""),
     ],
     add_help_option=False,

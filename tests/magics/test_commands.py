@@ -6,9 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 from live_kernel import LiveKernel, execute_code, logged
+
+from jupyter_agent.magics import commands, parser
 
 KEY = "sk-very-secret-key-0123456789"
 
@@ -104,6 +108,9 @@ def test_a_wrong_variable_of_the_environment(tmp_path: Path) -> None:
         assert kernel.run("%%agent\nLook.").error == line
 
 
+NOBODY: Any = None
+"""No sessions: the functions that would want some are not run."""
+
 # Help and mistakes -------------------------------------------------------------------------------
 
 COMMANDS = (
@@ -162,9 +169,40 @@ def test_help_undo(kernel: LiveKernel) -> None:
     assert examples.startswith("Examples:\n%agent undo show ")
 
 
+def leaves(command: click.Command) -> Iterator[click.Command]:
+    """The commands of a command that have a function."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from leaves(each)
+    else:
+        yield command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command has examples, and the words of each example are understood."""
+    command = commands.COMMANDS[name]
+    for leaf in leaves(command):
+        monkeypatch.setattr(leaf, "callback", lambda **words: "understood")
+    assert command.examples
+    for line in command.examples:
+        magic, _, words = line.partition(" ")
+        assert magic == "%agent" and words.split()[0] == name
+        assert commands.run_line(NOBODY, words) == "understood"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_word_has_a_meaning(name: str) -> None:
+    """What the usage of a command names, its help explains."""
+    explained = " ".join(word for word, _ in parser.meanings(commands.COMMANDS[name]))
+    assert set(re.findall(r"[-\w]+", parser.words(commands.COMMANDS[name]))) <= set(
+        re.findall(r"[-\w]+", explained)
+    )
+
+
 def test_what_the_magic_takes(kernel: LiveKernel) -> None:
     """`%%agent?` lists the options with what they mean."""
-    (page,) = kernel.run("%%agent?").payload
+    page = str(kernel.run("%%agent?").reply["payload"])
     assert "--max-steps N" in page and "how many model calls at the most" in page
 
 

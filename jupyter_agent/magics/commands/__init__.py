@@ -54,9 +54,14 @@ def _commands(ctx: click.Context, param: click.Parameter, begun: str) -> list[st
 @parser.argument(
     "name", required=False, metavar="COMMAND", help="a command", shell_complete=_commands
 )
-def help_(name: str | None) -> Report:
+@click.pass_context
+def help_(ctx: click.Context, name: str | None) -> Report:
     """what the commands are, or one of them"""
-    return _overview() if name is None else _help_of(name)
+    if name is None:
+        return _overview()
+    if name not in COMMANDS:
+        raise parser.Unknown(name, ctx.find_root())
+    return _help_of(name, COMMANDS[name])
 
 
 def _overview() -> Report:
@@ -75,29 +80,23 @@ def _overview() -> Report:
     )
 
 
-def _help_of(name: str) -> Report:
-    command = _AGENT.resolve_command(click.Context(_AGENT), [name])[1]
-    assert command is not None
-    meanings, examples = parser.meanings(command), COMMANDS[name].examples.items()
+def _help_of(name: str, command: parser.Command | parser.Family) -> Report:
     return report(
         table([(parser.usage(command, name), parser.about(command))]),
         parser.details(command),
-        table(meanings),
-        table([(f"Example{'s' if len(examples) > 1 else ''}:",), *examples]),
+        table(parser.meanings(command)),
+        table(
+            [("Examples:" if len(command.examples) > 1 else "Example:",), *command.examples.items()]
+        ),
     )
 
 
-_AGENT = parser.Family("%agent", default="help")
-for each in (
+_ALL: tuple[parser.Command | parser.Family, ...] = (
     help_, status, config, cassette, context, history, show, tools, skills, notes, memory, mcp,
     trust, usage, reset, resume, undo, compact, cells, export, log,
-):  # fmt: skip
-    _AGENT.add_command(each)
-COMMANDS: dict[str, parser.Command | parser.Family] = {
-    name: command
-    for name, command in _AGENT.commands.items()
-    if isinstance(command, parser.Command | parser.Family)
-}
+)  # fmt: skip
+_AGENT = parser.Family("%agent", commands=_ALL, default="help")
+COMMANDS = {command.name or "": command for command in _ALL}
 
 
 @errors_without_secrets()

@@ -12,7 +12,7 @@ from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.magics.commands.turns import shown
-from jupyter_agent.magics.parser import Command, Number, Unexpected, Word, argument, family
+from jupyter_agent.magics.parser import Command, PositiveNumber, Unexpected, Word, argument, family
 from jupyter_agent.session.notebook import keeping
 from jupyter_agent.session.registry import Sessions
 from jupyter_agent.stores.retention import LOGS, MEGABYTE, OUTPUTS, SESSIONS, Limit, remove
@@ -61,7 +61,7 @@ def log(sessions: Sessions) -> str:
 
 
 @log.command("list", cls=Command)
-@argument("most", metavar="COUNT", type=Number(), default=_LISTED, help="how many, else 20")
+@argument("most", metavar="COUNT", type=PositiveNumber(), default=_LISTED, help="how many, else 20")
 @click.pass_obj
 def _list(sessions: Sessions, most: int) -> str:
     """the newest turns, a line each"""
@@ -71,7 +71,7 @@ def _list(sessions: Sessions, most: int) -> str:
 _NUMBER = argument(
     "number",
     metavar="N",
-    type=Number(),
+    type=PositiveNumber(),
     required=False,
     help="the number of a turn in the list; 1 is the newest",
 )
@@ -146,7 +146,7 @@ def _what(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
 @click.option(
     "--days",
     metavar="N | --all",
-    type=Number(),
+    type=PositiveNumber(),
     help="what is older than N days, or all that is older than one; else as the settings say",
 )
 @click.option("--all", "everything", is_flag=True, hidden=True)

@@ -9,7 +9,7 @@ import click
 
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.magics.parser import Command, Family, Number, argument
+from jupyter_agent.magics.parser import Command, Family, PositiveNumber, argument
 from jupyter_agent.memory.entries import superseded
 from jupyter_agent.memory.notes import Note, Notes, shown_time
 from jupyter_agent.memory.review import review
@@ -37,7 +37,7 @@ notes = Family(
 _NUMBER = argument(
     "number",
     metavar="N",
-    type=Number("{!r} is no number of a note"),
+    type=PositiveNumber("{!r} is no number of a note"),
     help="the number of a note in the list",
     needed="give the number of a note",
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from jupyter_agent.config import UndoSettings
-from jupyter_agent.magics.parser import Command, Number, Rest, argument, family
+from jupyter_agent.magics.parser import Command, PositiveNumber, Rest, argument, family
 from jupyter_agent.session.registry import Sessions
 from jupyter_agent.undo.command import UndoReport
 
@@ -26,7 +26,7 @@ from jupyter_agent.undo.command import UndoReport
 @argument(
     "turns",
     metavar="N",
-    type=Number("unexpected {!r}"),
+    type=PositiveNumber("unexpected {!r}"),
     default=1,
     help="how many turns, the last one if you leave it out",
 )
