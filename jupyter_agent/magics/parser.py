@@ -162,6 +162,10 @@ class Command(_Described, click.Command):
         return args
 
 
+_NOTHING = Command("")
+"""Stands for an unknown word on Tab: nothing can follow it."""
+
+
 class Family(_Described, click.Group):
     """A command with commands of its own, such as `%agent log show`.
 
@@ -192,7 +196,7 @@ class Family(_Described, click.Group):
         found = self.commands.get(args[0])
         if found is None and not ctx.resilient_parsing:
             raise Unknown(args[0], ctx)
-        return args[0], found or click.Command(None), args[1:]
+        return args[0], found or _NOTHING, args[1:]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         params = self.own_params
