@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Any as Anything
 from traitlets import TraitError, validate
 from traitlets.config import Configurable
@@ -28,6 +27,12 @@ _MAGIC_FRAMES = frozenset(
     {InteractiveShell.run_cell_magic.__code__, InteractiveShell.run_line_magic.__code__}
 )
 _CO_COROUTINE = 0x80
+
+
+def _options_help() -> str:
+    from jupyter_agent.session.options import options_help
+
+    return options_help()
 
 
 class AgentMagics(Configurable):
@@ -82,37 +87,25 @@ class AgentMagics(Configurable):
             raise TraitError(str(error)) from None
         return proposal["value"]
 
-    @magic_arguments()
-    @argument("--provider", metavar="P", help="anthropic, openai or scripted")
-    @argument("--model", metavar="M", help="the model's id")
-    @argument("--max-steps", metavar="N", help="how many model calls at the most")
-    @argument("--approve", metavar="MODE", help="read_only, ask_risky, ask_all or auto")
-    @argument("--context", metavar="LEVEL", help="what is told: none, names, schema or sample")
-    @argument("--budget", metavar="USD", help="the most that the turn may cost, in US dollars")
-    @argument("--session", metavar="NAME", help="the conversation to go on with")
-    @argument("--fresh", action="store_true", help="forget the conversation first")
-    @argument("--skill", metavar="NAME", action="append", help="a skill to load for the task")
-    @argument("--into", metavar="NAME", help="a variable that gets the answer")
-    @argument("task", nargs="*", help="(the task goes below this line)")
     def agent_cell(self, line: str, cell: str) -> Coroutine[Any, Any, None]:
         """Give the agent a task in plain words. It works in this kernel."""
         if not _is_awaited(sys._getframe(1)):
             raise ConfigError(self._why_not_awaited())
-        from jupyter_agent.magics.agent import run_agent_cell
+        from jupyter_agent.magics.ask import run_agent_cell
 
-        return run_agent_cell(self.shell, self.agent_cell, line, cell)
+        return run_agent_cell(self.shell, line, cell)
+
+    # `%%agent?` shows the options; their declaration is too heavy to be imported before.
+    vars(agent_cell)["getdoc"] = _options_help
 
     def agent_line(self, line: str) -> Coroutine[Any, Any, None] | None:
         """See and steer the agent: %agent help."""
-        word, _, rest = line.strip().partition(" ")
-        if word in AWAITED:
+        if line.strip().partition(" ")[0] in AWAITED:
             if not _is_awaited(sys._getframe(1)):
                 raise ConfigError(self._why_not_awaited())
-            from jupyter_agent.magics.agent import compact_now, resume_turn
+            from jupyter_agent.magics.commands import run_awaited
 
-            if word == "compact":
-                return compact_now(self.shell, rest)
-            return resume_turn(self.shell, self.agent_cell, rest)
+            return run_awaited(self.shell, line)
         from jupyter_agent.magics.commands import run_command
 
         run_command(self.shell, line)
@@ -141,13 +134,12 @@ class AgentMagics(Configurable):
             return {"completions": []}
         from IPython.core.completer import SimpleCompletion
 
-        from jupyter_agent.magics.completion import completions, option_names
+        from jupyter_agent.magics.completion import completions
         from jupyter_agent.session.registry import sessions_of
 
         row = context.cursor_line
         lines = [*context.full_text.split("\n")[:row], context.text_until_cursor]
-        options = option_names(self.agent_cell)
-        begun, words = completions(sessions_of(self.shell), options, "\n".join(lines), row)
+        begun, words = completions(sessions_of(self.shell), "\n".join(lines), row)
         return {
             "completions": [SimpleCompletion(text=word, type="magic") for word in words],
             "matched_fragment": begun,
