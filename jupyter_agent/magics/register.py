@@ -15,9 +15,28 @@ from traitlets.config import Configurable
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.kernel.recent import RecentCells
-from jupyter_agent.magics.traits import SETTINGS
 from jupyter_agent.skills.importing import install, uninstall
 
+_NAMES = """
+    provider model api_base script mode tool_protocol instructions max_steps max_tokens timeout
+    token_limit workspace_dir system_prompt_path display tracing retry__enabled
+    retry__max_retries retry__initial_delay retry__max_delay retry__exponential_base
+    retry__max_total budget__tokens budget__seconds budget__usd local__model_path local__model
+    local__download local__context local__threads local__gpu_layers thinking__mode
+    thinking__budget thinking__effort http__ca_bundle mcp__connect_timeout mcp__execute_timeout
+    mcp__sse_read_timeout memory__roots tools__enable_file_tools tools__enable_code
+    tools__enable_skills tools__enable_notes tools__enable_memory tools__enable_mcp
+    tools__skills_dir approvals__mode approvals__timeout context__detail privacy__outputs
+    images__enabled images__max_side images__per_step compaction__enabled session__save
+    session__resume session__keep_days session__keep_mb undo__enabled undo__max_file_mb
+    undo__max_total_mb undo__keep_days log__enabled log__keep_days log__keep_mb
+    outputs__keep_days outputs__keep_mb
+"""
+SETTINGS = tuple(_NAMES.split())
+"""The settings by the names of their traits, without those that are never shown.
+
+`jupyter_agent.config` knows them all, but is too heavy to be imported when the extension is loaded.
+"""
 CELL_CALL = "get_ipython().run_cell_magic('agent'"
 CONFIGURED = "%config AgentMagics"
 AWAITED = ("resume", "compact")
@@ -47,9 +66,7 @@ class AgentMagics(Configurable):
     """
 
     # Their types and values are checked when they are set, by what is imported then.
-    vars().update(
-        {name: Anything(None, help=text).tag(config=True) for name, text in SETTINGS.items()}
-    )
+    vars().update({name: Anything(None).tag(config=True) for name in SETTINGS})
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
@@ -58,6 +75,14 @@ class AgentMagics(Configurable):
         # The folder at the time of loading: the workspace must not follow a later os.chdir.
         self.folder = Path.cwd()
         self.matcher = _matcher(self.complete)
+
+    @classmethod
+    def class_get_trait_help(cls, trait: Any, inst: Any = None, helptext: str | None = None) -> str:
+        """What `%config AgentMagics` says of a setting."""
+        from jupyter_agent import config
+
+        text = config.describe(trait.name.replace("__", ".")).description
+        return super().class_get_trait_help(trait, inst, helptext or text)
 
     @property
     def given(self) -> dict[str, object]:

@@ -53,7 +53,7 @@ def test_forms(state: Path, entry: Any, transport: str) -> None:
     _write(state, entry)
     found = read_definitions(state)
     assert found.problems == ()
-    assert found.servers["it"].transport == transport
+    assert found.servers["it"].entry.transport == transport
 
 
 @pytest.mark.parametrize(
