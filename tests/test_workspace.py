@@ -11,14 +11,8 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.files.workspace import (
-    Workspace,
-    atomic_write,
-    notebook_path,
-    open_private,
-    private_folder,
-    refused_on_windows,
-)
+from jupyter_agent.files.atomic import atomic_write, open_private, private_folder
+from jupyter_agent.files.workspace import Workspace, notebook_path, refused_on_windows
 
 
 @pytest.fixture
@@ -325,7 +319,7 @@ def test_atomic_write_on_a_full_disk(tmp_path: Path) -> None:
     code = f"""
 import resource
 from pathlib import Path
-from jupyter_agent.files.workspace import atomic_write
+from jupyter_agent.files.atomic import atomic_write
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 try:
     atomic_write(Path({str(path)!r}), b"x" * 100_000)
@@ -393,7 +387,7 @@ def look(event, args):
     if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)):
         if str(args[0]).endswith(".tmp"):
             seen.append("opened")
-from jupyter_agent.files.workspace import atomic_write
+from jupyter_agent.files.atomic import atomic_write
 os.umask(0)
 
 

@@ -31,7 +31,7 @@ from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.core.environment import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.files.workspace import atomic_write, ordinary, private_folder
+from jupyter_agent.files.atomic import atomic_write, ordinary, private_folder
 
 STORE = "jupyter_agent_trust.json"
 KEY = "jupyter_agent_key"

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.errors import AgentError, ToolError
+from jupyter_agent.files.atomic import only_owner, open_private
 from jupyter_agent.files.shared import READ_LIMIT, cache_folder
-from jupyter_agent.files.workspace import only_owner, open_private
 from jupyter_agent.memory.entries import FILES, Kind, Parsed, parse
 from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.memory.sources import markdown_files

@@ -24,7 +24,8 @@ from jupyter_agent.config import held
 from jupyter_agent.core.redact import keep_secret, secret_values
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
-from jupyter_agent.files.workspace import Workspace, atomic_write
+from jupyter_agent.files.atomic import atomic_write
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.definitions import USER_FILE as USER_SERVERS
 from jupyter_agent.mcp.definitions import WORKSPACE_FILE as WORKSPACE_SERVERS
 from jupyter_agent.session import midturn

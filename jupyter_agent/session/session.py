@@ -32,7 +32,8 @@ from jupyter_agent.core.person import Nobody, Person
 from jupyter_agent.core.plaintext import one_line as one_line_of
 from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
-from jupyter_agent.files.workspace import STATE_FOLDER, TRIED_AGAIN
+from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.jsonl import TRIED_AGAIN
 from jupyter_agent.grounding import Index
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.describe import one_line

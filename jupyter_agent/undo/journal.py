@@ -28,12 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from jupyter_agent.files.workspace import (
-    Workspace,
-    open_private,
-    private_folder,
-    refused_on_windows,
-)
+from jupyter_agent.files.atomic import open_private, private_folder
+from jupyter_agent.files.workspace import Workspace, refused_on_windows
 from jupyter_agent.undo.states import ABSENT, State, from_json, to_json
 
 FORMAT = 2

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.files.workspace import open_private
+from jupyter_agent.files.atomic import open_private
 from jupyter_agent.kernel.writes import Writes
 from jupyter_agent.undo.journal import Record, before_line, left_line, notice_line
 from jupyter_agent.undo.scan import Picture, Stamp, differences, from_json, to_json

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files import trust
-from jupyter_agent.files.workspace import Workspace, atomic_write
+from jupyter_agent.files.atomic import atomic_write
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import Checkpoints, Limits
 from jupyter_agent.undo.journal import Journal, Record, Seal, before_line, read
 from jupyter_agent.undo.scan import RACY, Picture, Stamp, differences

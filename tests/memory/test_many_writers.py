@@ -23,10 +23,10 @@ from jupyter_agent.memory.store import WorkspaceMemory
 
 WRITER = """
 import sys, pathlib
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.scope import Scope, find_root
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.files.workspace import Workspace
 
 workspace, who, count = Workspace(pathlib.Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 notes, memory = Notes(workspace), WorkspaceMemory(find_root(workspace))
