@@ -57,7 +57,7 @@ from jupyter_agent.core.messages import Image, Output, ToolSpec, clean
 from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.files.atomic import private_folder
 from jupyter_agent.files.jsonl import Upkeep, Writer, encode, new_file
-from jupyter_agent.files.repeats import LeftOut, Repeats, texts_in
+from jupyter_agent.stores.repeats import LeftOut, Repeats, texts_in
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 

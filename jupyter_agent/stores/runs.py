@@ -33,7 +33,7 @@ from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.jsonl import NOT_WRITTEN, Reader, decode
-from jupyter_agent.files.repeats import Restoring
+from jupyter_agent.stores.repeats import Restoring
 
 _NAME = re.compile(r"agent_run_(\d{8}_\d{6})(?:_(\d+))?\.jsonl")
 _HEAD = 64 * 1024
