@@ -18,7 +18,6 @@ it where it must be told later from what somebody else put there.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -195,17 +194,23 @@ def personal_key() -> bytes:
         raise ConfigError(f"{path} cannot be read or made: {error.strerror or error}.") from error
 
 
-def sign(text: str) -> str:
-    """A mark that only this person's sessions can make of the text; empty without a secret."""
+def sign(data: str | bytes, key: bytes | None = None) -> str:
+    """A mark that only this person's sessions can make of the data; empty without a secret.
+
+    Args:
+        data: What is signed.
+        key: The person's secret, for who signs often; None: it is read.
+    """
+    data = data.encode("utf-8", "replace") if isinstance(data, str) else data
     try:
-        return hmac.new(personal_key(), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+        return hmac.digest(personal_key() if key is None else key, data, "sha256").hex()
     except ConfigError:
         return ""
 
 
-def is_signed(text: str, mark: str) -> bool:
-    """Whether the mark was made of this text by `sign`, for this person."""
-    made = sign(text)
+def is_signed(data: str | bytes, mark: str, key: bytes | None = None) -> bool:
+    """Whether `sign` made the mark of this data, for this person."""
+    made = sign(data, key)
     return bool(made) and hmac.compare_digest(made.encode(), mark.encode("utf-8", "replace"))
 
 

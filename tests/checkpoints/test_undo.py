@@ -264,7 +264,7 @@ def move_in_time(folder: Path, name: str, later: str) -> None:
     path = folder / name / "journal.jsonl"
     lines = [seal.opened(name, line) for line in path.read_bytes().splitlines()]
     lines = [line.replace(name.encode(), later.encode()) for line in lines]
-    path.write_bytes(b"".join(line + b"\t" + seal.of(later, line) + b"\n" for line in lines))
+    path.write_bytes(b"".join(seal.closed(later, line) + b"\n" for line in lines))
     (folder / name).rename(folder / later)
 
 
