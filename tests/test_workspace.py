@@ -11,7 +11,7 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.files.atomic import atomic_write, open_private, private_folder
+from jupyter_agent.files.atomic import atomic_write, open_private, private_folder, temporary_of
 from jupyter_agent.files.workspace import Workspace, notebook_path, refused_on_windows
 
 
@@ -310,6 +310,32 @@ def test_atomic_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         atomic_write(tmp_path / "folder", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_atomic_write_after_a_killed_writer(tmp_path: Path) -> None:
+    """A writer whose files have one name takes away what a killed one left; others leave it."""
+    left = temporary_of(tmp_path / "a.txt", "fixed")
+    left.write_bytes(b"half")
+    atomic_write(tmp_path / "a.txt", b"1")
+    assert left.read_bytes() == b"half"
+    atomic_write(tmp_path / "a.txt", b"2", token="fixed", durable=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_bytes() == b"2"
+
+
+def test_a_folder_in_whose_place_is_a_link(tmp_path: Path) -> None:
+    """A link to a folder is followed, unless that is not wanted; a file never is."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    private_folder(tmp_path / "link" / "new")
+    assert (tmp_path / "real" / "new").is_dir()
+    private_folder(tmp_path / "link")
+    with pytest.raises(OSError, match="link is a link and no folder"):
+        private_folder(tmp_path / "link", follow_link=False)
+    (tmp_path / "file").write_text("x")
+    for follow in (True, False):
+        with pytest.raises(OSError):
+            private_folder(tmp_path / "file", follow_link=follow)
 
 
 def test_atomic_write_on_a_full_disk(tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def test_killed_writers(empty: Path) -> None:
     index = yaml.safe_load((folder / "_index.yaml").read_text())
     assert index["summary"]["total_lessons"] == len(list(memory.all(Scope("team"))))
     assert len(list(empty.glob(".agent_memory*"))) <= 2  # at most one file that a dead one left
+    assert len(list(empty.glob(".jupyter_agent-*.tmp"))) <= 1
 
 
 def test_ten_thousand(empty: Path) -> None:
