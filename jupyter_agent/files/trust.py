@@ -42,12 +42,12 @@ SETTINGS = "settings"
 
 Trusted = dict[str, dict[str, list[str]]]
 """Digests by kind and by place."""
-Answer = tuple[str, str, str]
+Grant = tuple[str, str, str]
 """Kind, place and digest."""
 
 # Read once, before any code of the agent's runs: it must not trust its own work.
 _FROM_OUTSIDE = os.environ.get(TRUST_VARIABLE) == TRUST_VALUE
-_BY_THIS_PROCESS: set[Answer] = set()
+_BY_THIS_PROCESS: set[Grant] = set()
 _CASSETTE = "cassette"
 _KINDS_OF_A_WORKSPACE = frozenset({SETTINGS, "mcp", "skill"})
 
@@ -68,7 +68,7 @@ def is_trusted(kind: str, place: str | Path, digest: str) -> bool:
         return False
 
 
-def answers() -> frozenset[Answer]:
+def grants() -> frozenset[Grant]:
     """All that is trusted now; nothing where the store cannot be read."""
     try:
         found = _read()
@@ -82,7 +82,7 @@ def answers() -> frozenset[Answer]:
     )
 
 
-def revoke_since(before: frozenset[Answer], root: Path, by_others: bool = False) -> bool:
+def revoke_since(before: frozenset[Grant], root: Path, by_others: bool = False) -> bool:
     """Take back what was trusted of a workspace since `before`, while a turn ran.
 
     Args:
@@ -100,7 +100,7 @@ def revoke_since(before: frozenset[Answer], root: Path, by_others: bool = False)
     kinds = _KINDS_OF_A_WORKSPACE | ({_CASSETTE} if by_others else set())
     new = [
         (kind, place, digest)
-        for kind, place, digest in answers() - before
+        for kind, place, digest in grants() - before
         if (kind in kinds and Path(place).is_relative_to(_place(root)))
         or (kind == _CASSETTE and (kind, place, digest) in _BY_THIS_PROCESS)
     ]

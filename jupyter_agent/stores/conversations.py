@@ -36,7 +36,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from filelock import FileLock, Timeout
 
@@ -48,6 +48,7 @@ from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.files import trust
 from jupyter_agent.files.atomic import atomic_write, ordinary, private_folder
 from jupyter_agent.files.jsonl import Reader, Upkeep, append, decode, encode
+from jupyter_agent.kernel.context import Level
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.describe.anatomy import module_name, type_name
 from jupyter_agent.kernel.describe.parts import inert
@@ -66,8 +67,6 @@ _MOST_VARIABLES = 500
 _TOLD = 60
 _WASTE = 1_000_000
 _LONGEST_NAME = 120
-
-Level = Literal["none", "names", "schema", "sample"]
 
 
 @dataclass(frozen=True, slots=True)
