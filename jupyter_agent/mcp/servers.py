@@ -13,7 +13,8 @@ from jupyter_agent.core.messages import JsonObject
 from jupyter_agent.core.plaintext import defused, one_line, plain, shorten
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.definitions import Definition, Definitions, read_definitions
 from jupyter_agent.mcp.names import tool_name
 from jupyter_agent.mcp.schemas import usable_schema

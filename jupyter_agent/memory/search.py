@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.errors import AgentError, ToolError
+from jupyter_agent.files.atomic import only_owner, open_private
+from jupyter_agent.files.jsonl import Reader
 from jupyter_agent.files.shared import READ_LIMIT, cache_folder
-from jupyter_agent.files.workspace import only_owner, open_private
 from jupyter_agent.memory.entries import FILES, Parsed, parse
 from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.memory.sources import markdown_files
@@ -370,20 +371,15 @@ def _parts(source: _Source, title: str, text: str) -> Iterator[_Document]:
 
 
 def _log_lines(source: _Source, text: str) -> Iterator[_Document]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(data, dict) or data.get("type") == "prompt":
+    for line in Reader(text.encode("utf-8", "replace").split(b"\n")):
+        data = line.value
+        if data.get("type") == "prompt":
             continue
         words = plain("\n".join(_strings(data)))[:_LOG_LINE_LIMIT]
         if words.strip():
             date = str(data.get("time", ""))[:10]
             title = f"{data.get('type', '')}"
-            yield _Document(source.kind, source.shown, f"line {number}", date, title, words)
+            yield _Document(source.kind, source.shown, f"line {line.number}", date, title, words)
 
 
 _NO_WORDS = frozenset(

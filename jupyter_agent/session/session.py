@@ -32,7 +32,8 @@ from jupyter_agent.core.person import Nobody, Person
 from jupyter_agent.core.plaintext import one_line as one_line_of
 from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
-from jupyter_agent.files.workspace import STATE_FOLDER, TRIED_AGAIN
+from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.jsonl import TRIED_AGAIN
 from jupyter_agent.grounding import Index
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.describe import one_line
@@ -46,7 +47,7 @@ from jupyter_agent.session.equipment import Equipment
 from jupyter_agent.session.notebook import Notebook
 from jupyter_agent.stores.conversations import Stored, TurnEnd, described, gone
 from jupyter_agent.stores.runlog import RunLog
-from jupyter_agent.stores.tracing import Spans, open_spans
+from jupyter_agent.stores.tracing import TurnSpans, open_spans
 from jupyter_agent.tools.plan import PlanItem
 from jupyter_agent.tools.propose import as_one_cell
 
@@ -349,7 +350,7 @@ class Session:
         kept = (self.notebook.conversations, log, record)
         return _News([each.take_notices for each in kept if each], is_told)
 
-    def _close(self, spans: Spans | None, log: RunLog | None) -> None:
+    def _close(self, spans: TurnSpans | None, log: RunLog | None) -> None:
         if spans:
             spans.close()
         if log:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.core.redact import redact, secret_values
-from jupyter_agent.files.workspace import STATE_FOLDER
+from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.undo.journal import Record
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings, Rebound, names
 from jupyter_agent.undo.storage import TRASH

@@ -11,8 +11,9 @@ from typing import Any
 from jupyter_agent.config import UndoSettings
 from jupyter_agent.core.events import FileChange
 from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.files.atomic import reason_of
 from jupyter_agent.files.diff import compare
-from jupyter_agent.files.workspace import Workspace, reason_of
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.changes import Snapshot
 from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings
