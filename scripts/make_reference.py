@@ -30,10 +30,11 @@ from jupyter_agent.cli import main as command_line
 from jupyter_agent.config import Settings
 from jupyter_agent.core import events, messages
 from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
-from jupyter_agent.magics.commands import COMMANDS
-from jupyter_agent.magics.register import AgentMagics
+from jupyter_agent.magics import parser as magic_parser
+from jupyter_agent.magics.commands import COMMANDS, HEADINGS
 from jupyter_agent.recording import cassette, entries
 from jupyter_agent.recording.conversation import Digests, asked
+from jupyter_agent.session.options import option_rows
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
 MADE = "<!-- Made by scripts/make_reference.py from the code. Changes belong there. -->"
@@ -190,16 +191,15 @@ def _setting(key: str) -> str:
 
 def magics() -> str:
     """`%%agent` with its options, `%agent` with its commands."""
-    parser = vars(AgentMagics)["agent_cell"].parser
-    options = [
-        (code(f"{action.option_strings[0]} {action.metavar or ''}"), action.help or "")
-        for action in parser._actions
-        if action.option_strings
-    ]
+    options = [(code(option), meaning) for option, meaning in option_rows()]
     commands = []
-    for name, command in COMMANDS.items():
-        words, about = command.row(name)
-        commands.append((code(words), about))
+    for heading in HEADINGS:
+        rows = [
+            (code(magic_parser.usage(command, name)), magic_parser.about(command))
+            for name, command in COMMANDS.items()
+            if command.heading == heading
+        ]
+        commands += [f"### {heading}", table(("command", "what it does"), rows)]
     return page(
         "Magics",
         "`%load_ext jupyter_agent` makes both known; `%unload_ext jupyter_agent` takes them away.",
@@ -210,8 +210,9 @@ def magics() -> str:
         table(("option", "meaning"), options),
         "## %agent",
         "A word in capitals stands for one of yours; what is in brackets may be left out. Tab "
-        "completes commands, their words, settings and values.",
-        table(("command", "what it does"), commands),
+        "completes commands, their words, settings and values. `%agent help COMMAND` says what the "
+        "words of a command mean, with examples.",
+        *commands,
     )
 
 

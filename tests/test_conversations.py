@@ -100,13 +100,17 @@ def kept(folder: Path, *histories: list[Message], end: TurnEnd | None = END) -> 
 # There and back ----------------------------------------------------------------------------------
 
 
+def usages(stored: Stored) -> tuple[Usage, ...]:
+    return tuple(turn.usage for turn in stored.turns)
+
+
 def test_what_was_kept_comes_back(tmp_path: Path) -> None:
     """Messages one by one, then the end of the turn: all of it is there again, equal."""
     kept(tmp_path, *(HISTORY[:count] for count in range(1, len(HISTORY) + 1)))
     stored = reopened(tmp_path)
     assert list(stored.history) == HISTORY
     assert stored.turns == (END,)
-    assert (stored.plan, stored.usages, stored.variables) == (
+    assert (stored.plan, usages(stored), stored.variables) == (
         END.plan,
         (END.usage,),
         END.variables,
@@ -239,7 +243,7 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
         conversations = open_file(tmp_path)
         history = list(conversations.load().history)
         assert history == want, cut
-        assert conversations.notices == []
+        assert conversations.take_notices() == []
         conversations.keep("default", [*history, more])
         conversations.close()
         assert reopened(tmp_path).history == (*want, more), cut
@@ -316,7 +320,7 @@ def test_a_foreign_file_is_moved_aside(tmp_path: Path, content: bytes) -> None:
     (folder / "work.jsonl").write_bytes(content)
     conversations = open_file(tmp_path)
     assert conversations.load() == Stored()
-    (notice,) = conversations.notices
+    (notice,) = conversations.take_notices()
     (aside,) = folder.glob("work.jsonl.corrupt-*")
     assert aside.read_bytes() == content
     assert aside.name in notice
@@ -544,10 +548,10 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
     assert path.stat().st_size < 20_000
     after = reopened(tmp_path)
     assert after.history == before.history == (user(Text("the last")), model(Text("…")))
-    assert (after.variables, after.plan, after.usages) == (
+    assert (after.variables, after.plan, usages(after)) == (
         before.variables,
         before.plan,
-        before.usages,
+        usages(before),
     )
     assert after.is_unfinished == before.is_unfinished is True
 

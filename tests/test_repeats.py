@@ -11,7 +11,7 @@ from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.files.repeats import LeftOut, Repeats, Restoring, texts_in
+from jupyter_agent.stores.repeats import LeftOut, Repeats, Restoring, texts_in
 
 CODE = "".join(f"row_{n} = frame.loc[{n}]  # a line of code\n" for n in range(30))
 DIFF = "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,30 @@\n" + "".join(

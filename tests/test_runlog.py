@@ -357,7 +357,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is given up where nothing can be written any more, and closing it is quiet."""
     log = RunLog(tmp_path)
     full = os.open("/dev/full", os.O_WRONLY)
-    monkeypatch.setattr(log, "_create", lambda: full)
+    monkeypatch.setattr(log._writer, "_create", lambda: (tmp_path / "full.jsonl", full))
     for event in TURN:
         log(event)
     assert "No space left" in log.problem

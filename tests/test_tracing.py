@@ -30,7 +30,7 @@ from jupyter_agent.core.events import (
     TurnStarted,
 )
 from jupyter_agent.core.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
-from jupyter_agent.stores.tracing import CAPTURE, NO_API, NO_PROVIDER, Spans, open_spans
+from jupyter_agent.stores.tracing import CAPTURE, NO_API, NO_PROVIDER, TurnSpans, open_spans
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 LOOK = ToolCall("c1", "execute_code", json.dumps({"code": f"look('{KEY}')"}))
@@ -74,7 +74,7 @@ def traced(
     """The finished spans of some events, in the order of their beginnings."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    spans = Spans(provider.get_tracer("test"), with_content)
+    spans = TurnSpans(provider.get_tracer("test"), with_content)
     for event in events:
         spans(event)
     spans.close()
@@ -198,7 +198,7 @@ def test_the_persons_time_is_not_the_tools(exporter: InMemorySpanExporter) -> No
     """The span of a call that was asked about begins with the answer."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    spans = Spans(provider.get_tracer("test"))
+    spans = TurnSpans(provider.get_tracer("test"))
     spans(TURN[0])
     spans(ToolStarted(ASK))
     spans(ApprovalAsked("c2", "Write?"))

@@ -11,14 +11,8 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.files.workspace import (
-    Workspace,
-    atomic_write,
-    notebook_path,
-    open_private,
-    private_folder,
-    refused_on_windows,
-)
+from jupyter_agent.files.atomic import atomic_write, open_private, private_folder, temporary_of
+from jupyter_agent.files.workspace import Workspace, notebook_path, refused_on_windows
 
 
 @pytest.fixture
@@ -318,6 +312,32 @@ def test_atomic_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def test_atomic_write_after_a_killed_writer(tmp_path: Path) -> None:
+    """A writer whose files have one name takes away what a killed one left; others leave it."""
+    left = temporary_of(tmp_path / "a.txt", "fixed")
+    left.write_bytes(b"half")
+    atomic_write(tmp_path / "a.txt", b"1")
+    assert left.read_bytes() == b"half"
+    atomic_write(tmp_path / "a.txt", b"2", token="fixed", durable=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_bytes() == b"2"
+
+
+def test_a_folder_in_whose_place_is_a_link(tmp_path: Path) -> None:
+    """A link to a folder is followed, unless that is not wanted; a file never is."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    private_folder(tmp_path / "link" / "new")
+    assert (tmp_path / "real" / "new").is_dir()
+    private_folder(tmp_path / "link")
+    with pytest.raises(OSError, match="link is a link and no folder"):
+        private_folder(tmp_path / "link", follow_link=False)
+    (tmp_path / "file").write_text("x")
+    for follow in (True, False):
+        with pytest.raises(OSError):
+            private_folder(tmp_path / "file", follow_link=follow)
+
+
 def test_atomic_write_on_a_full_disk(tmp_path: Path) -> None:
     """A write that the system cuts off leaves the old file whole and no other beside it."""
     path = tmp_path / "a.txt"
@@ -325,7 +345,7 @@ def test_atomic_write_on_a_full_disk(tmp_path: Path) -> None:
     code = f"""
 import resource
 from pathlib import Path
-from jupyter_agent.files.workspace import atomic_write
+from jupyter_agent.files.atomic import atomic_write
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 try:
     atomic_write(Path({str(path)!r}), b"x" * 100_000)
@@ -393,7 +413,7 @@ def look(event, args):
     if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)):
         if str(args[0]).endswith(".tmp"):
             seen.append("opened")
-from jupyter_agent.files.workspace import atomic_write
+from jupyter_agent.files.atomic import atomic_write
 os.umask(0)
 
 

@@ -78,7 +78,7 @@ def check(
 
 
 def _write(path: Path, text: str) -> None:
-    from jupyter_agent.files.workspace import atomic_write
+    from jupyter_agent.files.atomic import atomic_write
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

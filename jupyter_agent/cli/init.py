@@ -129,7 +129,7 @@ def _done(workspace: Workspace, part: Part, dry_run: bool) -> str:
 
 def _added(path: Path, text: str, dry_run: bool) -> str:
     """Put lines at the end of a file, once. What is in it stays, byte for byte."""
-    from jupyter_agent.files.workspace import atomic_write
+    from jupyter_agent.files.atomic import atomic_write
 
     present = path.read_bytes()
     if BEGIN.encode() in present:
@@ -143,7 +143,7 @@ def _added(path: Path, text: str, dry_run: bool) -> str:
 
 def _write_new(path: Path, data: bytes) -> None:
     """Make a file that is not there yet, whole or not at all."""
-    from jupyter_agent.files.workspace import STATE_FOLDER, atomic_write, private_folder
+    from jupyter_agent.files.atomic import STATE_FOLDER, atomic_write, private_folder
 
     if STATE_FOLDER in path.parts:
         private_folder(path.parent)

@@ -158,6 +158,8 @@ _MYSQL = re.compile(
     r"(?i:mysql|mariadb)\w{0,12}[ \t][^\n|;]{0,200}?(?<=\s)(?:-p|--password[ =])"
     r"[\"']?(?P<secret>[^\s\"'`<>{}$\\\-][^\s\"'`<>{}\\]{2,300})"
 )
+_QUOTED_OPTION = re.compile(r"(?<=\s)-p(?P<quote>[\"'])(?P<secret>[^\s\"'\\:]{3,300})(?P=quote)")
+"""The same where the command's name was cut off."""
 _REDIS = re.compile(
     r"redis-cli[ \t][^\n|;]{0,200}?(?<=\s)-a [\"']?(?P<secret>[^\s\"'`<>{}$\\]{3,300})"
 )
@@ -184,6 +186,9 @@ _PIECE = re.compile(
 )
 _MANY_LONGEST = 4_000
 """Characters of a list or a mapping of secrets that are looked through."""
+_MOST_UNCLOSED = 50
+"""Lists and mappings without an end, in one text, in which others are looked for."""
+_QUOTED_WORD = re.compile(r"(?P<quote>[\"'])(?P<secret>[^\s\"'\\\[\]]{4,300})(?P=quote)")
 _XML = re.compile(
     r"<[\w.:\-]{0,40}?(?:password|passwd|pwd|secret|token|key)>(?P<secret>[^<>\s]{3,2000})(?=</)"
 )
@@ -408,6 +413,7 @@ def _plain_spans(text: str) -> Iterator[Span]:
         yield from _statements(text, lowered)
     if any(word in lowered for word in (*_HOLDERS, "cookie")):
         yield from _many(text, lowered)
+        yield from _set_cookies(text, lowered)
     yield from _assigned(text, lowered)
 
 
@@ -459,7 +465,10 @@ def _pems(text: str) -> Iterator[Span]:
 
 
 def _beside_cuts(text: str) -> Iterator[Span]:
-    """The halves of keys where a text was shortened: no beginning or name says what they are."""
+    """What may be a secret where a text was shortened, and the words that said so are gone.
+
+    Those are halves of keys, and the quoted words of the first line.
+    """
     for cut in _CUT.finditer(text):
         before = _LAST_WORD.search(text, max(0, cut.start() - 200), cut.start())
         if before and _RANDOM_RUN.search(before[0]):
@@ -467,6 +476,9 @@ def _beside_cuts(text: str) -> Iterator[Span]:
         after = _FIRST_KEY_LINES.match(text, cut.end())
         if after and _RANDOM_RUN.search(after[0][:200]):
             yield after.span("secret")
+        end = text.find("\n", cut.end() + 1)
+        first_line = (cut.end(), min(cut.end() + 300, len(text) if end < 0 else end))
+        yield from (found.span("secret") for found in _QUOTED_WORD.finditer(text, *first_line))
 
 
 def _queries(text: str, lowered: str) -> Iterator[Span]:
@@ -529,6 +541,8 @@ def _commands(text: str, lowered: str) -> Iterator[Span]:
                 yield match.span("secret")
     if "mysql" in lowered or "mariadb" in lowered:
         yield from (found.span("secret") for found in _MYSQL.finditer(text))
+    if " -p" in text:
+        yield from _all(_QUOTED_OPTION, text)
     if "redis-cli" in text:
         yield from _all(_REDIS, text)
 
@@ -553,14 +567,14 @@ def _statements(text: str, lowered: str) -> Iterator[Span]:
 
 def _many(text: str, lowered: str) -> Iterator[Span]:
     """Secrets in a list or a mapping whose name says that it holds several."""
-    done = 0
+    done = unclosed = 0
     for site in _MANY.finditer(lowered):
         if site.start() < done:
             continue
-        done = min(site.end() + _MANY_LONGEST, len(text))
+        done = end = min(site.end() + _MANY_LONGEST, len(text))
         inside: list[bool] = []  # for each open bracket whether it is a call's or a subscript's
         name = ""
-        for piece in _PIECE.finditer(text, site.end(), done):
+        for piece in _PIECE.finditer(text, site.end(), end):
             part = "double" if piece["double"] is not None else "single"
             if piece["open"]:
                 before = text[piece.start() - 1]
@@ -576,10 +590,16 @@ def _many(text: str, lowered: str) -> Iterator[Span]:
                 if is_one_of(site["core"], name, piece[part]):
                     yield piece.span(part)
                 name = name if len(inside) > 1 else ""
-    if "cookie" in lowered:
-        for match in _COOKIE_SET.finditer(lowered):
-            if _is_quoted_secret(text[slice(*match.span("secret"))], _PASSWORD):
-                yield match.span("secret")
+        if inside and unclosed < _MOST_UNCLOSED:
+            # Its end was cut off: others may stand in what only seems to be a part of it.
+            unclosed, done = unclosed + 1, site.end()
+
+
+def _set_cookies(text: str, lowered: str) -> Iterator[Span]:
+    """Cookies that are set by a call or by a key."""
+    for match in _COOKIE_SET.finditer(lowered):
+        if _is_quoted_secret(text[slice(*match.span("secret"))], _PASSWORD):
+            yield match.span("secret")
 
 
 def holds_secrets(name: str) -> bool:

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from jupyter_agent.errors import ToolError
-from jupyter_agent.files.workspace import STATE_FOLDER, atomic_write, private_folder
+from jupyter_agent.files import atomic
 
 CACHE = "cache"
 READ_LIMIT = 64 * 1024 * 1024
@@ -28,10 +28,10 @@ _POLL_SECONDS = 0.01
 def cache_folder(state: Path) -> Path:
     """The folder for what can be made again, made on demand. Raises `OSError`."""
     folder = state / CACHE
-    private_folder(folder)
+    atomic.private_folder(folder)
     ignore = folder / ".gitignore"
     if not ignore.exists():
-        atomic_write(ignore, b"*\n", private=True)
+        atomic.atomic_write(ignore, b"*\n", private=True)
     return folder
 
 
@@ -51,7 +51,7 @@ def locked(path: Path, state: Path, seconds: float = _LOCK_SECONDS) -> Iterator[
     name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
     try:
         folder = cache_folder(state) / "locks"
-        private_folder(folder)
+        atomic.private_folder(folder)
         lock = FileLock(
             folder / f"{name}.lock", timeout=seconds, mode=0o600, poll_interval=_POLL_SECONDS
         )
@@ -86,62 +86,30 @@ def read_regular(path: Path) -> bytes | None:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add bytes to the end of a file and wait until they are on the disk.
-
-    Call it under the file's lock. Where the disk is full the file gets its old length back.
+    """Add bytes to the end of a file, which is made where it is missing. Call it under its lock.
 
     Raises:
         OSError: Nothing was added.
     """
-    private_folder(path.parent)
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-    target = os.open(path, flags, 0o600)
-    try:
-        start = os.fstat(target).st_size
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(target, left) :]
-            os.fsync(target)
-        except OSError:
-            os.ftruncate(target, start)
-            raise
-    finally:
-        os.close(target)
-    if start == 0:
-        _sync_folder(path.parent)
+    if path.exists():
+        atomic.append(path, data, durable=True)
+    else:
+        replace(path, data)
 
 
 def replace(path: Path, data: bytes, durable: bool = True) -> None:
     """Put data in a file's place, all of it or nothing. Call it under the file's lock.
 
-    Unlike `workspace.atomic_write` the temporary file has a fixed name: a killed writer leaves
-    one at most, and the next writer takes it away. `durable=False` is for what can be derived.
+    A new file is its owner's alone. `durable=False` is for what can be derived.
 
     Raises:
         OSError: A file that was there is unchanged.
     """
-    private_folder(path.parent)
-    temporary = path.with_name(f".{path.name.lstrip('.')}.tmp")
-    with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    try:
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            if durable:
-                os.fsync(stream.fileno())
-        if STATE_FOLDER not in path.parts:  # there it is the owner's alone
-            with contextlib.suppress(OSError):
-                temporary.chmod(stat.S_IMODE(path.stat().st_mode))
-        os.replace(temporary, path)  # noqa: PTH105 (Path.replace says less of what it does)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    atomic.private_folder(path.parent)
+    private = None if path.exists() else True
+    atomic.atomic_write(path, data, private=private, durable=durable, token=path.name.strip("."))
     if durable:
-        _sync_folder(path.parent)
+        atomic.sync_folder(path.parent)
 
 
 def set_aside(path: Path, data: bytes | None = None) -> Path:
@@ -175,13 +143,3 @@ def set_aside(path: Path, data: bytes | None = None) -> Path:
 def today() -> str:
     """The date where the person is: what the seed's `[YYYY-MM-DD]` means."""
     return time.strftime("%Y-%m-%d")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put a new name on the disk. Not every system can, and then the name is on its way."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

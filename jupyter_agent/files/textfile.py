@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jupyter_agent.errors import ToolError
-from jupyter_agent.files.workspace import STATE_FOLDER
+from jupyter_agent.files.atomic import STATE_FOLDER
 
 EDITABLE_BYTES = 20 * 1024 * 1024
 _MARKS = (

@@ -18,7 +18,6 @@ it where it must be told later from what somebody else put there.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -31,7 +30,7 @@ from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.core.environment import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.files.workspace import atomic_write, ordinary, private_folder
+from jupyter_agent.files.atomic import atomic_write, ordinary, private_folder
 
 STORE = "jupyter_agent_trust.json"
 KEY = "jupyter_agent_key"
@@ -43,12 +42,12 @@ SETTINGS = "settings"
 
 Trusted = dict[str, dict[str, list[str]]]
 """Digests by kind and by place."""
-Answer = tuple[str, str, str]
+Grant = tuple[str, str, str]
 """Kind, place and digest."""
 
 # Read once, before any code of the agent's runs: it must not trust its own work.
 _FROM_OUTSIDE = os.environ.get(TRUST_VARIABLE) == TRUST_VALUE
-_BY_THIS_PROCESS: set[Answer] = set()
+_BY_THIS_PROCESS: set[Grant] = set()
 _CASSETTE = "cassette"
 _KINDS_OF_A_WORKSPACE = frozenset({SETTINGS, "mcp", "skill"})
 
@@ -69,7 +68,7 @@ def is_trusted(kind: str, place: str | Path, digest: str) -> bool:
         return False
 
 
-def answers() -> frozenset[Answer]:
+def grants() -> frozenset[Grant]:
     """All that is trusted now; nothing where the store cannot be read."""
     try:
         found = _read()
@@ -83,7 +82,7 @@ def answers() -> frozenset[Answer]:
     )
 
 
-def revoke_since(before: frozenset[Answer], root: Path, by_others: bool = False) -> bool:
+def revoke_since(before: frozenset[Grant], root: Path, by_others: bool = False) -> bool:
     """Take back what was trusted of a workspace since `before`, while a turn ran.
 
     Args:
@@ -101,7 +100,7 @@ def revoke_since(before: frozenset[Answer], root: Path, by_others: bool = False)
     kinds = _KINDS_OF_A_WORKSPACE | ({_CASSETTE} if by_others else set())
     new = [
         (kind, place, digest)
-        for kind, place, digest in answers() - before
+        for kind, place, digest in grants() - before
         if (kind in kinds and Path(place).is_relative_to(_place(root)))
         or (kind == _CASSETTE and (kind, place, digest) in _BY_THIS_PROCESS)
     ]
@@ -195,17 +194,23 @@ def personal_key() -> bytes:
         raise ConfigError(f"{path} cannot be read or made: {error.strerror or error}.") from error
 
 
-def sign(text: str) -> str:
-    """A mark that only this person's sessions can make of the text; empty without a secret."""
+def sign(data: str | bytes, key: bytes | None = None) -> str:
+    """A mark that only this person's sessions can make of the data; empty without a secret.
+
+    Args:
+        data: What is signed.
+        key: The person's secret, for who signs often; None: it is read.
+    """
+    data = data.encode("utf-8", "replace") if isinstance(data, str) else data
     try:
-        return hmac.new(personal_key(), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+        return hmac.digest(personal_key() if key is None else key, data, "sha256").hex()
     except ConfigError:
         return ""
 
 
-def is_signed(text: str, mark: str) -> bool:
-    """Whether the mark was made of this text by `sign`, for this person."""
-    made = sign(text)
+def is_signed(data: str | bytes, mark: str, key: bytes | None = None) -> bool:
+    """Whether `sign` made the mark of this data, for this person."""
+    made = sign(data, key)
     return bool(made) and hmac.compare_digest(made.encode(), mark.encode("utf-8", "replace"))
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from jupyter_agent.errors import ToolError
+from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.textfile import open_regular
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.files.workspace import Workspace
 
 SCANNED_ENTRIES = 100_000
 _GITIGNORE_BYTES = 1 << 20

@@ -1,32 +1,24 @@
-"""The folder that an agent may touch: path confinement, the state folder, atomic writes."""
+"""The folder that an agent may touch: path confinement, the state folder."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
-import secrets
-import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import IO, Any
+from typing import Any
 
 from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.core.messages import clean
 from jupyter_agent.errors import ConfigError, ToolError
+from jupyter_agent.files.atomic import STATE_FOLDER, atomic_write, kind_of, private_folder
 
 CASSETTE = ".cassette.jsonl"
-STATE_FOLDER = ".jupyter_agent"
-TRIED_AGAIN = "It is tried again with each step."
-"""Ends the line that says that something is not being kept."""
 _PRIVATE_FILES = ("config.yaml", "mcp.json")
 _OWN_PREFIX = "jupyter_agent"
 """How the names of our files in Jupyter's configuration folder begin: some hold keys."""
-_CLOSED: set[str] = set()
-"""State folders of earlier versions that were closed to others."""
 _TICK = 2_000_000_000
 """Nanoseconds in which two changes may have the same time: some file systems count in seconds."""
 _LONGEST_PATH = 4096
@@ -160,7 +152,7 @@ class Workspace:
             raise ConfigError(f"{folder} leads out of the workspace. Replace it by a folder.")
         try:
             if folder.exists() and not folder.is_dir():
-                kind = _kind(folder.stat().st_mode)
+                kind = kind_of(folder.stat().st_mode)
                 raise ConfigError(
                     f"The folder {folder} cannot be made: {kind} is in its place. Move it away."
                 )
@@ -237,256 +229,6 @@ def changed_at(folder: Path) -> int | None:
     except OSError:
         return None
     return changed if time.time_ns() - changed > _TICK else None
-
-
-def private_folder(folder: Path) -> None:
-    """Make a folder that only its owner may enter, and those above it that are missing.
-
-    A folder that is there already is left as it is, but for a state folder, which an earlier
-    version left open: it is closed with all that is in it.
-
-    Raises:
-        OSError: It cannot be made.
-    """
-    for place in (*reversed(folder.parents), folder):
-        if not place.exists():
-            is_ours = place == folder or STATE_FOLDER in place.parts
-            place.mkdir(mode=0o700 if is_ours else 0o777, exist_ok=True)
-        elif place.name == STATE_FOLDER:
-            _close(place)
-    if not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-
-
-def _close(state: Path) -> None:
-    """Take a state folder's permissions from others, and those of all that is in it.
-
-    Only where it is open, and only what is this user's own; no link is followed. Where the system
-    refuses, or knows no permissions, all stays as it is.
-    """
-    with contextlib.suppress(OSError):
-        if os.name == "nt" or str(state) in _CLOSED or not _is_open_to_others(state):
-            return
-        _CLOSED.add(str(state))  # once, also where permissions do not stick
-        for folder, _, files in os.walk(state, topdown=False):
-            for place in (*(os.path.join(folder, name) for name in files), folder):  # noqa: PTH118
-                only_owner(place)
-
-
-def _is_open_to_others(place: Path) -> bool:
-    found = place.lstat()
-    return stat.S_ISDIR(found.st_mode) and bool(found.st_mode & 0o077)
-
-
-def only_owner(place: str | os.PathLike[str] | int) -> None:
-    """Take the permissions of others from a file or a folder of one's own, as far as that can be.
-
-    Args:
-        place: A path, whose links are not followed, or a descriptor.
-    """
-    if os.name == "nt":
-        return
-    with contextlib.suppress(OSError):
-        found = os.fstat(place) if isinstance(place, int) else os.lstat(place)
-        is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
-        if is_plain and found.st_mode & 0o077 and found.st_uid == os.geteuid():
-            os.chmod(place, stat.S_IMODE(found.st_mode) & 0o700)  # noqa: PTH101 (or a descriptor)
-
-
-def open_private(path: Path, mode: str, **options: Any) -> IO[Any]:
-    """Like `open`, for what only its owner may read: logs, copies, outputs.
-
-    Raises:
-        OSError: It cannot be opened.
-    """
-    stream: IO[Any] = open(path, mode, opener=_private_opener, **options)  # noqa: SIM115 (the caller's)
-    return stream
-
-
-def _private_opener(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags, 0o600)
-    only_owner(descriptor)
-    return descriptor
-
-
-def atomic_write(
-    path: Path,
-    data: bytes,
-    *,
-    mode: int | None = None,
-    private: bool | None = None,
-    token: str = "",
-) -> None:
-    """Put data in a file's place, all of it or nothing.
-
-    The bytes go to a new file in the same folder, which is renamed when they are on the disk. An
-    existing file's permission bits are kept, and its owner where the system allows; a new file's
-    are as the umask says. Meanwhile the bytes are never more open than that. A symlink at `path`
-    is replaced, never followed.
-
-    Args:
-        path: Where they go.
-        data: The bytes.
-        mode: Permission bits that the file gets instead.
-        private: Whether only the owner may read the file; None: where it is in a state folder.
-        token: Names the new file, as `temporary_of` does, for who must find it after a crash;
-            empty for a random one.
-
-    Raises:
-        OSError: Nothing was written; a file that was there is unchanged.
-    """
-    temporary = temporary_of(path, token or secrets.token_hex(8))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    if private is None:
-        private = STATE_FOLDER in path.parts
-    old = _regular(path)
-    is_new = old is None and mode is None and not private
-    try:
-        # Mode 0o666 leaves it to the umask what a new file may, which mkstemp does not.
-        with os.fdopen(os.open(temporary, flags, 0o666 if is_new else 0o600), "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if not private and not is_new:
-            _give_permissions(temporary, old, mode)
-        os.replace(temporary, path)  # noqa: PTH105 (Path.replace says less of what it does)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def temporary_of(path: Path, token: str) -> Path:
-    """Where a file's new content is until it takes the file's place."""
-    return path.with_name(f".jupyter_agent-{token}.tmp")
-
-
-def ordinary(path: Path) -> os.stat_result | None:
-    """What the system knows of an ordinary file; None where there is none.
-
-    Raises:
-        OSError: It is a link, a folder, a pipe or a device, or it cannot be looked at.
-    """
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        kind = _kind(found.st_mode)
-        raise OSError(0, f"{path.parent.name}/{path.name} is {kind} and no file. Move it away")
-    return found
-
-
-def make_folder(path: Path) -> None:
-    """Make one of our own folders where there is none. A link in its place is not followed.
-
-    Raises:
-        OSError: It cannot be made, or something else is in its place.
-    """
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        private_folder(path)
-        return
-    if not stat.S_ISDIR(mode):
-        shown = f"{path.parent.name}/{path.name}"
-        raise OSError(0, f"{shown} is {_kind(mode)} and no folder. Move it away")
-
-
-def reason_of(error: Exception) -> str:
-    """What went wrong, for the end of a sentence: `no space left on device`."""
-    if not isinstance(error, OSError):
-        return f"{type(error).__name__}: {error}".rstrip(".: ")
-    reason = str(error.strerror or error).rstrip(".")
-    return reason if error.errno == 0 else reason[:1].lower() + reason[1:]
-
-
-def _kind(mode: int) -> str:
-    kinds = (
-        (stat.S_ISREG, "a file"),
-        (stat.S_ISLNK, "a link"),
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISFIFO, "a pipe"),
-    )
-    return next((name for is_kind, name in kinds if is_kind(mode)), "a device")
-
-
-def append(path: Path, data: bytes, durable: bool = False) -> int:
-    """Add data to the end of a file that is there, all of it or nothing. Links are not followed.
-
-    A last line that has no end gets one first.
-
-    Args:
-        path: The file.
-        data: Whole lines.
-        durable: Whether to wait until they are on the disk.
-
-    Returns:
-        The size of the file now.
-
-    Raises:
-        OSError: Nothing was added, unless the system refuses to cut off what was.
-    """
-    if ordinary(path) is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    flags = os.O_RDWR | os.O_APPEND
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
-        flags |= getattr(os, name, 0)
-    descriptor = os.open(path, flags)
-    try:
-        start = os.fstat(descriptor).st_size
-        try:
-            write_whole(descriptor, (b"\n" if _is_torn(descriptor, start) else b"") + data)
-            if durable:
-                os.fsync(descriptor)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(descriptor, start)
-            raise
-        return os.fstat(descriptor).st_size
-    finally:
-        os.close(descriptor)
-
-
-def write_whole(descriptor: int, data: bytes) -> None:
-    """Write all of the data: where a disk is nearly full, the system may write less at first."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
-
-
-def _is_torn(descriptor: int, size: int) -> bool:
-    """Whether the last line of an open file has no end."""
-    if size == 0:
-        return False
-    os.lseek(descriptor, size - 1, os.SEEK_SET)
-    return os.read(descriptor, 1) != b"\n"
-
-
-def _regular(path: Path) -> os.stat_result | None:
-    """What the system says of a file; None where there is none, or it is a link or a folder."""
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return None
-    return found if stat.S_ISREG(found.st_mode) else None
-
-
-def _give_permissions(target: Path, old: os.stat_result | None, mode: int | None) -> None:
-    """Give a file the owner and the permission bits of an earlier one, or these bits.
-
-    Where the group cannot be kept, the new one gets no more than everybody has.
-    """
-    if old is not None:
-        mode = stat.S_IMODE(old.st_mode) if mode is None else mode
-        if hasattr(os, "chown"):
-            with contextlib.suppress(OSError):
-                os.chown(target, old.st_uid, old.st_gid)
-        if target.stat().st_gid != old.st_gid:
-            mode &= ~0o070 | (mode & 0o007) << 3
-    if mode is not None:
-        with contextlib.suppress(OSError):  # a file system that knows no permissions
-            target.chmod(mode)
 
 
 def _check_spelling(path: str) -> None:

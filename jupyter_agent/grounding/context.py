@@ -27,7 +27,7 @@ _DATES = re.compile(
     rf"|\b(?:{_MONTHS})\.?\s[0-9]{{4}}(?![0-9])"
 )
 _LIST_NUMBER = re.compile(r"[ \t>]*(?:[-*+][ \t]+)?$")
-_ORDINAL = re.compile(r"(?:st|nd|rd|th|ster|ste|ter|te|ème|er|º|ª)\b")
+_ORDINAL = re.compile(r"(?:st|nd|rd|th|ster|ste|ter|te)\b")
 _WORD_CHARACTERS = 100
 _FILE_NAME = re.compile(r"[A-Za-z_~*\-][^\s]{0,100}\.[A-Za-z][A-Za-z0-9]{0,5}$|\.[A-Za-z]{2,5}$")
 _LABEL = re.compile(
@@ -52,7 +52,6 @@ _NOT_COUNTED = re.compile(
     r"|compared|vs\.?|than|while|where|which|who|we|through|until|onwards?|data|season|edition|survey"
     r"|census|report|election|levels?|bis|und|war|ist|im|mit)\b"
 )
-_DECADE = re.compile(r"(?:1[5-9]|20)[0-9]0s")
 _DECADE = re.compile(r"(?:1[5-9]|20)[0-9]0s")
 _COUNTED = re.compile(r"\s(?:[a-z]{2,})")
 _LEVELS = frozenset({"80", "90", "95", "99", "99.9", "68"})

@@ -30,7 +30,6 @@ _THOUSANDS = {
     for mark, other in ((",", "."), (r"\.", ","), ("['’]", "."), ("_", "."))
 }
 _SPACED = re.compile("[0-9]{1,3}(?:[ \u00a0\u202f\u2009][0-9]{3})+([.,][0-9]+)?")
-_LAKHS = re.compile(r"[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(\.[0-9]+)?")
 _PLAIN = re.compile(r"[0-9]*(\.[0-9]+)?|[0-9]+")
 _DECIMAL_COMMA = re.compile(r"[0-9]+(,[0-9]+)")
 _FOREIGN_DIGIT = re.compile(r"[^\x00-\x7f]")
@@ -109,7 +108,7 @@ def spellings(chunk: str) -> list[tuple[str, int]]:
             found.append((chunk.replace(".", ""), 0))
         return found
     found = []
-    for mark, pattern in (*_THOUSANDS.items(), (" ", _SPACED), (",", _LAKHS)):
+    for mark, pattern in (*_THOUSANDS.items(), (" ", _SPACED)):
         match = pattern.fullmatch(chunk)
         if match:
             tail = match[1] or ""

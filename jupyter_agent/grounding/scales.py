@@ -11,9 +11,7 @@ _PER_MILLE = re.compile(r"\s?‰")
 _RANGE = re.compile(r"\s?(?:[-–—]|\b(?:to|and|or|bis|und)\b)\s?[0-9][0-9.,]{0,20}(?![0-9])")
 _MAGNITUDES = {
     10**3: "k K thousand Tsd Tsd. tausend",
-    10**5: "lakh lakhs",
     10**6: "M mn mio Mio Mio. million millions Million Millionen",
-    10**7: "crore crores",
     10**9: "bn B billion billions Mrd Mrd. Milliarde Milliarden",
     10**12: "tn T trillion trillions",
 }

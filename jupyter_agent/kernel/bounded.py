@@ -9,7 +9,7 @@ from typing import IO
 
 from jupyter_agent.core.redact import MARK, redact, secret_values
 from jupyter_agent.errors import AgentError
-from jupyter_agent.files.workspace import make_folder, open_private, ordinary
+from jupyter_agent.files.atomic import open_private, ordinary, private_folder
 
 HEAD = 50_000
 TAIL = 50_000
@@ -48,7 +48,7 @@ class Overflow:
         try:
             if self._file is None:
                 folder = self._folder()
-                make_folder(folder)
+                private_folder(folder, follow_link=False)
                 path = folder / self._name
                 ordinary(path)  # a link is not followed, a pipe not waited for
                 self._file = open_private(path, "w", encoding="utf-8", errors="replace", newline="")

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import anthropic
 
-from jupyter_agent.core.events import (
-    MessageFinished,
-    ReplySource,
-    ReplyStop,
-    TextDelta,
-    ThinkingDelta,
-)
+from jupyter_agent.core.events import MessageFinished, ReplyStop, TextDelta, ThinkingDelta
 from jupyter_agent.core.messages import (
     Block,
     Context,
@@ -35,11 +27,11 @@ from jupyter_agent.core.messages import (
     clean,
 )
 from jupyter_agent.core.ports import ReplyPart, Request
-from jupyter_agent.errors import ConfigError, ProviderError
+from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.connection import Connection
 from jupyter_agent.llm.encoding import Encoder
-from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by, status_of
-from jupyter_agent.llm.relay import NotAStream, relay, sent
+from jupyter_agent.llm.failures import Endpoint
+from jupyter_agent.llm.streaming import Adapter, sent
 from jupyter_agent.llm.wire import (
     NO_OUTPUT,
     api_base_for,
@@ -53,6 +45,7 @@ from jupyter_agent.llm.wire import (
     safe_name,
     stop_for,
     string,
+    text_part,
     unique_ids,
 )
 
@@ -71,7 +64,7 @@ _STOPS: dict[str, ReplyStop] = {
 }
 
 
-class Anthropic:
+class Anthropic(Adapter):
     """A model behind Anthropic's Messages API.
 
     Args:
@@ -89,9 +82,10 @@ class Anthropic:
     """
 
     name = _NAME
-    source: ReplySource = "live"
     calls_natively = True
     """Tool calls are blocks of their own in this API, whoever serves it."""
+    _sdk: ClassVar[Any] = anthropic
+    _maker = "Anthropic"
 
     def __init__(
         self,
@@ -104,17 +98,12 @@ class Anthropic:
         connection: Connection | None = None,
         thinking: Mapping[str, Any] | None = None,
     ) -> None:
-        self.model = model
-        self._key = (api_key or "").strip() or None
-        self._base = api_base_for(_NAME, api_base or os.environ.get("ANTHROPIC_BASE_URL"))
+        base = api_base_for(_NAME, api_base or os.environ.get("ANTHROPIC_BASE_URL"))
+        super().__init__(model, (api_key or "").strip() or None, base, timeout, connection)
         self._max_tokens = max_tokens
-        self._timeout = timeout
         self._effort = effort
-        self._connection = connection or Connection()
         self._thinking = thinking
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._encoder = Encoder(_NAME, _message, _tool)
-        self._client = self._new_client()
         self._endpoint = Endpoint(
             "Anthropic",
             model,
@@ -122,14 +111,6 @@ class Anthropic:
             "ANTHROPIC_API_KEY",
             tuple(key for key in (self._client.api_key, self._client.auth_token) if key),
         )
-
-    def stream(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
-        """Ask the model; yields deltas, then one `MessageFinished`.
-
-        Raises:
-            ProviderError: The call failed, or its stream broke off.
-        """
-        return relay(lambda: self._open(request), _Reply(), self._failure, self._endpoint.cut_short)
 
     def body(self, request: Request) -> dict[str, Any]:
         """The JSON of the HTTP request: byte for byte the same for the same conversation."""
@@ -157,80 +138,28 @@ class Anthropic:
         body["cache_control"] = _CACHED
         return body
 
-    async def close(self) -> None:
-        """Release the connections."""
-        if self._loop in (None, asyncio.get_running_loop()):
-            await self._client.close()
-
-    def _new_client(self) -> anthropic.AsyncAnthropic:
-        try:
-            client = anthropic.AsyncAnthropic(
-                api_key=self._key,
-                base_url=self._base,
-                timeout=anthropic.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
-                max_retries=0,
-                default_headers=dict(self._connection.headers) or None,
-                http_client=self._http_client(),
-            )
-        except ConfigError:
-            raise
-        except Exception as error:
-            raise ConfigError(f"Anthropic cannot be set up: {_first_line(error)}") from error
+    def _new_client(self) -> Any:
+        client = super()._new_client()
         if not (client.api_key or client.auth_token or client.credentials):
             raise ConfigError(
                 "There is no key for Anthropic: set the environment variable ANTHROPIC_API_KEY."
             )
         return client
 
-    def _http_client(self) -> anthropic.DefaultAsyncHttpxClient | None:
-        options = self._connection.client_options()
-        return anthropic.DefaultAsyncHttpxClient(**options) if options else None
+    def _new_reply(self) -> _Reply:
+        return _Reply()
 
-    async def _open(self, request: Request) -> _Events:
-        # Connections belong to the event loop that made them: another loop needs other ones.
-        loop = asyncio.get_running_loop()
-        if self._loop not in (None, loop):
-            with suppress(Exception):
-                await self._client.close()
-            self._client = self._new_client()
-        self._loop = loop
+    async def _send(self, request: Request) -> _Events:
         around = partial(self._around, request)
         # `object` gives the events as the JSON that was sent: nothing is guessed or dropped.
-        return await self._client.post(
+        events: _Events = await self._client.post(
             "/v1/messages",
             cast_to=object,
             content=self._encoder.encoded(request.messages, around),
             stream=True,
             stream_cls=_Events,
         )
-
-    def _failure(self, error: Exception) -> ProviderError:
-        """Every error of the SDK, the connection and the stream, in our words."""
-        if isinstance(error, anthropic.APIStatusError):
-            return self._answered(error)
-        if isinstance(error, anthropic.APITimeoutError):
-            return self._endpoint.broke(TimeoutError())
-        if isinstance(error, anthropic.APIConnectionError):
-            return self._endpoint.broke(error.__cause__ or error)
-        if isinstance(error, NotAStream):
-            return self._not_a_stream(error)
-        return self._endpoint.broke(error)
-
-    def _not_a_stream(self, error: NotAStream) -> ProviderError:
-        body = error.body()
-        if "error" not in body:
-            return self._endpoint.no_stream(error.text)
-        return self._endpoint.answered(status_of(body), said_by(body), code=code_of(body))
-
-    def _answered(self, error: anthropic.APIStatusError) -> ProviderError:
-        # An error event comes in a stream that had started well, with status 200.
-        status = status_of(error.body) if error.status_code < 300 else error.status_code
-        return self._endpoint.answered(
-            status,
-            said_by(error.body),
-            code=code_of(error.body),
-            retry_after=retry_after(error.response.headers),
-        )
+        return events
 
 
 class _Events(anthropic.AsyncStream[object]):
@@ -260,10 +189,6 @@ def _name_of(data: str) -> str | None:
     except (ValueError, RecursionError):
         return "broken"  # the SDK reads it once more and fails
     return "error" if event.get("error") else string(event.get("type")) or None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 @dataclass
@@ -433,7 +358,7 @@ def _message(message: Message) -> list[dict[str, Any]]:
 def _block(block: Block) -> dict[str, Any]:
     match block:
         case Text() | Context() | Said():
-            return _text(block.text)
+            return text_part(block.text)
         case Image():
             return _image(block)
         case Thinking():
@@ -449,10 +374,6 @@ def _block(block: Block) -> dict[str, Any]:
             return _tool_result(block)
 
 
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
 def _thinking(block: Thinking) -> dict[str, Any]:
     if "redacted" in block.metadata:
         return {"type": "redacted_thinking", "data": block.metadata["redacted"]}
@@ -465,7 +386,7 @@ def _thinking(block: Thinking) -> dict[str, Any]:
 
 def _image(image: Image) -> dict[str, Any]:
     if not is_picture(image):
-        return _text(picture_notice(image))
+        return text_part(picture_notice(image))
     source = {"type": "base64", "media_type": image.media_type, "data": image.data}
     return {"type": "image", "source": source}
 
@@ -480,6 +401,6 @@ def _tool_result(result: ToolResult) -> dict[str, Any]:
     return {
         "type": "tool_result",
         "tool_use_id": safe_id(result.call_id),
-        "content": content or [_text(NO_OUTPUT)],
+        "content": content or [text_part(NO_OUTPUT)],
         **failed,
     }

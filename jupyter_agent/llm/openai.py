@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import openai
 
-from jupyter_agent.core.events import (
-    MessageFinished,
-    ReplySource,
-    ReplyStop,
-    TextDelta,
-    ThinkingDelta,
-)
+from jupyter_agent.core.events import MessageFinished, ReplyStop, TextDelta, ThinkingDelta
 from jupyter_agent.core.messages import (
     Block,
     Context,
@@ -38,8 +30,8 @@ from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ConfigError, ProviderError
 from jupyter_agent.llm.connection import Connection
 from jupyter_agent.llm.encoding import Encoder
-from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by, status_of
-from jupyter_agent.llm.relay import NotAStream, relay, sent
+from jupyter_agent.llm.failures import Endpoint
+from jupyter_agent.llm.streaming import Adapter, sent
 from jupyter_agent.llm.wire import (
     MINIMAX_HOSTS,
     NO_OUTPUT,
@@ -56,6 +48,7 @@ from jupyter_agent.llm.wire import (
     sendable,
     stop_for,
     string,
+    text_part,
     unique_ids,
 )
 
@@ -80,7 +73,7 @@ _STOPS: dict[str, ReplyStop] = {
 _BROKEN_STOPS = ("error", "abort")
 
 
-class OpenAI:
+class OpenAI(Adapter):
     """A model behind a chat completions API: OpenAI's, Gemini's, MiniMax's, a local server's.
 
     Args:
@@ -102,7 +95,8 @@ class OpenAI:
     """
 
     name = _NAME
-    source: ReplySource = "live"
+    _sdk: ClassVar[Any] = openai
+    _maker = "OpenAI"
 
     def __init__(
         self,
@@ -115,30 +109,18 @@ class OpenAI:
         connection: Connection | None = None,
         label: str | None = None,
     ) -> None:
-        self.model = model
-        self._base = api_base_for(_NAME, api_base or os.environ.get("OPENAI_BASE_URL"))
-        self._key = _key(api_key, self._base)
+        base = api_base_for(_NAME, api_base or os.environ.get("OPENAI_BASE_URL"))
+        key = _key(api_key, base)
+        super().__init__(model, key, base, timeout, connection)
         self._max_tokens = max_tokens
-        self._timeout = timeout
         self._effort = effort
-        self._connection = connection or Connection()
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._encoder = Encoder(_NAME, lambda message: [*_messages(message)], _tool)
-        self._client = self._new_client()
         self._host = self._client.base_url.host
         self.address = place = self._client.base_url.netloc.decode()
         self.calls_natively = bool(_CALLING_HOSTS.fullmatch(self._host.casefold()))
         label = label or ("OpenAI" if self._host == _OWN_HOST else f"The server {place}")
-        secrets = () if self._key == _NO_KEY_NEEDED else (self._key,)
+        secrets = () if key == _NO_KEY_NEEDED else (key,)
         self._endpoint = Endpoint(label, model, place, "OPENAI_API_KEY", secrets)
-
-    def stream(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
-        """Ask the model; yields deltas, then one `MessageFinished`.
-
-        Raises:
-            ProviderError: The call failed, or its stream broke off.
-        """
-        return relay(lambda: self._open(request), _Reply(), self._failure, self._endpoint.cut_short)
 
     def body(self, request: Request) -> dict[str, Any]:
         """The JSON of the HTTP request: byte for byte the same for the same conversation."""
@@ -164,48 +146,20 @@ class OpenAI:
                 body["tool_choice"] = "none"
         return body | self._options()
 
-    async def close(self) -> None:
-        """Release the connections."""
-        if self._loop in (None, asyncio.get_running_loop()):
-            await self._client.close()
+    def _new_reply(self) -> _Reply:
+        return _Reply()
 
-    def _new_client(self) -> openai.AsyncOpenAI:
-        try:
-            return openai.AsyncOpenAI(
-                api_key=self._key,
-                base_url=self._base,
-                timeout=openai.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
-                max_retries=0,
-                default_headers=dict(self._connection.headers) or None,
-                http_client=self._http_client(),
-            )
-        except ConfigError:
-            raise
-        except Exception as error:
-            said = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            raise ConfigError(f"OpenAI cannot be set up: {said}") from error
-
-    def _http_client(self) -> openai.DefaultAsyncHttpxClient | None:
-        options = self._connection.client_options()
-        return openai.DefaultAsyncHttpxClient(**options) if options else None
-
-    async def _open(self, request: Request) -> _Events:
-        # Connections belong to the event loop that made them: another loop needs other ones.
-        loop = asyncio.get_running_loop()
-        if self._loop not in (None, loop):
-            with suppress(Exception):
-                await self._client.close()
-            self._client = self._new_client()
-        self._loop = loop
+    async def _send(self, request: Request) -> _Events:
         # `object` gives the chunks as the JSON that was sent: servers that speak this format
         # add fields, and leave out others that the SDK's own types rely on.
-        return await self._client.post(
+        events: _Events = await self._client.post(
             "/chat/completions",
             cast_to=object,
             content=self._encoder.encoded(request.messages, lambda _: self._around(request)),
             stream=True,
             stream_cls=_Events,
         )
+        return events
 
     def _options(self) -> dict[str, Any]:
         """What differs from server to server."""
@@ -221,28 +175,10 @@ class OpenAI:
         return options
 
     def _failure(self, error: Exception) -> ProviderError:
-        """Every error of the SDK, the connection and the stream, in our words."""
-        if isinstance(error, openai.APIStatusError):
-            return self._endpoint.answered(
-                error.status_code,
-                said_by(error.body),
-                code=code_of(error.body),
-                retry_after=retry_after(error.response.headers),
-            )
-        if isinstance(error, openai.APITimeoutError):
-            return self._endpoint.broke(TimeoutError())
-        if isinstance(error, openai.APIConnectionError):
-            return self._endpoint.broke(error.__cause__ or error)
-        if isinstance(error, openai.APIError):
-            return self._event(error.body)
-        if isinstance(error, NotAStream):
-            body = error.body()
-            return self._event(body) if "error" in body else self._endpoint.no_stream(error.text)
-        return self._endpoint.broke(error)
-
-    def _event(self, body: object) -> ProviderError:
-        """An error in an answer that had started well."""
-        return self._endpoint.answered(status_of(body), said_by(body), code=code_of(body))
+        known = (openai.APIStatusError, openai.APIConnectionError)
+        if isinstance(error, openai.APIError) and not isinstance(error, known):
+            return self._said(error.body)  # of an error event
+        return super()._failure(error)
 
 
 class _Events(openai.AsyncStream[object]):
@@ -545,7 +481,7 @@ def _line(block: Text | Image) -> str:
 
 def _pictures_of(result: ToolResult) -> list[dict[str, Any]]:
     pictures = [_part(block) for block in result.content if _is_shown(block)]
-    named = _text_part(f"(images in the result of the tool call {result.call_id})")
+    named = text_part(f"(images in the result of the tool call {result.call_id})")
     return [named, *pictures] if pictures else []
 
 
@@ -564,15 +500,11 @@ def _content(said: Iterable[Block], shown: list[dict[str, Any]]) -> str | list[d
 def _part(block: Block) -> dict[str, Any]:
     match block:
         case Text() | Context() | Said():
-            return _text_part(block.text)
+            return text_part(block.text)
         case Image() if is_picture(block):
             url = f"data:{block.media_type};base64,{block.data}"
             return {"type": "image_url", "image_url": {"url": url}}
         case Image():
-            return _text_part(picture_notice(block))
+            return text_part(picture_notice(block))
         case _:
             raise TypeError(f"a user message cannot hold a {block.type} block")
-
-
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}

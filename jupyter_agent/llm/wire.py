@@ -236,3 +236,8 @@ def is_picture(image: Image) -> bool:
 def picture_notice(image: Image) -> str:
     """What a model reads in the place of an image that it cannot take."""
     return f"(an image of type {image.media_type}, which the model cannot read)"
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """A text as a part of a message's content."""
+    return {"type": "text", "text": text}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from IPython.core.getipython import get_ipython
 
 from jupyter_agent import config
 from jupyter_agent.core.transcript import TurnView, Watch
 from jupyter_agent.errors import AgentError, ConfigError, broken_off
+from jupyter_agent.magics.report import errors_without_secrets
 from jupyter_agent.magics.surface import show
 from jupyter_agent.magics.window import Window, open_window
 from jupyter_agent.session.answer import Answer
+from jupyter_agent.session.options import parse_line
 from jupyter_agent.session.registry import Sessions, sessions_of
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
 
@@ -36,6 +39,28 @@ async def ask(
     values = {key.replace("__", "."): value for key, value in settings.items()}
     turn = config.layer("ask()", values)
     return await run_and_show(sessions_of(shell), task, turn, session, fresh)
+
+
+async def run_agent_cell(shell: Any, line: str, cell: str) -> None:
+    """Run one `%%agent` cell.
+
+    Args:
+        shell: The IPython shell.
+        line: The rest of the first line.
+        cell: The task.
+    """
+    with errors_without_secrets():
+        options = parse_line(line)
+        answer = await run_and_show(
+            sessions_of(shell),
+            cell,
+            options.settings,
+            options.session,
+            options.fresh,
+            options.skills,
+        )
+    if options.into:
+        shell.user_ns[options.into] = answer
 
 
 async def run_and_show(

@@ -9,16 +9,34 @@ from types import FrameType
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Any as Anything
 from traitlets import TraitError, validate
 from traitlets.config import Configurable
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.kernel.recent import RecentCells
-from jupyter_agent.magics.traits import SETTINGS
 from jupyter_agent.skills.importing import install, uninstall
 
+_NAMES = """
+    provider model api_base script mode tool_protocol instructions max_steps max_tokens timeout
+    token_limit workspace_dir system_prompt_path display tracing retry__enabled
+    retry__max_retries retry__initial_delay retry__max_delay retry__exponential_base
+    retry__max_total budget__tokens budget__seconds budget__usd local__model_path local__model
+    local__download local__context local__threads local__gpu_layers thinking__mode
+    thinking__budget thinking__effort http__ca_bundle mcp__connect_timeout mcp__execute_timeout
+    mcp__sse_read_timeout memory__roots tools__enable_file_tools tools__enable_code
+    tools__enable_skills tools__enable_notes tools__enable_memory tools__enable_mcp
+    tools__skills_dir approvals__mode approvals__timeout context__detail privacy__outputs
+    images__enabled images__max_side images__per_step compaction__enabled session__save
+    session__resume session__keep_days session__keep_mb undo__enabled undo__max_file_mb
+    undo__max_total_mb undo__keep_days log__enabled log__keep_days log__keep_mb
+    outputs__keep_days outputs__keep_mb
+"""
+SETTINGS = tuple(_NAMES.split())
+"""The settings by the names of their traits, without those that are never shown.
+
+`jupyter_agent.config` knows them all, but is too heavy to be imported when the extension is loaded.
+"""
 CELL_CALL = "get_ipython().run_cell_magic('agent'"
 CONFIGURED = "%config AgentMagics"
 AWAITED = ("resume", "compact")
@@ -28,6 +46,12 @@ _MAGIC_FRAMES = frozenset(
     {InteractiveShell.run_cell_magic.__code__, InteractiveShell.run_line_magic.__code__}
 )
 _CO_COROUTINE = 0x80
+
+
+def _options_help() -> str:
+    from jupyter_agent.session.options import options_help
+
+    return options_help()
 
 
 class AgentMagics(Configurable):
@@ -42,9 +66,7 @@ class AgentMagics(Configurable):
     """
 
     # Their types and values are checked when they are set, by what is imported then.
-    vars().update(
-        {name: Anything(None, help=text).tag(config=True) for name, text in SETTINGS.items()}
-    )
+    vars().update({name: Anything(None).tag(config=True) for name in SETTINGS})
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
@@ -53,6 +75,14 @@ class AgentMagics(Configurable):
         # The folder at the time of loading: the workspace must not follow a later os.chdir.
         self.folder = Path.cwd()
         self.matcher = _matcher(self.complete)
+
+    @classmethod
+    def class_get_trait_help(cls, trait: Any, inst: Any = None, helptext: str | None = None) -> str:
+        """What `%config AgentMagics` says of a setting."""
+        from jupyter_agent import config
+
+        text = config.describe(trait.name.replace("__", ".")).description
+        return super().class_get_trait_help(trait, inst, helptext or text)
 
     @property
     def given(self) -> dict[str, object]:
@@ -82,37 +112,25 @@ class AgentMagics(Configurable):
             raise TraitError(str(error)) from None
         return proposal["value"]
 
-    @magic_arguments()
-    @argument("--provider", metavar="P", help="anthropic, openai or scripted")
-    @argument("--model", metavar="M", help="the model's id")
-    @argument("--max-steps", metavar="N", help="how many model calls at the most")
-    @argument("--approve", metavar="MODE", help="read_only, ask_risky, ask_all or auto")
-    @argument("--context", metavar="LEVEL", help="what is told: none, names, schema or sample")
-    @argument("--budget", metavar="USD", help="the most that the turn may cost, in US dollars")
-    @argument("--session", metavar="NAME", help="the conversation to go on with")
-    @argument("--fresh", action="store_true", help="forget the conversation first")
-    @argument("--skill", metavar="NAME", action="append", help="a skill to load for the task")
-    @argument("--into", metavar="NAME", help="a variable that gets the answer")
-    @argument("task", nargs="*", help="(the task goes below this line)")
     def agent_cell(self, line: str, cell: str) -> Coroutine[Any, Any, None]:
         """Give the agent a task in plain words. It works in this kernel."""
         if not _is_awaited(sys._getframe(1)):
             raise ConfigError(self._why_not_awaited())
-        from jupyter_agent.magics.agent import run_agent_cell
+        from jupyter_agent.magics.ask import run_agent_cell
 
-        return run_agent_cell(self.shell, self.agent_cell, line, cell)
+        return run_agent_cell(self.shell, line, cell)
+
+    # `%%agent?` shows the options; their declaration is too heavy to be imported before.
+    vars(agent_cell)["getdoc"] = _options_help
 
     def agent_line(self, line: str) -> Coroutine[Any, Any, None] | None:
         """See and steer the agent: %agent help."""
-        word, _, rest = line.strip().partition(" ")
-        if word in AWAITED:
+        if line.strip().partition(" ")[0] in AWAITED:
             if not _is_awaited(sys._getframe(1)):
                 raise ConfigError(self._why_not_awaited())
-            from jupyter_agent.magics.agent import compact_now, resume_turn
+            from jupyter_agent.magics.commands import run_awaited
 
-            if word == "compact":
-                return compact_now(self.shell, rest)
-            return resume_turn(self.shell, self.agent_cell, rest)
+            return run_awaited(self.shell, line)
         from jupyter_agent.magics.commands import run_command
 
         run_command(self.shell, line)
@@ -141,13 +159,12 @@ class AgentMagics(Configurable):
             return {"completions": []}
         from IPython.core.completer import SimpleCompletion
 
-        from jupyter_agent.magics.completion import completions, option_names
+        from jupyter_agent.magics.completion import completions
         from jupyter_agent.session.registry import sessions_of
 
         row = context.cursor_line
         lines = [*context.full_text.split("\n")[:row], context.text_until_cursor]
-        options = option_names(self.agent_cell)
-        begun, words = completions(sessions_of(self.shell), options, "\n".join(lines), row)
+        begun, words = completions(sessions_of(self.shell), "\n".join(lines), row)
         return {
             "completions": [SimpleCompletion(text=word, type="magic") for word in words],
             "matched_fragment": begun,

@@ -17,7 +17,7 @@ _PRE = "margin:4px 0;white-space:pre-wrap"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells. The first cell of a row names it."""
+    """Rows of cells. The first cell of a row names it; a row of one cell is a heading."""
 
     rows: tuple[tuple[str, ...], ...]
 
@@ -38,7 +38,9 @@ class Table:
     def html(self) -> str:
         rows = "".join(
             "<tr>"
-            + "".join(_html_cell(cell, not index) for index, cell in enumerate(row))
+            + "".join(
+                _html_cell(cell, not index and len(row) > 1) for index, cell in enumerate(row)
+            )
             + "</tr>"
             for row in self.rows
         )

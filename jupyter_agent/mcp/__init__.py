@@ -8,7 +8,6 @@
     connection    the only module that imports the SDK
     server        one server: the task that holds its connection open
     servers       all servers of one kernel
-    command       `%agent mcp`
 
 The SDK is called `mcp`, too: imports here are absolute.
 """

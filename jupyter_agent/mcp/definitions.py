@@ -15,11 +15,22 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from jupyter_core.paths import jupyter_config_dir
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from jupyter_agent.config import held
 from jupyter_agent.core.plaintext import one_line, plain
@@ -27,52 +38,133 @@ from jupyter_agent.errors import ConfigError
 
 WORKSPACE_FILE = "mcp.json"
 USER_FILE = "jupyter_agent_mcp.json"
-TIMES = ("connect_timeout", "execute_timeout", "sse_read_timeout")
 
 Transport = Literal["stdio", "sse", "http"]
 
-_TRANSPORTS: dict[str, Transport] = {
-    "sse": "sse",
-    "http": "http",
-    "streamable-http": "http",
-    "streamable_http": "http",
-    "streamableHttp": "http",
+_TYPES = {
+    True: ("", "sse", "http", "streamable-http", "streamable_http", "streamableHttp"),
+    False: ("", "stdio"),
 }
+"""What `type` may be, by whether there is a url."""
 _MOST_BYTES = 1_000_000
 _MOST_SERVERS = 50
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+def _or_say(problem: str, holds: Callable[[Any], object] = lambda value: True) -> WrapValidator:
+    """One sentence of ours where a value is of another type, or `holds` is false of it."""
+
+    def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            read = handler(value)
+        except ValidationError as error:
+            if error.errors()[0]["loc"]:
+                raise  # something in the value, which has its own sentence
+        else:
+            if holds(read):
+                return read
+        raise _problem(problem)
+
+    return WrapValidator(check)
+
+
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_URL = re.compile(r"https?://[^/\s][^ \0\r\n]*")
+_LINE = re.compile(r"[^\0\r\n]*")
+
+_Line = Annotated[
+    str,
+    _or_say(" must be one line of text.", lambda text: text.strip() and _LINE.fullmatch(text)),
+]
+_Text = Annotated[str, _or_say(" must be text. Put it in quotes.", lambda text: "\0" not in text)]
+_Texts = Annotated[list[_Text], _or_say(" must be a list of texts.")]
+_Variable = Annotated[
+    str,
+    _or_say(" is no name.", lambda name: name and name.isprintable() and "=" not in name),
+]
+_Variables = Annotated[dict[_Variable, _Text], _or_say(" must be an object of texts.")]
+_HeaderName = Annotated[str, _or_say(" is no header.", _HEADER.fullmatch)]
+_HeaderText = Annotated[
+    str,
+    _or_say(
+        " must be one line of ASCII text. Put it in quotes.",
+        lambda text: text.isascii() and _LINE.fullmatch(text),
+    ),
+]
+_Headers = Annotated[dict[_HeaderName, _HeaderText], _or_say(" must be an object of texts.")]
+_Url = Annotated[str, _or_say(" must start with http:// or https://.", _URL.fullmatch)]
+_Flag = Annotated[StrictBool, _or_say(" must be true or false.")]
+_Seconds = Annotated[
+    float,
+    Field(strict=True, gt=0, le=86_400),
+    _or_say(" must be a number of seconds above 0."),
+]
+
+
+class ServerEntry(BaseModel):
+    """One server as the file has it. `${NAME}` is still in its texts.
+
+    The time-outs are in seconds, and 0 where the settings hold; `trust_annotations` believes a tool
+    that calls itself read-only.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: _Line = ""
+    args: _Texts = []
+    env: _Variables = {}
+    cwd: _Line = ""
+    url: _Url = ""
+    type: _Line = ""
+    headers: _Headers = {}
+    disabled: _Flag = False
+    trust_annotations: _Flag = False
+    description: _Line = ""
+    connect_timeout: _Seconds = 0.0
+    execute_timeout: _Seconds = 0.0
+    sse_read_timeout: _Seconds = 0.0
+
+    @property
+    def transport(self) -> Transport:
+        if self.command:
+            return "stdio"
+        return "sse" if self.type == "sse" else "http"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if bool(self.command) == bool(self.url):
+            raise _problem(" needs either command or url.")
+        if self.type not in _TYPES[bool(self.url)]:
+            allowed = (
+                "sse, http or streamable-http for a url" if self.url else "stdio for a command"
+            )
+            raise _problem(f".type must be {allowed}.")
+        other = "command" if self.url else "url"
+        for key in ("args", "env", "cwd") if self.url else ("headers",):
+            if key in self.model_fields_set:
+                raise _problem(f".{key} goes with {other}, which is not there.")
+        return self
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One server as it is written: `${NAME}` is still in it.
+    """One server, and where it is defined.
 
     Args:
         name: The key in `mcpServers`.
         place: The file, as messages name it.
-        transport: `stdio` runs `command`; the others ask `url`.
-        times: The time-outs that differ from the settings, in seconds.
-        trust_annotations: Whether a tool that calls itself read-only is believed.
+        entry: What the file says of it.
+        digest: Over the name and the whole entry, for the trust store.
         from_workspace: Whether it came with the workspace.
-        digest: Over the whole entry, for the trust store.
         hides_another: Whether the person has one of the same name.
     """
 
     name: str
     place: str
-    transport: Transport
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
-    cwd: str = ""
-    url: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
-    times: tuple[tuple[str, float], ...] = ()
-    disabled: bool = False
-    trust_annotations: bool = False
-    from_workspace: bool = False
-    digest: str = ""
+    entry: ServerEntry = field(compare=False)
+    digest: str
+    from_workspace: bool
     hides_another: bool = False
 
     @property
@@ -87,16 +179,18 @@ class Definition:
     @property
     def does(self) -> str:
         """What it runs or asks, and what it is given, on one line, without a variable's value."""
-        words = self.url if self.url else " ".join([self.command, *self.args])
+        entry = self.entry
+        words = entry.url or " ".join([entry.command, *entry.args])
         given = f"; it gets {', '.join(self._takes)}" if self._takes else ""
-        vouched = "; what it says of its tools is believed" if self.trust_annotations else ""
+        vouched = "; what it says of its tools is believed" if entry.trust_annotations else ""
         # On one line, but all of the lines: what is agreed to must not hide below the first.
         return one_line(" ".join(words.split()), 200) + one_line(given, 200) + vouched
 
     @property
     def _takes(self) -> list[str]:
         """The variables of the environment that it gets."""
-        texts = [*self.args, *(text for _, text in (*self.env, *self.headers)), self.url]
+        entry = self.entry
+        texts = [*entry.args, *entry.env.values(), *entry.headers.values(), entry.url]
         found = (match[1] for text in texts for match in _VARIABLE.finditer(text))
         return list(dict.fromkeys(name.partition(":-")[0] for name in found))
 
@@ -139,9 +233,6 @@ def expand(text: str, environ: Mapping[str, str], where: str) -> str:
         raise ConfigError(f"{where}: the environment has no variable {name}.")
 
     return _VARIABLE.sub(value, text)
-
-
-# ---------------------------------------------------------------- reading
 
 
 def _read(path: Path, place: str, from_workspace: bool) -> tuple[dict[str, Definition], list[str]]:
@@ -211,127 +302,26 @@ def _definition(name: str, entry: Any, place: str, from_workspace: bool) -> Defi
     if not isinstance(entry, dict):
         raise ConfigError(f"{where} must be an object.")
     for key in entry:
-        if key not in _KEYS:
-            raise ConfigError(f"{where}: unknown key {_shown(key)}. It takes {', '.join(_KEYS)}.")
-    values = {
-        key: check(entry[key], f"{where}.{key}") for key, check in _KEYS.items() if key in entry
-    }
+        if key not in ServerEntry.model_fields:
+            takes = ", ".join(ServerEntry.model_fields)
+            raise ConfigError(f"{where}: unknown key {_shown(key)}. It takes {takes}.")
+    try:
+        read = ServerEntry.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = "".join(
+            f"[{part}]" if isinstance(part, int) else f".{_shown(part)}"
+            for part in first["loc"]
+            if part != "[key]"
+        )
+        raise ConfigError(f"{where}{path}{first['msg']}") from None
     raw = json.dumps([name, entry], sort_keys=True, ensure_ascii=True)
-    times = tuple((key, values[key]) for key in TIMES if key in values)
-    return Definition(
-        name=name,
-        place=place,
-        transport=_transport(values, where),
-        times=times,
-        from_workspace=from_workspace,
-        digest=hashlib.sha256(raw.encode("ascii")).hexdigest(),
-        **{key: values[key] for key in _AS_GIVEN if key in values},
-    )
+    digest = hashlib.sha256(raw.encode("ascii")).hexdigest()
+    return Definition(name, place, read, digest, from_workspace)
 
 
-def _transport(values: Mapping[str, Any], where: str) -> Transport:
-    if ("command" in values) == ("url" in values):
-        raise ConfigError(f"{where} needs either command or url.")
-    kind = values.get("type")
-    if "url" in values:
-        if kind is not None and kind not in _TRANSPORTS:
-            raise ConfigError(f"{where}.type must be sse, http or streamable-http for a url.")
-        foreign = [key for key in ("args", "env", "cwd") if key in values]
-    else:
-        if kind not in (None, "stdio"):
-            raise ConfigError(f"{where}.type must be stdio for a command.")
-        foreign = [key for key in ("headers",) if key in values]
-    if foreign:
-        other = "command" if "url" in values else "url"
-        raise ConfigError(f"{where}.{foreign[0]} goes with {other}, which is not there.")
-    return _TRANSPORTS[kind or "http"] if "url" in values else "stdio"
-
-
-# ---------------------------------------------------------------- values
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value.strip() or not _is_plain(value):
-        raise ConfigError(f"{where} must be one line of text.")
-    return value
-
-
-def _texts(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ConfigError(f"{where} must be a list of texts.")
-    for number, item in enumerate(value):
-        if not isinstance(item, str) or "\0" in item:
-            raise ConfigError(f"{where}[{number}] must be text. Put it in quotes.")
-    return tuple(value)
-
-
-def _mapping(value: Any, where: str) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be an object of texts.")
-    for key, item in value.items():
-        if not key or not key.isprintable() or "=" in key:
-            raise ConfigError(f"{where}: {_shown(key)} is no name.")
-        if not isinstance(item, str) or "\0" in item:
-            raise ConfigError(f"{where}.{_shown(key)} must be text. Put it in quotes.")
-    return tuple(value.items())
-
-
-def _headers(value: Any, where: str) -> tuple[tuple[str, str], ...]:
-    headers = _mapping(value, where)
-    for key, item in headers:
-        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", key) or not item.isascii():
-            raise ConfigError(f"{where}.{_shown(key)} is no header.")
-        if not _is_plain(item):
-            raise ConfigError(f"{where}.{_shown(key)} must be one line.")
-    return headers
-
-
-def _url(value: Any, where: str) -> str:
-    text = _text(value, where)
-    if not re.match(r"https?://[^/\s]", text) or " " in text:
-        raise ConfigError(f"{where} must start with http:// or https://.")
-    return text
-
-
-def _flag(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{where} must be true or false.")
-    return value
-
-
-def _seconds(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400:
-        raise ConfigError(f"{where} must be a number of seconds above 0.")
-    return float(value)
-
-
-_KEYS: dict[str, Callable[[Any, str], Any]] = {
-    "command": _text,
-    "args": _texts,
-    "env": _mapping,
-    "cwd": _text,
-    "url": _url,
-    "type": _text,
-    "headers": _headers,
-    "disabled": _flag,
-    "trust_annotations": _flag,
-    "description": _text,
-    **dict.fromkeys(TIMES, _seconds),
-}
-_AS_GIVEN = (
-    "command",
-    "args",
-    "env",
-    "cwd",
-    "url",
-    "headers",
-    "disabled",
-    "trust_annotations",
-)
-
-
-def _is_plain(text: str) -> bool:
-    return not any(char in text for char in "\0\r\n")
+def _problem(text: str) -> PydanticCustomError:
+    return PydanticCustomError("entry", "{text}", {"text": text})
 
 
 def _shown(name: str) -> str:

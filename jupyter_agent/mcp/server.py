@@ -266,22 +266,22 @@ class Server:
     def _endpoint(self) -> Endpoint:
         from jupyter_agent.mcp.connection import Endpoint
 
-        definition, environ = self.definition, os.environ
-        where = f"{definition.place}: mcpServers.{definition.name}"
-        headers = _expanded(definition.headers, environ, f"{where}.headers")
-        env = _expanded(definition.env, environ, f"{where}.env")
+        entry, environ = self.definition.entry, os.environ
+        where = f"{self.definition.place}: mcpServers.{self.name}"
+        headers = _expanded(entry.headers, environ, f"{where}.headers")
+        env = _expanded(entry.env, environ, f"{where}.env")
         keep_headers(headers)
         for value in secret_values(env):
             for word in (value, *re.split(r"\s+", value)):
                 keep_secret(word)
         return Endpoint(
-            definition.name,
-            definition.transport,
-            definition.command,
-            tuple(expand(text, environ, f"{where}.args") for text in definition.args),
+            self.name,
+            entry.transport,
+            entry.command,
+            tuple(expand(text, environ, f"{where}.args") for text in entry.args),
             env,
-            self._root / Path(definition.cwd).expanduser(),
-            expand(definition.url, environ, f"{where}.url"),
+            self._root / Path(entry.cwd).expanduser(),
+            expand(entry.url, environ, f"{where}.url"),
             headers,
             self.times.connect,
             self.times.sse_read,
@@ -289,7 +289,5 @@ class Server:
         )
 
 
-def _expanded(
-    pairs: tuple[tuple[str, str], ...], environ: Mapping[str, Any], where: str
-) -> dict[str, str]:
-    return {key: expand(text, environ, f"{where}.{key}") for key, text in pairs}
+def _expanded(texts: Mapping[str, str], environ: Mapping[str, Any], where: str) -> dict[str, str]:
+    return {key: expand(text, environ, f"{where}.{key}") for key, text in texts.items()}

@@ -13,7 +13,8 @@ from jupyter_agent.core.messages import JsonObject
 from jupyter_agent.core.plaintext import defused, one_line, plain, shorten
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.definitions import Definition, Definitions, read_definitions
 from jupyter_agent.mcp.names import tool_name
 from jupyter_agent.mcp.schemas import usable_schema
@@ -190,7 +191,7 @@ class Servers:
         return self._definitions.servers[name]
 
     def _may_run(self, definition: Definition) -> bool:
-        return not definition.disabled and self._is_trusted(definition)
+        return not definition.entry.disabled and self._is_trusted(definition)
 
     def _is_trusted(self, definition: Definition) -> bool:
         if not definition.needs_trust:
@@ -200,7 +201,7 @@ class Servers:
     def untrusted(self) -> list[Definition]:
         """The servers of the workspace that wait for trust. Starts nothing."""
         definitions = read_definitions(self._workspace().state_folder).servers.values()
-        return [one for one in definitions if not one.disabled and not self._is_trusted(one)]
+        return [one for one in definitions if not one.entry.disabled and not self._is_trusted(one)]
 
     def _waiting_for_trust(self) -> list[str]:
         return [
@@ -222,7 +223,7 @@ class Servers:
             schema, problem = usable_schema(tool.schema)
             if problem:
                 notices.append(f"MCP tool {name}: {problem}.")
-            only_reads = server.definition.trust_annotations and tool.says_it_only_reads
+            only_reads = server.definition.entry.trust_annotations and tool.says_it_only_reads
             words = f"[MCP server {server.name}] {tool.description or tool.name}"
             description = shorten(defused(plain(words)), _MOST_DESCRIPTION)
             tools[name] = ServedTool(name, description, schema, only_reads, server, tool.name)
@@ -237,7 +238,7 @@ class Servers:
 
     def _row(self, definition: Definition) -> str:
         server = self._servers[definition.name]
-        if definition.disabled:
+        if definition.entry.disabled:
             state = "disabled"
         elif not self._is_trusted(definition):
             state = f"not trusted yet: %agent mcp trust {definition.name}"
@@ -250,7 +251,7 @@ class Servers:
                 state += "; it has others now, which the next session gets"
         else:
             state = server.state
-        return f"{one_line(definition.name, 24):<16} {definition.transport:<6} {state}"
+        return f"{one_line(definition.name, 24):<16} {definition.entry.transport:<6} {state}"
 
 
 async def _ready(server: Server) -> str:
@@ -264,11 +265,11 @@ async def _ready(server: Server) -> str:
 
 
 def _times(definition: Definition, settings: McpSettings) -> Times:
-    own = dict(definition.times)
+    own = definition.entry
     return Times(
-        own.get("connect_timeout", settings.connect_timeout),
-        own.get("execute_timeout", settings.execute_timeout),
-        own.get("sse_read_timeout", settings.sse_read_timeout),
+        own.connect_timeout or settings.connect_timeout,
+        own.execute_timeout or settings.execute_timeout,
+        own.sse_read_timeout or settings.sse_read_timeout,
     )
 
 

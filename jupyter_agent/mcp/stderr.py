@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from jupyter_agent.core.redact import redact, secret_values
-from jupyter_agent.files.workspace import make_folder, open_private, ordinary
+from jupyter_agent.files.atomic import open_private, ordinary, private_folder
 
 _MOST = 500_000
 """Bytes of the newer file; when it is full it becomes the older one, `NAME.old`."""
@@ -73,7 +73,7 @@ class StderrLog:
     def _append(self, chunk: bytes) -> None:
         if not chunk:
             return
-        make_folder(self.path.parent)
+        private_folder(self.path.parent, follow_link=False)
         found = ordinary(self.path)
         if found is not None and found.st_size + len(chunk) > _MOST:
             self.path.replace(self.path.with_name(f"{self.path.name}.old"))

@@ -26,7 +26,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Literal
 
 from jupyter_agent.memory.similar import Fingerprint, fingerprint
@@ -36,23 +37,17 @@ FILES: Mapping[Kind, str] = {"decision": "decisions.md", "lesson": "lessons.md"}
 UNCATEGORIZED = "general"
 
 _COMMENT = "<!-- entry: "
-_END = "\n---\n"
-_SIMPLE = re.compile(
-    r"\n*(?:<!-- entry: (?P<source>.+) -->\n)?### \[(?P<date>\d{4}-\d\d-\d\d)\] (?P<title>\S.*)\n\n"
-    r"\*\*Category:\*\*[ \t]*(?P<category>.*)\n\*\*Tags:\*\*[ \t]*(?P<tags>.*)\n\n"
-    r"(?P<content>[\s\S]*)"
-)
-_SPECIAL = re.compile(r"^(?:[#<>\\]|-{3}| {0,3}[`~\\]{1,3})", re.MULTILINE)
 _LINE = re.compile(
-    r"^(?:(?P<heading>###[ \t]+\S.*)"
+    r"(?:(?P<heading>###[ \t]+\S.*)"
     r"|(?P<section>#{1,2}[ \t]+\S.*)"
     r"|(?P<comment><!-- entry: .*-->)"
     r"|(?P<confirmed><!-- confirmed: .*-->)"
     r"|(?P<rule>-{3,})"
     r"|(?P<fence> {0,3}(?:`{3,}|~{3,}).*)"
-    r"|(?P<conflict><{7}|>{7})(?: .*)?)[ \t]*$",
-    re.MULTILINE,
+    r"|(?P<conflict><{7}|>{7})(?: .*)?)[ \t]*"
 )
+_FIRST_OF_LINE = frozenset("#<>-`~ ")
+"""What every line begins with that `_LINE` matches."""
 _DATED = re.compile(r"###[ \t]+\[(\d{4}-\d\d-\d\d)\][ \t]*(.*)")
 _ID = re.compile(r"[\w.-]{1,40}")
 _FIELD = re.compile(r"\s*\*\*(Category|Tags):\*\*[ \t]*(.*)")
@@ -118,8 +113,7 @@ class Parsed:
     """What a file holds. `conflicts` are the lines with git's markers, counted from 1.
 
     `torn` says that the file ends in an entry of ours that was not written to its end; such an
-    entry is not among the `entries`. `other` is what people wrote outside of entries. `open` says
-    that what follows the last byte could still belong to what stands before it.
+    entry is not among the `entries`. `other` is what people wrote outside of entries.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -127,11 +121,6 @@ class Parsed:
     other: tuple[str, ...] = ()
     conflicts: tuple[int, ...] = ()
     torn: bool = False
-    open: bool = False
-
-    def __add__(self, more: Parsed) -> Parsed:
-        """Both, where `more` was read from what was appended after `self`."""
-        return _joined((self, more))
 
 
 def entry_id(kind: Kind, scope: str, title: str, content: str) -> str:
@@ -149,24 +138,7 @@ def parse(kind: Kind, data: bytes, scope: str = "") -> Parsed:
         scope: Goes into the ids of entries that have none of their own.
     """
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
-    parts: list[Parsed] = []
-    quick: list[Entry] = []
-    start = 0
-    while (end := text.find(_END, start)) >= 0:
-        entry = _simple(kind, scope, text[start:end])
-        if entry is not None:
-            quick.append(entry)
-        else:
-            parts.append(Parsed(tuple(quick)))
-            quick = []
-            part = _Parsing(kind, scope, text[start : end + len(_END)]).result()
-            if part.open:
-                break  # a fence is open: that was no end of an entry
-            parts.append(_moved(part, text, start))
-        start = end + len(_END)
-    parts.append(Parsed(tuple(quick)))
-    parts.append(_moved(_Parsing(kind, scope, text[start:]).result(), text, start))
-    return _joined(parts)
+    return _Reader(kind, scope).read(text.split("\n"))
 
 
 def torn_from(data: bytes) -> int | None:
@@ -256,120 +228,105 @@ def source_of(id: str, provenance: Provenance) -> str:
     return "; ".join(f"{name}={_clean(value)}" for name, value in said.items())
 
 
-class _Parsing:
-    """One pass over the lines that may be structure."""
+class _Reader:
+    """Reads a file line by line. An entry is its heading, the comment above it and its body."""
 
-    def __init__(self, kind: Kind, scope: str, text: str) -> None:
+    def __init__(self, kind: Kind, scope: str) -> None:
         self._kind: Kind = kind
         self._scope = scope
-        self._text = text
         self._entries: list[Entry] = []
         self._confirmed: dict[str, str] = {}
         self._other: list[str] = []
         self._conflicts: list[int] = []
-        self._heading: str | None = None
         self._comment: str | None = None
-        self._comment_end = -1
-        self._start = 0
-        self._closed = True
+        self._heading: str | None = None
+        self._body: list[str] = []
         self._fence = ""
 
-    def result(self) -> Parsed:
-        for found in _LINE.finditer(self._text):
-            self._line(found.lastgroup or "", found.start(), found.end(), found[0].rstrip())
-        torn = self._heading is not None and self._comment is not None
-        torn = torn or (self._heading is None and self._comment is not None)
-        torn = torn or self._text.rstrip("\0").rpartition("\n")[2].startswith(_COMMENT)
-        rest = self._text[self._start :].strip()
-        unfinished = torn or bool(self._fence or rest) or self._heading is not None
-        if torn:
-            self._heading = self._comment = None
-        else:
-            self._flush(len(self._text))
+    def read(self, lines: Sequence[str]) -> Parsed:
+        for number, line in enumerate(lines, 1):
+            structure = _LINE.fullmatch(line) if line and line[0] in _FIRST_OF_LINE else None
+            if structure is None or self._is_text(structure.lastgroup or "", line.rstrip()):
+                self._body.append(line)
+            elif structure.lastgroup == "conflict":
+                self._conflicts.append(number)
+        torn = self._comment is not None or lines[-1].startswith(_COMMENT)
+        if not torn:
+            self._close()
         return Parsed(
             tuple(self._entries),
             self._confirmed,
             tuple(self._other),
             tuple(self._conflicts),
             torn,
-            unfinished,
         )
 
-    def _line(self, group: str, start: int, end: int, line: str) -> None:
-        if self._fence and group != "comment":
-            if group == "fence":
-                self._fence, _ = _after(line, self._fence)
-            return
-        if group == "fence":
-            self._fence, _ = _after(line, "")
-        elif group == "heading":
-            self._begin(start, end, line)
-        elif group == "comment":
-            self._flush(start)
+    def _is_text(self, group: str, line: str) -> bool:
+        """Takes in a line of structure; True if it belongs to the body of what is open."""
+        if group == "comment":
+            # It begins an entry of ours even where people left a fence open above it.
+            self._close()
             self._fence = ""
             self._comment = line[len(_COMMENT) : -len("-->")].strip()
-            self._comment_end = end
-            self._start = end + 1
+        elif self._fence or group == "fence":
+            self._fence, _ = _after(line, self._fence)
+            return True
+        elif group == "heading":
+            if self._comment is None or self._heading is not None or self._body:
+                self._close()
+            self._heading = line
         elif group == "rule":
-            if self._heading is not None:
-                self._flush(start)
-                self._start = end + 1
+            if self._heading is None:
+                return True
+            self._close()
         elif group == "confirmed":
-            # It stands between entries; in the midst of one by hand it is no part of it.
+            # In the midst of an entry by hand it is no part of it, and does not end it.
             name, _, date = line[len("<!-- confirmed: ") : -len("-->")].partition(";")
             self._confirmed[name.strip()] = date.partition("=")[2].strip()
             if self._heading is None:
-                self._flush(start)
-                self._start = end + 1
+                self._close()
         else:
-            self._flush(start)
-            self._start = start
-            if group == "conflict":
-                self._conflicts.append(self._text.count("\n", 0, start) + 1)
-                self._start = end + 1
+            self._close()
+            return group == "section"
+        return False
 
-    def _begin(self, start: int, end: int, line: str) -> None:
-        ours = (
-            self._comment is not None and self._heading is None and start == self._comment_end + 1
-        )
-        comment = self._comment if ours else None
-        if not ours:
-            self._flush(start)
-        self._comment = comment
-        self._heading = line
-        self._start = end + 1
-
-    def _flush(self, end: int) -> None:
-        """What was open ends here: an entry, or text that is none."""
-        body = self._text[self._start : end]
+    def _close(self) -> None:
+        """Ends what is open: an entry, or text outside of entries."""
+        body = "\n".join(self._body)
         if self._heading is not None:
-            self._entries.append(self._entry(self._heading, body))
+            entry = _entry(self._kind, self._scope, self._heading, self._comment or "", body)
+            self._entries.append(entry)
         elif body := body.strip():
             self._other.append(body)
-        self._heading = self._comment = None
-        self._start = end
+        self._comment = self._heading = None
+        self._body = []
 
-    def _entry(self, heading: str, body: str) -> Entry:
-        dated = _DATED.match(heading)
-        date, title = (dated[1], dated[2].strip()) if dated else ("", heading[3:].strip())
-        read: dict[str, str] = {}
-        position = 0
-        while len(read) < 2 and (found := _FIELD.match(body, position)) and found[1] not in read:
-            read[found[1]] = found[2].strip()
-            position = found.end()
-        content = body[position:].strip("\n")
-        source = self._comment or ""
-        content = unescape(content) if source else content.strip()
-        return Entry(
-            self._kind,
-            title,
-            content,
-            read.get("Category", ""),
-            _tags(read.get("Tags", "")),
-            date,
-            _id_in(source) or entry_id(self._kind, self._scope, title, content),
-            source,
-        )
+
+@lru_cache(maxsize=20_000)
+def _entry(kind: Kind, scope: str, heading: str, source: str, body: str) -> Entry:
+    """An entry from its heading, the comment above it and what stands below.
+
+    A file is read again after each save, so its entries are remembered.
+    """
+    dated = _DATED.match(heading)
+    date, title = (dated[1], dated[2].strip()) if dated else ("", heading[3:].strip())
+    read: dict[str, str] = {}
+    position = 0
+    while len(read) < 2 and (found := _FIELD.match(body, position)) and found[1] not in read:
+        read[found[1]] = found[2].strip()
+        position = found.end()
+    content = body[position:].strip("\n")
+    content = unescape(content) if source else content.strip()
+    return Entry(
+        kind,
+        title,
+        content,
+        read.get("Category", ""),
+        _tags(read.get("Tags", "")),
+        date,
+        _id_in(source) or entry_id(kind, scope, title, content),
+        source,
+    )
 
 
 def _after(line: str, fence: str) -> tuple[str, bool]:
@@ -381,47 +338,6 @@ def _after(line: str, fence: str) -> tuple[str, bool]:
         return "", False
     closes = found and found[1].startswith(fence) and not found[2].strip()
     return ("" if closes else fence), not closes
-
-
-def _simple(kind: Kind, scope: str, text: str) -> Entry | None:
-    """The one entry that a text is, if it has nothing in it that needs a closer look.
-
-    Nearly all are such, and this is several times faster than a closer look.
-    """
-    found = _SIMPLE.fullmatch(text)
-    if found is None or _SPECIAL.search(found["content"]):
-        return None
-    source, title, content = found["source"] or "", found["title"].strip(), found["content"]
-    content = content.strip("\n") if source else content.strip()
-    return Entry(
-        kind,
-        title,
-        content,
-        found["category"].strip(),
-        _tags(found["tags"]),
-        found["date"],
-        _id_in(source) or entry_id(kind, scope, title, content),
-        source,
-    )
-
-
-def _moved(part: Parsed, text: str, start: int) -> Parsed:
-    """What was found in a part of a text, with the numbers of lines in the whole."""
-    if not part.conflicts:
-        return part
-    before = text.count("\n", 0, start)
-    return replace(part, conflicts=tuple(line + before for line in part.conflicts))
-
-
-def _joined(parts: Sequence[Parsed]) -> Parsed:
-    return Parsed(
-        tuple(entry for part in parts for entry in part.entries),
-        {name: date for part in parts for name, date in part.confirmed.items()},
-        tuple(text for part in parts for text in part.other),
-        tuple(line for part in parts for line in part.conflicts),
-        parts[-1].torn,
-        parts[-1].open,
-    )
 
 
 def _tags(text: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from jupyter_agent.core.quoting import escaped, quoted, secret_in
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files import shared
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.memory.similar import Fingerprint, Likeness, fingerprint, likeness
+from jupyter_agent.memory.similar import Likeness, fingerprint, likeness
 
 NOTES = ".agent_memory.json"
 GENERAL = "general"
@@ -204,25 +204,12 @@ def _like(note: Note, notes: tuple[Note, ...], distinct: bool) -> tuple[Note, Li
     wanted = fingerprint(note.content)
     near: Note | None = None
     for known in notes:
-        like = likeness(wanted, _print(known.content))
+        like = likeness(wanted, fingerprint(known.content))
         if like == "same":
             return known, "same"
         if like and near is None:
             near = known
     return (near, "near") if near and not distinct else None
-
-
-_PRINTS: dict[str, Fingerprint] = {}
-_MOST_PRINTS = 50_000
-
-
-def _print(content: str) -> Fingerprint:
-    """A fingerprint, made once: each record compares with all that is there."""
-    if (known := _PRINTS.get(content)) is None:
-        if len(_PRINTS) >= _MOST_PRINTS:
-            _PRINTS.clear()
-        known = _PRINTS[content] = fingerprint(content)
-    return known
 
 
 def _loaded(data: bytes) -> list[dict[str, Any]] | None:

@@ -7,19 +7,21 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from jupyter_agent.memory.entries import superseded
+from jupyter_agent.memory.entries import FILES, superseded
 from jupyter_agent.memory.scope import Scope
-from jupyter_agent.memory.similar import Fingerprint, contradicts, fingerprint, likeness
+from jupyter_agent.memory.similar import contradicts, fingerprint
 from jupyter_agent.memory.store import Located, WorkspaceMemory
 
 OLD_DAYS = 180
 FULL = 50
 """Entries of one file from which seed 002 advises a review."""
 _PATH = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5})`")
-_MOST_COMPARED = 2_000
+_MOST_COMPARED = 500
+"""Entries of a kind, the newest: each is compared with each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,50 +113,26 @@ def _exists(place: Path, name: str) -> bool:
 
 
 def _against(holding: Sequence[Located]) -> Iterator[Finding]:
-    """Pairs under one title, and pairs that differ in a negation."""
+    """Entries under one title, and pairs whose titles or contents differ in a negation."""
     titles: dict[tuple[str, ...], list[Located]] = defaultdict(list)
     for located in holding:
-        key = (located.entry.kind, located.scope, fingerprint(located.entry.title).exact)
-        titles[key].append(located)
-    told: set[tuple[str, ...]] = set()
+        entry = located.entry
+        titles[entry.kind, located.scope, fingerprint(entry.title).exact].append(located)
     for group in titles.values():
         if len(group) > 1:
             ids = tuple(located.entry.id for located in group)
-            told.add(ids)
             text = f"{_named(group[0])}: {len(group)} entries have this title; let one supersede."
             yield Finding("contradictory", ids, text)
-    for one, other in _alike_pairs(holding):
-        ids = (one.entry.id, other.entry.id)
-        if ids not in told:
-            text = f"{_named(one)} and {_named(other)} seem to contradict each other."
-            yield Finding("contradictory", ids, text)
-
-
-def _alike_pairs(holding: Sequence[Located]) -> Iterator[tuple[Located, Located]]:
-    """Pairs whose titles or contents say the same, but for a negation. Compares by shared tag."""
-    newest = holding[-_MOST_COMPARED:]
-    prints = [
-        (located, fingerprint(located.entry.content), fingerprint(located.entry.title))
-        for located in newest
-    ]
-    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for position, (located, _, _) in enumerate(prints):
-        for tag in located.entry.tags or ("",):
-            groups[located.entry.kind, tag.casefold()].append(position)
-    seen: set[tuple[int, int]] = set()
-    for group in groups.values():
-        for place, first in enumerate(group):
-            # A tag that everything has would compare everything with everything.
-            for second in group[place + 1 : place + 201]:
-                if (first, second) not in seen:
-                    seen.add((first, second))
-                    one, other = prints[first], prints[second]
-                    if _oppose(one[1], other[1]) or _oppose(one[2], other[2]):
-                        yield one[0], other[0]
-
-
-def _oppose(one: Fingerprint, other: Fingerprint) -> bool:
-    return contradicts(one, other) and likeness(one, other) is None
+    for kind in FILES:
+        newest = [located for located in holding if located.entry.kind == kind][-_MOST_COMPARED:]
+        said = [(fingerprint(e.entry.title), fingerprint(e.entry.content), e) for e in newest]
+        for (title, content, one), (other_title, other_content, other) in combinations(said, 2):
+            if title.exact == other_title.exact and one.scope == other.scope:
+                continue
+            if contradicts(title, other_title) or contradicts(content, other_content):
+                ids = (one.entry.id, other.entry.id)
+                text = f"{_named(one)} and {_named(other)} seem to contradict each other."
+                yield Finding("contradictory", ids, text)
 
 
 def _named(located: Located) -> str:

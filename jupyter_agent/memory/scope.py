@@ -15,7 +15,8 @@ from pathlib import Path, PureWindowsPath
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace, refused_on_windows
+from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.workspace import Workspace, refused_on_windows
 
 RESOURCES = "resources/workspaces"
 MEMORY = "user/memory/workspaces"

@@ -19,9 +19,10 @@ from typing import Any, Literal
 
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.errors import AgentError, ToolError
+from jupyter_agent.files.atomic import only_owner, open_private
+from jupyter_agent.files.jsonl import Reader
 from jupyter_agent.files.shared import READ_LIMIT, cache_folder
-from jupyter_agent.files.workspace import only_owner, open_private
-from jupyter_agent.memory.entries import FILES, Kind, Parsed, parse
+from jupyter_agent.memory.entries import FILES, Parsed, parse
 from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.memory.sources import markdown_files
 
@@ -29,7 +30,7 @@ SourceKind = Literal["decision", "lesson", "resource", "log", "session"]
 LASTING: tuple[SourceKind, ...] = ("decision", "lesson", "resource")
 """What does not change by itself while the agent works."""
 DATABASE = "memory-search.sqlite"
-_VERSION = 1
+_VERSION = 2
 _CHUNK = 4_000
 """Characters of a document that are one hit."""
 _FILE_LIMIT = 4 * 1024 * 1024
@@ -41,8 +42,7 @@ _LOG_LINE_LIMIT = 20_000
 _CJK = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af])")
 _WORD = re.compile(r"\w+")
 _SCHEMA = """
-CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE, mtime INTEGER, size INTEGER,
-  prefix TEXT);
+CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE, mtime INTEGER, size INTEGER);
 CREATE TABLE documents (
   id INTEGER PRIMARY KEY, file INTEGER, digest TEXT, kind TEXT, path TEXT, ref TEXT, date TEXT,
   title TEXT, text TEXT);
@@ -297,34 +297,19 @@ def _take_in(base: sqlite3.Connection, source: _Source) -> None:
             data = stream.read(READ_LIMIT if source.kind in FILES else _FILE_LIMIT)
     except OSError:
         data = b""
-    asked = "SELECT id, size, prefix FROM files WHERE path = ?"
-    known = base.execute(asked, (str(source.path),)).fetchone()
-    number, size, prefix = known or (0, 0, "")
-    added = bool(prefix) and len(data) > size and _hash(data[:size]) == prefix
-    documents, ended = _documents(source, data[size:] if added else data)
-    # What is appended to an entry that has not ended may belong to it: then all is read again.
-    prefix = _hash(data) if ended and len(data) == source.size else ""
-    row = (str(source.path), source.mtime, source.size, prefix)
-    if known is None:
-        base.execute("INSERT INTO files (path, mtime, size, prefix) VALUES (?, ?, ?, ?)", row)
-        number = base.execute(asked, (str(source.path),)).fetchone()[0]
-    else:
-        base.execute(
-            "UPDATE files SET path = ?, mtime = ?, size = ?, prefix = ? WHERE id = ?",
-            (*row, number),
-        )
-    _put(base, number, documents, added)
+    base.execute(
+        "INSERT INTO files (path, mtime, size) VALUES (?, ?, ?) "
+        "ON CONFLICT (path) DO UPDATE SET mtime = excluded.mtime, size = excluded.size",
+        (str(source.path), source.mtime, source.size),
+    )
+    asked = "SELECT id FROM files WHERE path = ?"
+    _put(base, base.execute(asked, (str(source.path),)).fetchone()[0], _documents(source, data))
 
 
-def _put(
-    base: sqlite3.Connection, file: int, documents: Iterable[_Document], added: bool = False
-) -> None:
-    """Make the documents of a file those that are given, touching only what differs.
-
-    With `added` they come on top of those that it has.
-    """
+def _put(base: sqlite3.Connection, file: int, documents: Iterable[_Document]) -> None:
+    """Make the documents of a file those that are given, touching only what differs."""
     asked = "SELECT digest, id FROM documents WHERE file = ?"
-    old: dict[str, int] = {} if added else dict(base.execute(asked, (file,)))
+    old: dict[str, int] = dict(base.execute(asked, (file,)))
     seen: set[str] = set()
     for document in documents:
         digest = document.digest
@@ -359,16 +344,13 @@ def _put(
         base.execute("DELETE FROM documents WHERE id = ?", (number,))
 
 
-def _documents(source: _Source, data: bytes) -> tuple[Iterator[_Document], bool]:
-    """The documents in some bytes, and whether what follows those is a document of its own."""
-    if source.kind in FILES:
-        kind: Kind = "decision" if source.kind == "decision" else "lesson"
-        parsed = parse(kind, data, source.scope)
-        return _entries(source, parsed), not parsed.open
+def _documents(source: _Source, data: bytes) -> Iterator[_Document]:
+    if source.kind in {"decision", "lesson"}:
+        return _entries(source, parse(source.kind, data, source.scope))
     text = data.decode("utf-8-sig", "replace")
     if source.kind == "resource":
-        return _parts(source, source.path.stem, text), False
-    return _log_lines(source, text), False
+        return _parts(source, source.path.stem, text)
+    return _log_lines(source, text)
 
 
 def _entries(source: _Source, parsed: Parsed) -> Iterator[_Document]:
@@ -376,10 +358,6 @@ def _entries(source: _Source, parsed: Parsed) -> Iterator[_Document]:
         text = plain(f"{entry.content}\n{' '.join((entry.category, *entry.tags))}")
         title = plain(entry.title)
         yield _Document(source.kind, source.shown, entry.id, entry.date, title, text)
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _parts(source: _Source, title: str, text: str) -> Iterator[_Document]:
@@ -393,20 +371,15 @@ def _parts(source: _Source, title: str, text: str) -> Iterator[_Document]:
 
 
 def _log_lines(source: _Source, text: str) -> Iterator[_Document]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(data, dict) or data.get("type") == "prompt":
+    for line in Reader(text.encode("utf-8", "replace").split(b"\n")):
+        data = line.value
+        if data.get("type") == "prompt":
             continue
         words = plain("\n".join(_strings(data)))[:_LOG_LINE_LIMIT]
         if words.strip():
             date = str(data.get("time", ""))[:10]
             title = f"{data.get('type', '')}"
-            yield _Document(source.kind, source.shown, f"line {number}", date, title, words)
+            yield _Document(source.kind, source.shown, f"line {line.number}", date, title, words)
 
 
 _NO_WORDS = frozenset(

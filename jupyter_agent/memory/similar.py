@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Likeness = Literal["same", "near"]
@@ -48,8 +49,12 @@ class Fingerprint:
     negations: tuple[str, ...]
 
 
+@lru_cache(maxsize=20_000)
 def fingerprint(text: str) -> Fingerprint:
-    """The parts of a text that make it say what it says."""
+    """The parts of a text that make it say what it says.
+
+    Each save compares with all that is kept, so fingerprints are remembered.
+    """
     tokens = _WORD.findall(text.casefold())
     words: list[str] = []
     numbers: list[str] = []

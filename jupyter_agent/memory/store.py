@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from jupyter_agent.memory.entries import (
 )
 from jupyter_agent.memory.index import INDEX, descriptions_in, index_of, rendered
 from jupyter_agent.memory.scope import MemoryRoot, Scope, folders_in, workspaces_in
-from jupyter_agent.memory.similar import Fingerprint, Likeness, likeness
+from jupyter_agent.memory.similar import Likeness, likeness
 
 TITLE_LIMIT = 200
 CONTENT_LIMIT = 20_000
@@ -65,16 +65,6 @@ class Saved:
     aside: str = ""
 
 
-@dataclass(slots=True)
-class _Cached:
-    """A file as it was read, so that what is appended alone has to be parsed."""
-
-    stamp: tuple[int, int, int]
-    data: bytes
-    parsed: Parsed
-    prints: list[Fingerprint] = field(default_factory=list)
-
-
 class WorkspaceMemory:
     """The decisions and lessons below one memory root.
 
@@ -93,7 +83,7 @@ class WorkspaceMemory:
         self.root = root
         self._provenance = provenance
         self._today = today
-        self._cache: dict[Path, _Cached] = {}
+        self._cache: dict[Path, tuple[tuple[int, int, int], Parsed]] = {}
         self._reading = threading.RLock()
 
     def save(
@@ -163,7 +153,7 @@ class WorkspaceMemory:
                 path = self.root.inside(*self._parts(place, each))
                 shown = self.root.shows(path)
                 name = str(place)
-                for entry in self._read(path, each, name).parsed.entries:
+                for entry in self._read(path, each, name).entries:
                     yield Located(entry, shown, name)
 
     def parsed(self, scope: Scope, kind: Kind) -> Iterator[tuple[str, Parsed]]:
@@ -172,7 +162,7 @@ class WorkspaceMemory:
             place = Scope(scope.workspace, domain or None)
             path = self.root.inside(*self._parts(place, kind))
             if path.exists():
-                yield self.root.shows(path), self._read(path, kind, str(place)).parsed
+                yield self.root.shows(path), self._read(path, kind, str(place))
 
     def memories(self, workspace: str) -> dict[str, dict[Kind, Parsed]]:
         """All that a workspace remembers, by domain; the workspace itself is the empty name."""
@@ -183,7 +173,7 @@ class WorkspaceMemory:
             for kind in FILES:
                 path = self.root.inside(*self._parts(place, kind))
                 if path.exists():
-                    kinds[kind] = self._read(path, kind, str(place)).parsed
+                    kinds[kind] = self._read(path, kind, str(place))
             if kinds:
                 found[domain] = kinds
         return found
@@ -249,19 +239,19 @@ class WorkspaceMemory:
         """One lock for a workspace: its index is made from all of its files."""
         return shared.locked(self._index_path(workspace), self.root.state)
 
-    def _read(self, path: Path, kind: Kind, scope: str) -> _Cached:
+    def _read(self, path: Path, kind: Kind, scope: str) -> Parsed:
+        """What a file holds, parsed once as long as the file stays as it is."""
         with self._reading:
             try:
                 found = path.stat()
             except OSError:
-                return _Cached((0, 0, 0), b"", Parsed())
+                return Parsed()
             stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
-            old = self._cache.get(path)
-            if old is None or old.stamp != stamp:
+            known = self._cache.get(path)
+            if known is None or known[0] != stamp:
                 data = shared.read_regular(path) or b""
-                new = _Cached(stamp, data, *_parse_on(old, kind, data, scope))
-                self._cache[path] = old = new
-            return old
+                self._cache[path] = known = (stamp, parse(kind, data, scope))
+            return known[1]
 
     def _append(self, path: Path, render: Callable[[bytes], bytes]) -> str:
         """Append to a file, after its torn end was set aside. Returns where that now is."""
@@ -291,10 +281,10 @@ class WorkspaceMemory:
         for domain in dict.fromkeys((scope.domain or "", "")):
             place = Scope(scope.workspace, domain or None)
             path = self.root.inside(*self._parts(place, kind))
-            cached = self._read(path, kind, str(place))
-            gone = superseded(cached.parsed.entries)
-            for entry, known in zip(cached.parsed.entries, _prints(cached), strict=True):
-                like = likeness(wanted, known)
+            entries = self._read(path, kind, str(place)).entries
+            gone = superseded(entries)
+            for entry in entries:
+                like = likeness(wanted, entry.fingerprint())
                 if like == "same" or (like and entry.id not in gone):
                     located = Located(entry, self.root.shows(path), str(place))
                     if like == "same":
@@ -310,24 +300,6 @@ class WorkspaceMemory:
             raise ToolError(f"supersedes: there is no entry {id!r} in {workspace}.")
         if newer := superseded(entries).get(id):
             raise ToolError(f"supersedes: {id} is superseded by {newer} already. Name that one.")
-
-
-def _parse_on(
-    old: _Cached | None, kind: Kind, data: bytes, scope: str
-) -> tuple[Parsed, list[Fingerprint]]:
-    """The entries of a file, parsing only what was added since it was read, where that is safe."""
-    if old and not old.parsed.open and old.data and data.startswith(old.data):
-        more = parse(kind, data[len(old.data) :], scope)
-        if not more.conflicts:
-            return old.parsed + more, old.prints
-    return parse(kind, data, scope), []
-
-
-def _prints(cached: _Cached) -> list[Fingerprint]:
-    """The fingerprints of a file's entries, each made once."""
-    missing = cached.parsed.entries[len(cached.prints) :]
-    cached.prints += [entry.fingerprint() for entry in missing]
-    return cached.prints
 
 
 def _draft(kind: Kind, title: str, content: str, category: str, tags: Sequence[str]) -> Entry:
@@ -371,8 +343,7 @@ def _check_appendable(data: bytes, path: Path) -> None:
     """Raises `ToolError` where an entry would not become part of what the file says."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ToolError(f"{path.name} is UTF-16. Save it as UTF-8 first; nothing was written.")
-    marks = re.search(rb"^(?:<{7} |>{7} )", data, re.MULTILINE)
-    if marks:
+    if b"<<<<<<< " in data or b">>>>>>> " in data:
         parsed = parse("decision", data)
         if parsed.conflicts:
             raise ToolError(

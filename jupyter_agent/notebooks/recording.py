@@ -17,7 +17,7 @@ from typing import Any
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import AgentError
-from jupyter_agent.files.workspace import atomic_write
+from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.notebooks.inside import take_of
 from jupyter_agent.notebooks.one import Before, Execution, Kernel, Watch, execute, read
 from jupyter_agent.notebooks.writing import write_in_place

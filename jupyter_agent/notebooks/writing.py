@@ -10,7 +10,7 @@ from typing import Any
 
 from jupyter_agent.core.messages import clean
 from jupyter_agent.errors import AgentError
-from jupyter_agent.files.workspace import atomic_write
+from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.notebooks.one import Execution
 
 _INDENT = re.compile(rb'^\s*\{\r?\n([ \t]+)"')

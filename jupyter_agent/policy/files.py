@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from jupyter_agent.core.plaintext import one_line
-from jupyter_agent.files.workspace import STATE_FOLDER
+from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.policy.catalogue import URL
 from jupyter_agent.policy.verdict import Risk, Surroundings
 

@@ -12,7 +12,8 @@ from jupyter_agent.core.legible import stable
 from jupyter_agent.core.markdown import inert
 from jupyter_agent.core.transcript import StepView, TurnView
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.files.workspace import Workspace, atomic_write
+from jupyter_agent.files.atomic import atomic_write
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.promotion.cell import Kept, hoisted, joined_imports, sources
 from jupyter_agent.promotion.executed import Executed, statements
 from jupyter_agent.promotion.slicing import needed

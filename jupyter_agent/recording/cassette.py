@@ -31,7 +31,7 @@ from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import clean
 from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.files.workspace import atomic_write
+from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.recording.conversation import Item
 from jupyter_agent.recording.entries import (
     SOURCES,

@@ -24,7 +24,8 @@ from jupyter_agent.config import held
 from jupyter_agent.core.redact import keep_secret, secret_values
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
-from jupyter_agent.files.workspace import Workspace, atomic_write
+from jupyter_agent.files.atomic import atomic_write
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.definitions import USER_FILE as USER_SERVERS
 from jupyter_agent.mcp.definitions import WORKSPACE_FILE as WORKSPACE_SERVERS
 from jupyter_agent.session import midturn
@@ -225,7 +226,7 @@ class _State:
         self.root = workspace.root
         self.variables = deciding_variables()
         self.files = {path: _contents(path) for path in files}
-        self.trusted = trust.answers()
+        self.trusted = trust.grants()
 
     def for_kernels_to_come(self) -> midturn.Began:
         """What is kept in case that the kernel dies."""
@@ -250,7 +251,7 @@ def _hold_again(path: Path) -> bool:
     digest = held.digest_of(held.content_of(path))
     # By the folder and the name, since the code may put a link in the file's place.
     place = os.path.realpath(path.parent)
-    entries = (entry for kind, where, entry in trust.answers() if (kind, where) == (_HELD, place))
+    entries = (entry for kind, where, entry in trust.grants() if (kind, where) == (_HELD, place))
     for entry in entries:
         name, after, counting = [*entry.split(" "), "", ""][:3]
         if (name, after) == (path.name, digest):
@@ -276,7 +277,7 @@ def _write_down(path: Path, digest: str, counting: bytes | None) -> None:
     trust.trust(_HELD, path.parent, f"{path.name} {digest} {held.digest_of(counting)}")
 
 
-def _trust_again(before: frozenset[trust.Answer], root: Path, by_others: bool = False) -> bool:
+def _trust_again(before: frozenset[trust.Grant], root: Path, by_others: bool = False) -> bool:
     """Trust what was trusted when a turn began; whether its code had added something.
 
     Args:
@@ -288,7 +289,7 @@ def _trust_again(before: frozenset[trust.Answer], root: Path, by_others: bool = 
         ConfigError: The trust store cannot be read or written.
     """
     has_new = trust.revoke_since(before, root, by_others)
-    for kind, place, digest in before - trust.answers():
+    for kind, place, digest in before - trust.grants():
         if kind == _HELD:  # the turn's code must not forget what is held
             trust.trust(kind, place, digest)
     return has_new
@@ -299,7 +300,7 @@ def _hold_no_longer(path: Path) -> None:
     if path in _own_files():
         with suppress(ConfigError, OSError):
             place = os.path.realpath(path.parent)
-            for kind, where, entry in trust.answers():
+            for kind, where, entry in trust.grants():
                 if (kind, where) == (_HELD, place) and entry.startswith(f"{path.name} "):
                     trust.revoke(_HELD, path.parent, entry)
             _kept(path).unlink(missing_ok=True)

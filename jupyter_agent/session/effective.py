@@ -15,7 +15,8 @@ from jupyter_agent import config
 from jupyter_agent.config import held
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.workspace import Workspace
 
 _READ_FROM_FILES = frozenset({"script", "system_prompt_path", "http.ca_bundle"})
 """Settings that name a file of text, whose content counts as much as its name."""

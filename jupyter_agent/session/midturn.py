@@ -23,8 +23,8 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_config_dir
 
-from jupyter_agent.files.trust import Answer
-from jupyter_agent.files.workspace import open_private, ordinary, private_folder
+from jupyter_agent.files.atomic import open_private, ordinary, private_folder
+from jupyter_agent.files.trust import Grant
 
 FOLDER = "jupyter_agent_turns"
 _LARGEST = 64 * 1024 * 1024
@@ -51,7 +51,7 @@ class Began:
 
     root: Path
     files: dict[str, tuple[str, bytes | None]]
-    trusted: frozenset[Answer]
+    trusted: frozenset[Grant]
 
 
 def begin(began: Began) -> Path:

@@ -13,14 +13,13 @@ from typing import Any
 from jupyter_agent import config
 from jupyter_agent.core.ports import Model
 from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.files.atomic import private_folder, reason_of
 from jupyter_agent.files.workspace import (
     Workspace,
     cassette_of,
     cassettes_in,
     changed_at,
-    make_folder,
     notebook_path,
-    reason_of,
 )
 from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.kernel.changes import Snapshot, snapshot
@@ -356,7 +355,7 @@ class Notebook:
         folder = self.workspace.state_folder / OUTPUTS
         try:
             if os.path.lexists(folder):
-                make_folder(folder)
+                private_folder(folder, follow_link=False)
         except OSError as error:
             return f"Long outputs are not kept: {reason_of(error)}."
         return ""

@@ -18,7 +18,7 @@ from jupyter_agent.core.plaintext import one_line as one_line_of
 from jupyter_agent.core.ports import Nobody, Request, User
 from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
-from jupyter_agent.files.workspace import STATE_FOLDER
+from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.grounding import Index
 from jupyter_agent.recording.tape import tape_of
 from jupyter_agent.session.answer import Answer

@@ -26,7 +26,7 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.history import repair
 from jupyter_agent.core.messages import Context, Usage
 from jupyter_agent.errors import TurnInterrupted
-from jupyter_agent.files.workspace import TRIED_AGAIN
+from jupyter_agent.files.jsonl import TRIED_AGAIN
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.llm.pricing import cost

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
+from frontmatter.default_handlers import YAMLHandler
 
 from jupyter_agent.core import safe_yaml
 
@@ -17,7 +18,6 @@ LONGEST_DESCRIPTION = 1024
 LONGEST_COMPATIBILITY = 500
 _LONGEST_FRONT = 64_000
 _KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
-_MARK = "---"
 # A key at the left edge with a plain value on its line: what an author may have left unquoted.
 _PLAIN = re.compile(r"(?P<key>[A-Za-z][\w-]*):[ \t]+(?P<value>[^\s\"'|>\[{&*!%@`#].*)")
 
@@ -85,16 +85,17 @@ def is_valid_name(name: str) -> bool:
 
 
 def _split(text: str) -> tuple[str, str]:
-    lines = text.split("\n")
-    if lines[0].rstrip() != _MARK:
+    """The front matter as it stands, and the body."""
+    marks = YAMLHandler()
+    if not marks.detect(text):
         raise SkillError("it does not begin with front matter (a line of three hyphens)")
-    for number, line in enumerate(lines[1:], 1):
-        if line.rstrip() == _MARK:
-            raw = "\n".join(lines[1:number])
-            if len(raw) > _LONGEST_FRONT:
-                raise SkillError(f"its front matter has more than {_LONGEST_FRONT:,} characters")
-            return raw, "\n".join(lines[number + 1 :]).strip("\n")
-    raise SkillError("its front matter has no end (a second line of three hyphens)")
+    try:
+        raw, body = marks.split(text)
+    except ValueError:
+        raise SkillError("its front matter has no end (a second line of three hyphens)") from None
+    if len(raw) > _LONGEST_FRONT:
+        raise SkillError(f"its front matter has more than {_LONGEST_FRONT:,} characters")
+    return raw.strip("\n"), body.strip("\n")
 
 
 def _values(raw: str, warnings: list[str]) -> Mapping[Any, Any]:

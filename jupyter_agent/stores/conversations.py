@@ -17,13 +17,16 @@ A kernel holds the lock of its file for as long as it lives. A second kernel of 
 writes to `<notebook>-2.jsonl`, and each resumes what its own file holds.
 
 What cannot be written is tried again with the next event, until the file holds the whole
-conversation. The `mark` is the person's signature of the file's id and place: a file without it
-came with the folder, and no conversation is resumed from it unless the person says so.
+conversation. It is a fold of the history and not of events: compaction and resume change the
+history, and no event says how.
+
+The `mark` is the person's signature of the file's id and place: a file without it came with the
+folder, and no conversation is resumed from it unless the person says so.
 """
 
 from __future__ import annotations
 
-import json
+import io
 import os
 import re
 import secrets
@@ -33,7 +36,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from filelock import FileLock, Timeout
 
@@ -43,14 +46,9 @@ from jupyter_agent.core.history import repair
 from jupyter_agent.core.messages import JsonObject, Message, Text, Usage
 from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.files import trust
-from jupyter_agent.files.workspace import (
-    TRIED_AGAIN,
-    append,
-    atomic_write,
-    make_folder,
-    ordinary,
-    reason_of,
-)
+from jupyter_agent.files.atomic import atomic_write, ordinary, private_folder
+from jupyter_agent.files.jsonl import Reader, Upkeep, append, decode, encode
+from jupyter_agent.kernel.context import Level
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.describe.anatomy import module_name, type_name
 from jupyter_agent.kernel.describe.parts import inert
@@ -69,8 +67,6 @@ _MOST_VARIABLES = 500
 _TOLD = 60
 _WASTE = 1_000_000
 _LONGEST_NAME = 120
-
-Level = Literal["none", "names", "schema", "sample"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +111,6 @@ class Stored:
         return self.turns[-1].plan if self.turns else ()
 
     @property
-    def usages(self) -> tuple[Usage, ...]:
-        return tuple(turn.usage for turn in self.turns)
-
-    @property
     def variables(self) -> tuple[Variable, ...]:
         """The variables at the end of the last turn that ended."""
         return self.turns[-1].variables if self.turns else ()
@@ -136,27 +128,28 @@ class Conversations:
         prepare: Makes the folder in which `folder` is. Raises `OSError`.
 
     Attributes:
-        problem: Why the file does not hold all of the conversation now; empty where it does.
-        notices: Lines for the person that `take_notices` has not given yet.
+        path: The file; None before it is first used.
     """
 
     def __init__(
         self, folder: Path, notebook: str, prepare: Callable[[], object] = lambda: None
     ) -> None:
-        self.problem = ""
-        self.notices: list[str] = []
         self.path: Path | None = None
         self._folder = folder
         self._notebook = notebook
         self._prepare = prepare
+        self._upkeep = Upkeep("The conversation", "saved")
         self._lock: FileLock | None = None
         self._id = ""
-        self._found: dict[str, _Session] = {}
+        self._found: dict[str, _StoredSession] = {}
         self._is_foreign = False
-        self._stays_foreign = False
-        self._kept: dict[str, _Kept] = {}
+        # Whether the foreign file makes way for a new one at the first save.
+        self._to_move_aside = False
+        self._live: dict[str, _LiveSession] = {}
+        # Ends of turns that could not be written, each with its session.
         self._late: list[tuple[str, dict[str, Any]]] = []
-        self._anew = False
+        # Whether the next save writes the whole file instead of appending to it.
+        self._to_rewrite = False
         self._size = 0
         self._pictures = 0
         self._secrets: tuple[str, ...] = ()
@@ -176,15 +169,15 @@ class Conversations:
         if session not in self._found or (self._is_foreign and not trusted):
             return Stored()
         if self._is_foreign:
-            self._is_foreign = self._stays_foreign = False
-            self._anew = True  # with a mark of this person's
+            self._is_foreign = self._to_move_aside = False
+            self._to_rewrite = True  # signed by this person
         found = self._found[session]
-        if own := self._kept.get(session):
+        if own := self._live.get(session):
             # This kernel has begun another one meanwhile, which now follows the stored one.
             own.ends[:0] = found.turns
-            self._anew = True
+            self._to_rewrite = True
         else:
-            self._kept[session] = _Kept(
+            self._live[session] = _LiveSession(
                 list(found.messages), list(found.messages), list(found.turns), found.in_turn
             )
         return stored
@@ -211,9 +204,13 @@ class Conversations:
         return tuple(name for name, found in self._found.items() if found.messages)
 
     def take_notices(self) -> list[str]:
-        """What the person should know and was not told yet: each line comes once."""
-        told, self.notices = self.notices, []
-        return told
+        """The notices that were not taken yet."""
+        return self._upkeep.take_notices()
+
+    @property
+    def problem(self) -> str:
+        """Why the file does not hold all of the conversation now; empty where it does."""
+        return self._upkeep.reason
 
     # Writing -------------------------------------------------------------------------------------
 
@@ -222,7 +219,7 @@ class Conversations:
 
         Cheap where nothing is new, so that it may be called with each event.
         """
-        kept = self._kept.setdefault(session, _Kept())
+        kept = self._live.setdefault(session, _LiveSession())
         wanted = kept.wanted
         if wanted is None or not len(wanted) == len(history) == _common(wanted, history):
             kept.wanted = list(history)
@@ -233,7 +230,7 @@ class Conversations:
 
     def end_turn(self, session: str, end: TurnEnd) -> None:
         """A turn has ended. It is on the disk when this returns, unless there is a `problem`."""
-        kept = self._kept.setdefault(session, _Kept())
+        kept = self._live.setdefault(session, _LiveSession())
         kept.in_turn = False
         kept.ends = [*(replace(each, plan=(), variables=()) for each in kept.ends), end]
         line = {"line": "turn", "session": session, **_turn_to_json(end, end)}
@@ -242,16 +239,16 @@ class Conversations:
 
     def reset(self, session: str) -> None:
         """The session's conversation is forgotten."""
-        is_there = session in self._kept or self._holds(session)
+        is_there = session in self._live or self._holds(session)
         self._found.pop(session, None)
         self._late = [(name, line) for name, line in self._late if name != session]
-        self._kept[session] = _Kept(wanted=[], to_reset=is_there)
+        self._live[session] = _LiveSession(wanted=[], to_reset=is_there)
         if is_there:
             self._save()
 
     def texts(self) -> Iterator[str]:
         """All that was said in this kernel's sessions, in pieces."""
-        for kept in self._kept.values():
+        for kept in self._live.values():
             for message in kept.wanted or ():
                 for block in message.blocks:
                     yield getattr(block, "text", "") or getattr(block, "arguments", "")
@@ -310,45 +307,35 @@ class Conversations:
         pictures = self._pictures
         try:
             self._keep_hold()
-            if self._anew or not self._is_as_left():
+            if self._to_rewrite or not self._is_as_left():
                 data = self._contents()
                 atomic_write(self.path, data)
                 self._size = len(data)
             else:
                 # The end of a turn comes after its messages, and before those of the next turn.
-                over = [line for name, line in self._late if not self._kept[name].in_turn]
-                late = [line for name, line in self._late if self._kept[name].in_turn]
+                over = [line for name, line in self._late if not self._live[name].in_turn]
+                late = [line for name, line in self._late if self._live[name].in_turn]
                 lines = [*late, *self._new_lines(), *over, *last]
                 if lines:
-                    text = "".join(map(_as_line, lines))
-                    self._size = append(self.path, text.encode(), durable)
+                    self._size = append(self.path, map(_line, lines), durable=durable)
         except Exception as error:  # the agent's code may have patched what is called here
             self._pictures = pictures
-            self._fail(error)
+            self._upkeep.failed(error)
             return False
         self._written()
         return True
 
     def _written(self) -> None:
-        """The file holds everything."""
+        """Note that the file holds everything."""
         self._late.clear()
-        self._anew = False
-        for kept in self._kept.values():
+        self._to_rewrite = False
+        for kept in self._live.values():
             kept.written, kept.to_reset = kept.wanted, False
-        if self.problem:
-            self.problem = ""
-            self.notices.append("The conversation is saved again, nothing is missing.")
-
-    def _fail(self, error: Exception) -> None:
-        reason = reason_of(error)
-        if reason == self.problem:
-            return
-        self.problem = reason
-        self.notices.append(f"The conversation is not being saved: {reason}. {TRIED_AGAIN}")
+        self._upkeep.succeeded()
 
     def _new_lines(self) -> Iterator[dict[str, Any]]:
         """What the file lacks of the sessions' messages."""
-        for session, kept in self._kept.items():
+        for session, kept in self._live.items():
             if kept.to_reset or (kept.written is None and session in self._found):
                 yield {"line": "reset", "session": session}
             if kept.wanted is None or kept.wanted is kept.written:
@@ -365,16 +352,16 @@ class Conversations:
     def _contents(self) -> bytes:
         """The file as it has to be, from what this kernel has in memory."""
         others = {} if self._is_foreign else self._found
-        others = {name: found for name, found in others.items() if name not in self._kept}
+        others = {name: found for name, found in others.items() if name not in self._live}
         self._pictures = _pictures(others)
         lines = [self._header()]
         for session, found in others.items():
             messages = [message_to_json(message) for message in found.messages]
             lines += _session_lines(session, messages, found.turns, found.in_turn)
-        for session, kept in self._kept.items():
+        for session, kept in self._live.items():
             messages = [self._stored(message) for message in kept.wanted or ()]
             lines += _session_lines(session, messages, kept.ends, kept.in_turn)
-        return "".join(map(_as_line, lines)).encode()
+        return b"".join(_line(each) + b"\n" for each in lines)
 
     def _is_as_left(self) -> bool:
         """Whether the file holds at least what was written to it."""
@@ -386,21 +373,21 @@ class Conversations:
         """See that the file is this kernel's alone, and that it is this person's."""
         assert self.path is not None
         self._prepare()
-        make_folder(self._folder)
+        private_folder(self._folder, follow_link=False)
         if self._lock is not None and not _is_in_place(self._lock):
             # Somebody removed the lock: another kernel may have the file by now.
             self._lock.release(force=True)
             self._lock = None
             self.path = self._free_path(self.path)
-        if self._stays_foreign and trust.sign(""):
+        if self._to_move_aside and trust.sign(""):
             aside = self._move_aside(self.path, "foreign")
-            self.notices.append(
+            self._upkeep.notices.append(
                 f"The conversation in sessions/{self.path.name} was not written by you in this "
                 f"folder, so a new one begins. It was moved to {aside.name}; "
                 "%agent resume --trust brings it back in this kernel."
             )
-            self._stays_foreign = False
-            self._anew = True
+            self._to_move_aside = False
+            self._to_rewrite = True
 
     # The file ------------------------------------------------------------------------------------
 
@@ -410,44 +397,44 @@ class Conversations:
             return
         try:
             self._prepare()
-            make_folder(self._folder)
+            private_folder(self._folder, follow_link=False)
             self._open(self._free_path())
         except Exception as error:  # as in `_save`
             if self._lock is not None:
                 self._lock.release()
             self._lock = None
-            self._fail(error)
+            self._upkeep.failed(error)
 
     def _open(self, path: Path) -> None:
         data = path.read_bytes() if ordinary(path) else b""
         if data and not _is_ours(data):
             aside = self._move_aside(path, "corrupt")
-            self.notices.append(
+            self._upkeep.notices.append(
                 f"{path.name} is no conversation that this version can read. It was moved to "
                 f"{aside.name}, and a new one begins."
             )
             data = b""
         if b"\n" not in data:
             self._id = secrets.token_hex(8)
-            data = _as_line(self._header()).encode()
+            data = _line(self._header()) + b"\n"
             atomic_write(path, data)
-        header = json.loads(data.partition(b"\n")[0])
+        header = decode(data.partition(b"\n")[0]) or {}
         self._id = str(header.get("id", ""))
         self._found = _read(data)
         mark = str(header.get("mark", ""))
         self._is_foreign = bool(self._found) and not trust.is_signed(self._place, mark)
-        self._stays_foreign = self._is_foreign
+        self._to_move_aside = self._is_foreign
         self._size = len(data)
         self._pictures = _pictures(self._found)
         live = sum(found.size for found in self._found.values())
-        self._anew = not self._is_foreign and len(data) - live > max(_WASTE, live)
+        self._to_rewrite = not self._is_foreign and len(data) - live > max(_WASTE, live)
         self.path = path
-        if self._anew:
+        if self._to_rewrite:
             with suppress(OSError):  # it may be as long as it is
                 data = self._contents()
                 atomic_write(path, data)
                 self._size = len(data)
-            self._anew = False
+            self._to_rewrite = False
 
     @property
     def _place(self) -> str:
@@ -492,11 +479,15 @@ class Conversations:
 
 
 @dataclass
-class _Kept:
-    """A session of this kernel: what the file is to hold of it, and what it holds.
+class _LiveSession:
+    """A session that this kernel adds to.
 
-    `wanted` and `written` are None before the first message; `to_reset` says that the file holds
-    something of the session that is to be forgotten.
+    Attributes:
+        wanted: Its messages; None before the first one.
+        written: Those that the file holds; None before the first save.
+        ends: The ends of its turns.
+        in_turn: Whether messages came after the last of these ends.
+        to_reset: Whether the file holds an earlier conversation of the session to be forgotten.
     """
 
     wanted: list[Message] | None = None
@@ -552,8 +543,15 @@ def file_stem(notebook: str) -> str:
 
 
 @dataclass
-class _Session:
-    """What a file holds of one session. `size` is about what its lines take."""
+class _StoredSession:
+    """A session as its file had it when this kernel first read it.
+
+    Attributes:
+        in_turn: Whether messages come after the last end of a turn.
+        skipped: How many lines of the file could not be read.
+        size: About how many bytes its messages take.
+        sizes: The same for each message.
+    """
 
     messages: list[Message] = field(default_factory=list)
     turns: list[TurnEnd] = field(default_factory=list)
@@ -584,26 +582,25 @@ class _Session:
         self.in_turn = True
 
 
-def _read(data: bytes) -> dict[str, _Session]:
+def _read(data: bytes) -> dict[str, _StoredSession]:
     """What the whole lines after the header say, by session."""
-    found: dict[str, _Session] = {}
+    found: dict[str, _StoredSession] = {}
     skipped = 0
-    for raw in data.split(b"\n")[1:]:
-        if not raw.strip():
-            continue
+    lines = Reader(io.BytesIO(data.partition(b"\n")[2]))
+    for each in lines:
+        line = each.value
         try:
-            line = json.loads(raw)
             session = str(line["session"])
             if line["line"] == "reset":
                 found.pop(session, None)
                 continue
-            read = found.get(session) or _Session()
-            read.take(line, len(raw))
+            read = found.get(session) or _StoredSession()
+            read.take(line, each.size)
             found[session] = read
         except (ValueError, KeyError, TypeError, RecursionError):
-            skipped += 1  # torn by a crash, or from another version
+            skipped += 1  # from another version
     for read in found.values():
-        read.skipped = skipped
+        read.skipped = skipped + lines.passed_over + lines.is_torn
     return found
 
 
@@ -630,21 +627,18 @@ def _turn_to_json(turn: TurnEnd, last: TurnEnd) -> dict[str, Any]:
     return redacted
 
 
-def _as_line(data: Mapping[str, Any]) -> str:
-    return json.dumps(data, separators=(",", ":")) + "\n"
+def _line(data: Mapping[str, Any]) -> bytes:
+    """A line of the file. In ASCII: what somebody said may hold lone surrogates."""
+    return encode(data, ascii=True)
 
 
 def _is_ours(data: bytes) -> bool:
     """Whether a file is one of ours, or the first bytes of one."""
     first, newline, _ = data.partition(b"\n")
     if not newline:
-        beginning = _as_line({"conversation": FORMAT}).rstrip("}\n").encode()
+        beginning = _line({"conversation": FORMAT}).rstrip(b"}")
         return first.startswith(beginning) or beginning.startswith(first)
-    try:
-        header = json.loads(first)
-        return isinstance(header, dict) and header.get("conversation") == FORMAT
-    except ValueError:
-        return False
+    return (decode(first) or {}).get("conversation") == FORMAT
 
 
 def _common(one: Sequence[Message], other: Sequence[Message]) -> int:
@@ -657,7 +651,7 @@ def _common(one: Sequence[Message], other: Sequence[Message]) -> int:
     return next((i for i, (a, b) in pairs if a is not b), min(len(one), len(other)))
 
 
-def _pictures(found: Mapping[str, _Session]) -> int:
+def _pictures(found: Mapping[str, _StoredSession]) -> int:
     """Characters of all pictures."""
     blocks = (
         block

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.workspace import Workspace
 
 DAY = 24 * 60 * 60
 MEGABYTE = 1024 * 1024

@@ -30,10 +30,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,15 +55,10 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.messages import Image, Output, ToolSpec, clean
 from jupyter_agent.core.redact import redact_json, secret_values
-from jupyter_agent.files.repeats import LeftOut, Repeats, texts_in
-from jupyter_agent.files.workspace import TRIED_AGAIN, make_folder, reason_of, write_whole
+from jupyter_agent.files.atomic import private_folder
+from jupyter_agent.files.jsonl import Upkeep, Writer, encode, new_file
+from jupyter_agent.stores.repeats import LeftOut, Repeats, texts_in
 
-NOT_WRITTEN = "not_written"
-"""The type of the line that says what is missing in a log."""
-_MOST_MISSED = 10_000_000
-"""Characters of lines that wait to be written; what comes after them is lost."""
-_STEPS_BACK = 8
-"""Lines that may be taken back so that there is room to say that the log is cut off."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -81,10 +73,6 @@ class RunLog:
         schemas: Where the schemas of tools stand: the name of a log, by their digest. One for all
             logs of a session, which keep it up to date.
         prepare: Makes the folder in which `folder` is. Raises `OSError`.
-
-    Attributes:
-        problem: Why the file does not hold all lines now; empty where it does.
-        notices: Lines for the person that `take_notices` has not given yet.
     """
 
     def __init__(
@@ -93,24 +81,16 @@ class RunLog:
         schemas: MutableMapping[str, str] | None = None,
         prepare: Callable[[], object] = lambda: None,
     ) -> None:
-        self.path: Path | None = None
-        self.problem = ""
-        self.notices: list[str] = []
         self._folder = folder
         self._schemas = {} if schemas is None else schemas
         self._prepare = prepare
-        self._file: int | None = None
-        self._size = 0
-        self._last: deque[bytes] = deque(maxlen=_STEPS_BACK)
-        self._missed: deque[bytes] = deque()
-        self._waiting = 0
-        self._lost = 0
+        self._upkeep = Upkeep("The run log")
+        self._writer = Writer(self._create, self._upkeep)
         self._number = 0
         self._steps = 0
         self._step: StepStarted | None = None
         self._limit = 0
         self._model = ""
-        self._closed = False
         self._secrets = secret_values()
         self._repeats = Repeats()
         self._calls: dict[str, tuple[str, str]] = {}
@@ -173,18 +153,16 @@ class RunLog:
             data: What it says: anything that JSON holds, other things by their names.
             near: Texts of earlier lines, by address, of which it may repeat parts.
         """
-        if self._closed:
-            return
         self._number += 1
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         try:
             self._secrets = secret_values(also=self._secrets)
             line = redact_json(_storable(data), self._secrets)
-            text = self._text(now, kind, line, near)
+            encoded = self._encoded(now, kind, line, near)
         except RecursionError:
             line = {"not_logged": "its content is nested too deeply"}
-            text = self._text(now, kind, line, None)
-        self._put(f"{text}\n".encode())
+            encoded = self._encoded(now, kind, line, None)
+        self._writer.write(encoded)
         for index, block in _calls(line):
             address = f"{self._number}/message/blocks/{index}/arguments"
             self._calls[block["id"]] = address, block["arguments"]
@@ -192,95 +170,28 @@ class RunLog:
     def close(self) -> None:
         """No line comes any more; later ones are dropped."""
         self._write_step()
-        if self._missed or self._lost:
-            self._flush()
-        if self._file is not None:
-            with suppress(OSError):
-                os.close(self._file)
-            self._file = None
-        self._closed = True
+        self._writer.close()
 
     def take_notices(self) -> list[str]:
-        """What the person should know and was not told yet: each line comes once."""
-        told, self.notices = self.notices, []
-        return told
+        """The notices that were not taken yet."""
+        return self._upkeep.take_notices()
 
-    def _put(self, line: bytes) -> None:
-        """Write a line, after those that wait."""
-        if self._lost or self._waiting + len(line) > _MOST_MISSED:
-            self._lost += 1
-        else:
-            self._missed.append(line)
-            self._waiting += len(line)
-        self._flush()
+    @property
+    def path(self) -> Path | None:
+        """The file; None before the first event."""
+        return self._writer.path
 
-    def _flush(self) -> None:
-        """Write what waits, line by line, so that the log grows as far as there is room."""
-        try:
-            if self._file is None or self._is_gone():
-                self._file = self._create()
-            if os.fstat(self._file).st_size > self._size:
-                os.ftruncate(self._file, self._size)
-            while self._missed:
-                self._append(self._file, self._missed[0])
-                self._waiting -= len(self._missed.popleft())
-            if self._lost:
-                self._append(self._file, self._mark(self._lost, self.problem))
-        except Exception as error:  # the agent's code may have patched what is called here
-            self._fail(error)
-            return
-        if self.problem:
-            lost = f"{self._lost:,} lines are missing in it" if self._lost else "nothing is missing"
-            self.notices.append(f"The run log is written again, {lost}.")
-        self.problem, self._lost = "", 0
+    @property
+    def problem(self) -> str:
+        """Why the file does not hold all lines now; empty where it does."""
+        reason = self._writer.reason
+        return f"The run log could not be written: {reason}." if reason else ""
 
-    def _append(self, file: int, line: bytes) -> None:
-        write_whole(file, line)
-        self._size += len(line)
-        self._last.append(line)
-
-    def _fail(self, error: Exception) -> None:
-        reason = str(getattr(error, "strerror", "") or reason_of(error)).rstrip(".")
-        problem = f"The run log could not be written: {reason}."
-        if not self.problem:
-            told = reason_of(error)
-            self.notices.append(f"The run log is not being written: {told}. {TRIED_AGAIN}")
-        self.problem = problem
-        if self._file is not None:
-            self._end_with_mark(self._file, reason)
-
-    def _end_with_mark(self, file: int, reason: str) -> None:
-        """End the log with a line that says that it is cut off, in others' place if need be."""
-        for _ in range(_STEPS_BACK):
-            with suppress(OSError):
-                os.ftruncate(file, self._size)
-                write_whole(file, self._mark(len(self._missed) + self._lost, reason))
-                return
-            if not self._last:
-                break
-            line = self._last.pop()
-            self._missed.appendleft(line)
-            self._waiting += len(line)
-            self._size -= len(line)
-        with suppress(OSError):
-            os.ftruncate(file, self._size)
-
-    def _mark(self, lines: int, reason: str) -> bytes:
-        reason = reason.removeprefix("The run log could not be written: ").rstrip(".")
-        line = {"type": NOT_WRITTEN, "lines": lines, "reason": reason}
-        return (json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
-
-    def _is_gone(self) -> bool:
-        """Whether somebody removed the file: then the log begins anew and says so."""
-        assert self._file is not None
-        if os.fstat(self._file).st_nlink:
-            return False
-        with suppress(OSError):
-            os.close(self._file)
-        self._file = None
-        self._lost += self._number - len(self._missed) - self._lost
-        self.problem = "The run log could not be written: somebody removed it."
-        return True
+    def _create(self) -> tuple[Path, int]:
+        self._prepare()
+        private_folder(self._folder, follow_link=False)
+        stem = datetime.now().astimezone().strftime("agent_run_%Y%m%d_%H%M%S")
+        return new_file(self._folder, stem)
 
     def _begin_step(self, event: StepStarted) -> None:
         """A step is told by its first request, mostly the next event."""
@@ -313,13 +224,12 @@ class RunLog:
             parts.clear()
         return {"streamed": streamed} if streamed else {}
 
-    def _text(
+    def _encoded(
         self, now: str, kind: str, data: dict[str, Any], near: Iterable[tuple[str, str]] | None
-    ) -> str:
+    ) -> bytes:
         head = {"seq": self._number, "time": now, "type": kind}
         said = {key: item for key, item in data.items() if key not in head}
-        line = self._repeats.shorten(self._number, head | said, near)
-        return json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        return encode(self._repeats.shorten(self._number, head | said, near))
 
     def _near(self, event: Event) -> Iterable[tuple[str, str]] | None:
         """The arguments of the call that an event is about: its diff says much of the same."""
@@ -331,35 +241,6 @@ class RunLog:
             return None
         address, arguments = self._calls.get(call_id, ("", ""))
         return texts_in(address, arguments)
-
-    def _create(self) -> int:
-        self._prepare()
-        make_folder(self._folder)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
-        for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"):
-            flags |= getattr(os, name, 0)
-        stem = datetime.now().astimezone().strftime("agent_run_%Y%m%d_%H%M%S")
-        for number in range(1, 10_000):
-            path = self._folder / (f"{stem}.jsonl" if number == 1 else f"{stem}_{number}.jsonl")
-            try:
-                file = os.open(path, flags, 0o600)
-            except FileExistsError:
-                continue
-            _hold(file)
-            self.path, self._size = path, 0
-            self._last.clear()
-            return file
-        raise FileExistsError(0, f"there is no free name for {stem}")
-
-
-def _hold(file: int) -> None:
-    """Let other kernels see that the log is being written. Not every file system can."""
-    try:
-        import fcntl
-    except ImportError:
-        return  # Windows removes no file that is open
-    with suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def _as_json(event: Event) -> dict[str, Any]:

@@ -6,7 +6,7 @@ another version or of somebody else: what can be read is, and the rest is counte
 
 from __future__ import annotations
 
-import json
+import io
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -32,8 +32,8 @@ from jupyter_agent.core.messages import ToolCall, Usage
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.errors import AgentError
-from jupyter_agent.files.repeats import Restoring
-from jupyter_agent.stores.runlog import NOT_WRITTEN
+from jupyter_agent.files.jsonl import NOT_WRITTEN, Reader, decode
+from jupyter_agent.stores.repeats import Restoring
 
 _NAME = re.compile(r"agent_run_(\d{8}_\d{6})(?:_(\d+))?\.jsonl")
 _HEAD = 64 * 1024
@@ -41,10 +41,10 @@ _TAIL = 64 * 1024
 _MOST = 16 * 1024 * 1024
 """Bytes of a log's beginning and of its end that are read for a summary, where lines are long."""
 _TASK = 200
+_Json = dict[str, Any]
 _STOPS = get_args(TurnStop)
 _STEPS = {"turn_finished": "steps", "step_started": "number", "requested": "step"}
 """The field of each kind of line that says how many steps there were."""
-Line = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class Run:
     Attributes:
         events: What happened, in order, with every text in its place.
         prompt: The line that says what the model was told besides the conversation.
-        passed_over: Lines that are no events of this version.
+        passed_over: _Jsons that are no events of this version.
         lost: Texts that were named and not found.
         is_torn: Whether the last line is incomplete.
-        missing: Lines that could not be written, as the log itself says.
+        missing: _Jsons that could not be written, as the log itself says.
         why_missing: Why not.
     """
 
@@ -170,40 +170,52 @@ def read_run(path: Path) -> Run:
         raise AgentError(f"The log {path.name} cannot be read: {error.strerror}.") from None
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[_Json]:
     """Each line of a log with every text in its place; what is no line of a log is passed over.
 
     Raises:
         OSError: The file cannot be read.
     """
     reading = _Reading()
-    for line, _ in _lines(path, reading):
-        if line is not None:
-            yield line
+    with path.open("rb") as stream:
+        for line in Reader(stream):
+            if (whole := reading.whole(line.value)) is not None:
+                yield whole
 
 
 def _read(path: Path) -> Run:
     reading = _Reading()
     calls: dict[str, ToolCall] = {}
     events: list[LoggedEvent] = []
-    prompt: Line = {}
-    passed_over, missing, is_torn, why = 0, 0, False, ""
-    for line, is_whole in _lines(path, reading):
-        event = _event(line, calls) if line else None
-        if line and line["type"] == "prompt":
-            prompt = line
-        elif line and line["type"] == NOT_WRITTEN:
-            missing, why = missing + _count(line, "lines"), _words(line, "reason")
-        elif line and event is not None:
-            said = [*_before(line), event]
-            events += (LoggedEvent(_count(line, "seq"), _time(line), each) for each in said)
-            if isinstance(event, MessageFinished):
-                calls.update({call.id: call for call in event.message.tool_calls})
-        elif is_whole:
-            passed_over += 1
-        else:
-            is_torn = True
-    return Run(path, tuple(events), prompt, passed_over, reading.lost, is_torn, missing, why)
+    prompt: _Json = {}
+    missing, why = 0, ""
+    unknown = 0
+    with path.open("rb") as stream:
+        lines = Reader(stream)
+        for each in lines:
+            line = reading.whole(each.value)
+            kind = line["type"] if line else ""
+            if line and kind == "prompt":
+                prompt = line
+            elif line and kind == NOT_WRITTEN:
+                missing, why = missing + _count(line, "lines"), _words(line, "reason")
+            elif line and (event := _event(line, calls)) is not None:
+                said = [*_before(line), event]
+                events += (LoggedEvent(_count(line, "seq"), _time(line), one) for one in said)
+                if isinstance(event, MessageFinished):
+                    calls.update({call.id: call for call in event.message.tool_calls})
+            else:
+                unknown += 1
+    return Run(
+        path,
+        tuple(events),
+        prompt,
+        passed_over=lines.passed_over + unknown,
+        lost=reading.lost,
+        is_torn=lines.is_torn,
+        missing=missing,
+        why_missing=why,
+    )
 
 
 class _Reading:
@@ -218,8 +230,10 @@ class _Reading:
     def lost(self) -> int:
         return self._restoring.lost
 
-    def whole(self, line: Line) -> Line | None:
-        """The line with all that it only names."""
+    def whole(self, line: _Json) -> _Json | None:
+        """The line with all that it only names; None where it is none of a log."""
+        if not isinstance(line.get("type"), str):
+            return None
         try:
             whole = self._restoring.restore(line)
         except RecursionError:
@@ -235,7 +249,7 @@ class _Reading:
         return whole
 
 
-def _before(line: Line) -> Iterator[Event]:
+def _before(line: _Json) -> Iterator[Event]:
     """What a line tells besides its event: that a step begins, and what a reply had said that was
     given up, or never came to its end."""
     if line["type"] == "requested" and (number := _count(line, "step")):
@@ -248,7 +262,7 @@ def _before(line: Line) -> Iterator[Event]:
             yield TextDelta(text)
 
 
-def _event(line: Line, calls: Mapping[str, ToolCall]) -> Event | None:
+def _event(line: _Json, calls: Mapping[str, ToolCall]) -> Event | None:
     if line.get("type") == "tool_started":
         call = calls.get(str(line.get("call_id")))
         return None if call is None else ToolStarted(call)
@@ -258,36 +272,14 @@ def _event(line: Line, calls: Mapping[str, ToolCall]) -> Event | None:
         return None
 
 
-def _lines(path: Path, reading: _Reading) -> Iterator[tuple[Line | None, bool]]:
-    """Each line, None where it is none of a log, and whether it was written to its end."""
-    with path.open("rb") as stream:
-        for data in stream:
-            line = _parsed(data)
-            if line is not None:
-                yield reading.whole(line), True
-            elif data.strip():
-                yield None, data.endswith(b"\n")
-
-
-def _parsed(data: bytes) -> Line | None:
-    try:
-        line = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return line if isinstance(line, dict) and isinstance(line.get("type"), str) else None
-
-
-def _first_line(path: Path) -> Line:
+def _first_line(path: Path) -> _Json:
     """How a log begins: the line that tells the task, in what is read of the file."""
     with path.open("rb") as stream:
         data = stream.read(_HEAD)
         if b"\n" not in data:
             data += stream.read(_MOST)
-    for each in data.split(b"\n"):
-        line = _parsed(each)
-        if line is not None and line["type"] == "turn_started":
-            return line
-    return {}
+    lines = (line.value for line in Reader(io.BytesIO(data)))
+    return next((line for line in lines if line.get("type") == "turn_started"), {})
 
 
 class _Ending:
@@ -300,8 +292,8 @@ class _Ending:
     """
 
     def __init__(self, path: Path) -> None:
-        self.line: Line = {}
-        self.finish: Line = {}
+        self.line: _Json = {}
+        self.finish: _Json = {}
         self.steps: int | None = None
         window = _TAIL
         with path.open("rb") as stream:
@@ -317,18 +309,19 @@ class _Ending:
     def _look(self, data: bytes, is_cut: bool) -> None:
         parts = data.split(b"\n")
         for part in reversed(parts[1:] if is_cut else parts):
-            line = _parsed(part)
-            if line is None or line["type"] == NOT_WRITTEN:
+            line = decode(part)
+            kind = _words(line, "type") if line else ""
+            if line is None or kind in ("", NOT_WRITTEN):
                 continue
             self.line = self.line or line
-            if line["type"] == "turn_finished":
+            if kind == "turn_finished":
                 self.finish = line
-            if found := _count(line, _STEPS.get(line["type"], "")):
+            if found := _count(line, _STEPS.get(kind, "")):
                 self.steps = found
                 return
 
 
-def _usage(line: Line) -> Usage | None:
+def _usage(line: _Json) -> Usage | None:
     found = line.get("usage")
     if not isinstance(found, dict):
         return None
@@ -337,17 +330,17 @@ def _usage(line: Line) -> Usage | None:
     return Usage(*counts) if all(type(count) is int for count in counts) else None
 
 
-def _words(line: Line, key: str) -> str:
+def _words(line: _Json, key: str) -> str:
     text = line.get(key)
     return text if isinstance(text, str) else ""
 
 
-def _count(line: Line, key: str) -> int:
+def _count(line: _Json, key: str) -> int:
     number = line.get(key)
     return number if isinstance(number, int) else 0
 
 
-def _time(line: Line) -> datetime | None:
+def _time(line: _Json) -> datetime | None:
     try:
         time = datetime.fromisoformat(line["time"])
     except (LookupError, TypeError, ValueError):

@@ -8,12 +8,12 @@ is summed up from the lines, by rules and not by a model.
 
 from __future__ import annotations
 
-import json
+import io
 import os
 import re
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,14 +31,8 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.messages import Text
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.core.redact import redact_json, secret_values
-from jupyter_agent.files.workspace import (
-    TRIED_AGAIN,
-    append,
-    atomic_write,
-    open_private,
-    private_folder,
-    reason_of,
-)
+from jupyter_agent.files.atomic import atomic_write, private_folder, write_whole
+from jupyter_agent.files.jsonl import NOT_WRITTEN, Reader, Upkeep, Writer, encode, new_file
 from jupyter_agent.memory.scope import MemoryRoot
 
 FOLDER = "agent-transcripts"
@@ -46,16 +40,14 @@ _TASK_LIMIT = 500
 _ANSWER_LIMIT = 500
 _NOT_IN_NAME = re.compile(r"[^\w.-]+")
 _RECENT = 50
-_MOST_MISSED = 10_000
-"""Lines that wait to be written."""
 _READ_LIMIT = 8 * 1024 * 1024
 
 
 class SessionRecord:
     """A sink that keeps the record of one session. A record that cannot be written never stops it.
 
-    The file is made with the first turn. What could not be written is tried again with the next
-    line.
+    The file is made with the first turn. It does not fold events into a `TurnView` as the
+    transcript does: of a turn it needs a few words, and a view's cost grows with its steps.
 
     Args:
         root: The memory root.
@@ -73,10 +65,6 @@ class SessionRecord:
         session: str = "default",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.path: Path | None = None
-        self.problem = ""
-        self.notices: list[str] = []
-        self._missed: list[bytes] = []
         self._folder = root.path / FOLDER
         self._root = root
         self._notebook = notebook
@@ -86,6 +74,8 @@ class SessionRecord:
         self._answer = ""
         self._saved: list[str] = []
         self._finished = False
+        self._upkeep = Upkeep("The session's record")
+        self._writer = Writer(self._create, self._upkeep)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
@@ -121,39 +111,31 @@ class SessionRecord:
         self._finished = True
         if account := read_record(self.path):
             self._write("session_finished", summary=account.summary)
+        self._writer.close()
 
     def take_notices(self) -> list[str]:
-        """What the person should know and was not told yet: each line comes once."""
-        told, self.notices = self.notices, []
-        return told
+        """The notices that were not taken yet."""
+        return self._upkeep.take_notices()
+
+    @property
+    def path(self) -> Path | None:
+        """The record; None before the first turn."""
+        return self._writer.path
+
+    @property
+    def problem(self) -> str:
+        """Why the record does not hold everything now; empty where it does."""
+        reason = self._writer.reason
+        return f"The record of the session cannot be written: {reason}." if reason else ""
 
     def _write(self, kind: str, **data: Any) -> None:
+        self._writer.write(self._line(kind, **data))
+
+    def _line(self, kind: str, **data: Any) -> bytes:
         line = {"type": kind, "time": self._now().isoformat(timespec="seconds"), **data}
-        text = json.dumps(redact_json(line, secret_values()), ensure_ascii=False) + "\n"
-        self._missed = [*self._missed[-_MOST_MISSED:], text.encode("utf-8", "replace")]
-        try:
-            self._append(b"".join(self._missed))
-        except Exception as error:  # the agent's code may have patched what is called here
-            reason = reason_of(error)
-            if not self.problem:
-                self.notices.append(
-                    f"The session's record is not being written: {reason}. {TRIED_AGAIN}"
-                )
-            self.problem = f"The record of the session cannot be written: {reason}."
-            return
-        if self.problem:
-            self.notices.append("The session's record is written again.")
-        self.problem, self._missed = "", []
+        return encode(redact_json(line, secret_values()))
 
-    def _append(self, data: bytes) -> None:
-        self.path = self.path or self._create()
-        try:
-            append(self.path, data)
-        except FileNotFoundError:  # somebody removed it
-            self.path = self._create()
-            append(self.path, data)
-
-    def _create(self) -> Path:
+    def _create(self) -> tuple[Path, int]:
         if not Path(os.path.realpath(self._folder)).is_relative_to(self._root.path):
             raise OSError(0, "agent-transcripts leads out of the memory root")
         if not self._folder.exists():
@@ -163,31 +145,25 @@ class SessionRecord:
         stem = Path(self._notebook).stem or "kernel"
         name = _NOT_IN_NAME.sub("_", f"{stem[:60]}-{self._session[:40]}")
         stamp = self._now().astimezone().strftime("%Y%m%d_%H%M%S")
-        started = {
-            "type": "session_started",
-            "time": self._now().isoformat(timespec="seconds"),
-            "notebook": self._notebook,
-            "session": self._session,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-        }
-        started = redact_json(started, secret_values())
-        line = (json.dumps(started, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-        for number in range(1, 10_000):
-            end = "" if number == 1 else f"_{number}"
-            path = self._folder / f"{stamp}-{name}{end}.jsonl"
-            try:
-                with open_private(path, "xb") as stream:
-                    stream.write(line)
-            except FileExistsError:
-                continue
-            self.path = path
-            return path
-        raise FileExistsError(0, "no free name")
+        started = self._line(
+            "session_started",
+            notebook=self._notebook,
+            session=self._session,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+        path, file = new_file(self._folder, f"{stamp}-{name}")
+        try:
+            write_whole(file, started + b"\n")
+        except OSError:
+            os.close(file)
+            path.unlink()
+            raise
+        return path, file
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnSummary:
     """What one turn was asked, and how it ended; `running` where it did not."""
 
     task: str
@@ -212,7 +188,7 @@ class Account:
     started: str
     updated: str
     state: str
-    turns: tuple[Turn, ...]
+    turns: tuple[TurnSummary, ...]
 
     @property
     def doing(self) -> str:
@@ -258,11 +234,11 @@ def accounts(root: MemoryRoot, most: int = _RECENT) -> list[Account]:
 
 def read_record(path: Path) -> Account | None:
     """What a record says; None where it is no record. A torn last line is passed over."""
-    lines = list(_lines(path))
+    lines = _lines(path)
     if not lines or lines[0].get("type") != "session_started":
         return None
     first = lines[0]
-    turns: list[Turn] = []
+    turns: list[TurnSummary] = []
     finished = False
     for line in lines[1:]:
         finished = line.get("type") == "session_finished"
@@ -284,40 +260,37 @@ def read_record(path: Path) -> Account | None:
     )
 
 
-def _fold(turns: list[Turn], line: Mapping[str, Any]) -> None:
+def _fold(turns: list[TurnSummary], line: Mapping[str, Any]) -> None:
     kind = line.get("type")
     if kind == "turn_started":
-        turns.append(Turn(str(line.get("task", "")), "running"))
+        turns.append(TurnSummary(str(line.get("task", "")), "running"))
     elif kind == "step" and turns:
         last = turns[-1]
         steps = line["number"] if isinstance(line.get("number"), int) else last.steps
-        turns[-1] = Turn(last.task, last.stop_reason, steps=steps, tool=_word(line.get("tool")))
+        turns[-1] = TurnSummary(
+            last.task, last.stop_reason, steps=steps, tool=_word(line.get("tool"))
+        )
     elif kind == "turn_finished" and turns:
-        turns[-1] = Turn(
+        turns[-1] = TurnSummary(
             turns[-1].task,
             _word(line.get("stop_reason")),
-            str(line.get("answer", "")),
-            _texts(line.get("files")),
-            _texts(line.get("saved")),
-            turns[-1].steps,
+            answer=str(line.get("answer", "")),
+            files=_texts(line.get("files")),
+            saved=_texts(line.get("saved")),
+            steps=turns[-1].steps,
         )
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines(path: Path) -> list[dict[str, Any]]:
     try:
         if not path.is_file():  # a pipe would be waited for
-            return
+            return []
         with path.open("rb") as stream:
             data = stream.read(_READ_LIMIT)
     except OSError:
-        return
-    for line in data.split(b"\n"):
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            yield value
+        return []
+    values = [line.value for line in Reader(io.BytesIO(data))]
+    return [value for value in values if value.get("type") != NOT_WRITTEN]
 
 
 def _alive(first: Mapping[str, Any]) -> bool:
@@ -343,7 +316,7 @@ def _word(value: Any) -> str:
     return one_line(str(value or ""), 300)
 
 
-def _outcome(turn: Turn) -> str:
+def _outcome(turn: TurnSummary) -> str:
     if turn.stop_reason == "end":
         return f" -> {one_line(turn.answer, 160)}" if turn.answer else ""
     return f" ({_ENDS.get(turn.stop_reason, turn.stop_reason)})"

@@ -61,7 +61,7 @@ _CLASS_NAME = re.compile(r"[A-Za-z_][\w.]{0,99}")
 Attributes = dict[str, str | int | list[str]]
 
 
-def open_spans(environ: Mapping[str, str] | None = None) -> tuple[Spans | None, str]:
+def open_spans(environ: Mapping[str, str] | None = None) -> tuple[TurnSpans | None, str]:
     """A sink for one turn; or None, and the line that says why there is none.
 
     Args:
@@ -76,7 +76,7 @@ def open_spans(environ: Mapping[str, str] | None = None) -> tuple[Spans | None, 
         return None, NO_PROVIDER
     asked = (os.environ if environ is None else environ).get(CAPTURE, "")
     tracer = trace.get_tracer("jupyter_agent", __version__)
-    return Spans(tracer, asked.strip().lower() in _CAPTURING), ""
+    return TurnSpans(tracer, asked.strip().lower() in _CAPTURING), ""
 
 
 @dataclass(slots=True)
@@ -87,8 +87,10 @@ class _Running:
     began: int
 
 
-class Spans:
+class TurnSpans:
     """A sink that makes spans of one turn's events.
+
+    A span begins and ends when its event comes, so they are not made from a `TurnView`.
 
     Args:
         tracer: Where the spans go.

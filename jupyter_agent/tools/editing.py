@@ -16,6 +16,7 @@ from pydantic import Field
 from jupyter_agent.core.messages import Output
 from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import ToolError
+from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.files.diff import compare, line_count
 from jupyter_agent.files.textfile import (
     EDITABLE_BYTES,
@@ -26,7 +27,7 @@ from jupyter_agent.files.textfile import (
     size,
     system_refusals,
 )
-from jupyter_agent.files.workspace import Workspace, atomic_write
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.tools import notebooks
 from jupyter_agent.tools.replacement import Replacement, hint
 

@@ -23,9 +23,10 @@ from pydantic import Field
 
 from jupyter_agent.core.tool import Tool, tool
 from jupyter_agent.errors import ToolError
+from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.textfile import open_regular, system_refusals
 from jupyter_agent.files.walk import SCANNED_ENTRIES, Walk
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.files.workspace import Workspace
 
 LISTED_FILES = 500
 SEARCH_SECONDS = 10.0

@@ -1,6 +1,6 @@
 """Undo: files from before each turn, bindings of variables, and the way back to them.
 
-`store.Checkpoints` is the way in for files, `namespace.Bindings` for variables, `command.undo` for
+`store.Checkpoints` is the way in for files, `namespace.Bindings` for variables, `command` for
 `%agent undo`. What is guaranteed:
 
 - A file that a tool writes is kept before, up to a limit per file.

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator, Set
 from pathlib import Path
 
-from jupyter_agent.files.workspace import open_private, private_folder
+from jupyter_agent.files.atomic import open_private, private_folder
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 

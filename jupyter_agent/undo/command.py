@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.core.redact import redact, secret_values
-from jupyter_agent.errors import ConfigError
-from jupyter_agent.files.workspace import STATE_FOLDER
+from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.undo.journal import Record
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings, Rebound, names
 from jupyter_agent.undo.storage import TRASH
 from jupyter_agent.undo.store import NOTHING, Checkpoints
 from jupyter_agent.undo.undo import Done, Plan, Undone
 
-USAGE = "%agent undo [show] [N] [--over FILE ...], %agent undo list, %agent undo redo"
 _LISTED = 20
 NO_CHANGE = "no change was seen"
 _WORDS = {
@@ -35,49 +33,59 @@ _PLANNED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a command says. `news` is what the model is to be told with the next task."""
+class UndoReport:
+    """The result of an undo: `text` for the person, `news` for the model's next task."""
 
     text: str
     news: str = ""
 
 
-@dataclass
-class _Words:
-    """The words of the command, read."""
-
-    verb: str = "undo"
-    turns: int = 1
-    over: list[str] = field(default_factory=list)
-
-
 def undo(
-    words: Sequence[str],
     checkpoints: Checkpoints,
     bindings: Bindings,
     namespace: MutableMapping[str, Any],
-) -> Report:
-    """Go back a turn, or what else the words say.
+    turns: int = 1,
+    over: Sequence[str] = (),
+) -> UndoReport:
+    """Undo the last turns.
 
     Args:
-        words: What stands after `%agent undo`.
         checkpoints: The notebook's.
         bindings: The kernel's.
         namespace: The kernel's.
+        turns: How many turns.
+        over: Files to restore although they were changed after the turn.
 
     Raises:
-        ConfigError: The words make no sense.
-        AgentError: There is nothing to undo, or it cannot be done now.
+        AgentError: There is no such turn, or it cannot be undone now.
     """
-    read = _read(words)
-    if read.verb == "list":
-        return Report(_listed(checkpoints, bindings))
-    if read.verb == "redo":
-        plan = checkpoints.plan_back()
-    else:
-        plan = checkpoints.plan(read.turns, read.over)
-    if read.verb == "show":
-        return Report(_shown(plan, bindings))
+    return _applied(checkpoints.plan(turns, over), checkpoints, bindings, namespace)
+
+
+def redo(
+    checkpoints: Checkpoints, bindings: Bindings, namespace: MutableMapping[str, Any]
+) -> UndoReport:
+    """Take the last undo back.
+
+    Raises:
+        AgentError: There is none, or it cannot be taken back now.
+    """
+    return _applied(checkpoints.plan_back(), checkpoints, bindings, namespace)
+
+
+def preview(
+    checkpoints: Checkpoints, bindings: Bindings, turns: int = 1, over: Sequence[str] = ()
+) -> str:
+    """Say what `undo` would do. Raises `AgentError` as it would."""
+    return _shown(checkpoints.plan(turns, over), bindings)
+
+
+def _applied(
+    plan: Plan,
+    checkpoints: Checkpoints,
+    bindings: Bindings,
+    namespace: MutableMapping[str, Any],
+) -> UndoReport:
     undone = checkpoints.apply(plan)
     # What is taken back is one undo; what is undone may be several turns.
     records = [record.id for record in plan.records]
@@ -85,25 +93,11 @@ def undo(
     forgotten = [record for record in records if not bindings.knows(record)]
     unseen = [*_notices(plan.records), *_unseen(plan.records, bindings)]
     text = _told(plan, undone, rebound, bool(forgotten), unseen)
-    return Report(text, _news(plan, undone, rebound))
+    return UndoReport(text, _news(plan, undone, rebound))
 
 
-def _read(words: Sequence[str]) -> _Words:
-    read = _Words()
-    rest = list(words)
-    if rest and rest[0] in ("show", "list", "redo"):
-        read.verb = rest.pop(0)
-    if rest and rest[0].isdecimal() and read.verb in ("undo", "show"):
-        read.turns = int(rest.pop(0))
-    if rest and rest[0] == "--over" and read.verb in ("undo", "show"):
-        read.over, rest = rest[1:], []
-    if rest or read.turns < 1 or (words and "--over" in words and not read.over):
-        wrong = rest[0] if rest else " ".join(words)
-        raise ConfigError(f"%agent undo: unexpected {wrong!r}. Usage: {USAGE}")
-    return read
-
-
-def _listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
+def listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
+    """List the turns that can be undone, the newest first."""
     checkpoints.settle_if_possible()
     turns, others = checkpoints.turns(), checkpoints.turns_of_others()
     rows = [

@@ -18,22 +18,15 @@ a crash is passed over: what it announced was not begun.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from jupyter_agent.files.workspace import (
-    Workspace,
-    open_private,
-    private_folder,
-    refused_on_windows,
-)
+from jupyter_agent.files import jsonl, trust
+from jupyter_agent.files.atomic import atomic_write, ordinary, private_folder
+from jupyter_agent.files.workspace import Workspace, refused_on_windows
 from jupyter_agent.undo.states import ABSENT, State, from_json, to_json
 
 FORMAT = 2
@@ -159,21 +152,23 @@ class Seal:
     """
 
     def __init__(self, secret: bytes, root: Path) -> None:
-        place = os.fsencode(os.path.realpath(root))
-        # The hash takes a key of 64 bytes at most.
-        self._secret = hmac.new(hashlib.sha256(secret).digest(), place, hashlib.sha256).digest()
+        self._secret = secret
+        self._place = os.fsencode(os.path.realpath(root))
 
-    def of(self, record: str, line: bytes) -> bytes:
-        """The seal of a line in the journal of a record."""
-        data = record.encode() + b"\0" + line
-        return hashlib.blake2b(data, key=self._secret, digest_size=16).hexdigest().encode()
+    def closed(self, record: str, line: bytes) -> bytes:
+        """A line of a record's journal with its seal."""
+        return line + b"\t" + trust.sign(self._signed(record, line), self._secret).encode()
 
     def opened(self, record: str, sealed: bytes) -> bytes:
         """A line without its seal. Raises ValueError where that is wrong."""
         line, _, seal = sealed.rpartition(b"\t")
-        if not hmac.compare_digest(self.of(record, line), seal):
+        mark = seal.decode("ascii", "replace")
+        if not trust.is_signed(self._signed(record, line), mark, self._secret):
             raise ValueError("not written by this person in this folder")
         return line
+
+    def _signed(self, record: str, line: bytes) -> bytes:
+        return b"\0".join((b"journal", self._place, record.encode(), line))
 
 
 class Journal:
@@ -191,14 +186,11 @@ class Journal:
         self._seal = seal
         private_folder(folder)
         self._path = folder / FILE
-        self._torn = False
-        if self._path.exists():
-            data = self._path.read_bytes()
-            self._torn = bool(data) and not data.endswith(b"\n")
-        else:
+        if not self._path.exists():
             head = {"line": "begin", "checkpoint": FORMAT, "id": record.id, "kind": record.kind}
             more = {"owner": record.owner, "task": record.task, "undoes": record.undoes}
-            self._append([{**head, **more, "kernel": record.kernel}])
+            begin = self._closed({**head, **more, "kernel": record.kernel})
+            atomic_write(self._path, begin + b"\n", private=True)
 
     def write(self, *lines: dict[str, Any], durable: bool = True) -> None:
         """Append lines.
@@ -210,30 +202,20 @@ class Journal:
         Raises:
             OSError: They cannot be written; the record is then as it was.
         """
-        self._append(lines, durable)
+        jsonl.append(self._path, map(self._closed, lines), durable=durable)
         for line in lines:
             self.record.take(line)
 
-    def _append(self, lines: Any, durable: bool = True) -> None:
+    def _closed(self, line: dict[str, Any]) -> bytes:
         # In ASCII: a name that is no UTF-8 has lone surrogates.
-        data = b"\n" if self._torn else b""
-        for line in lines:
-            text = json.dumps(line, separators=(",", ":")).encode()
-            data += text + b"\t" + self._seal.of(self.record.id, text) + b"\n"
-        self._torn = True  # as long as not all of it is in the file
-        with open_private(self._path, "ab") as stream:
-            stream.write(data)
-            stream.flush()
-            if durable:
-                os.fsync(stream.fileno())
-        self._torn = False
+        return self._seal.closed(self.record.id, jsonl.encode(line, ascii=True))
 
 
 def read(folder: Path, seal: Seal) -> Record | None:
     """The record in a folder; None where there is none that can be understood."""
     try:
-        found = (folder / FILE).lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+        found = ordinary(folder / FILE)
+        if found is None or found.st_size > _LARGEST:
             return None
         raw = (folder / FILE).read_bytes()
     except OSError:
@@ -241,7 +223,7 @@ def read(folder: Path, seal: Seal) -> Record | None:
     record: Record | None = None
     for text in raw.split(b"\n"):
         try:
-            line = json.loads(seal.opened(folder.name, text))
+            line = jsonl.decode(seal.opened(folder.name, text)) or {}
             if record is None:
                 record = _begun(line)
             else:

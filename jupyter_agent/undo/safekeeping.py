@@ -11,10 +11,11 @@ from typing import Any
 from jupyter_agent.config import UndoSettings
 from jupyter_agent.core.events import FileChange
 from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.files.atomic import reason_of
 from jupyter_agent.files.diff import compare
-from jupyter_agent.files.workspace import Workspace, reason_of
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.changes import Snapshot
-from jupyter_agent.undo.command import Report, undo
+from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings
 from jupyter_agent.undo.storage import FOLDER, Limits
 from jupyter_agent.undo.store import Checkpoints
@@ -110,16 +111,31 @@ class Safekeeping:
             named = (f"{name}: cannot be restored, since {IN_PLACE}" for name in lost)
             self.notices = (*checkpoint.notices, *named)
 
-    def undo(self, words: Sequence[str], settings: UndoSettings) -> Report:
-        """`%agent undo WORDS`.
+    def undo(self, settings: UndoSettings, turns: int = 1, over: Sequence[str] = ()) -> UndoReport:
+        """Undo the last turns.
+
+        Args:
+            settings: How undo is set.
+            turns: How many turns.
+            over: Files to restore although they were changed after the turn.
 
         Raises:
-            ConfigError: The words make no sense, or undo is switched off.
-            AgentError: There is nothing to undo, or it cannot be done now.
+            ConfigError: Undo is switched off.
+            AgentError: There is no such turn, or it cannot be undone now.
         """
-        if not settings.enabled:
-            raise ConfigError("%agent undo is switched off (undo.enabled is false).")
-        return undo(words, self._of(settings), self._bindings, self._namespace)
+        return undo(self._enabled(settings), self._bindings, self._namespace, turns, over)
+
+    def redo(self, settings: UndoSettings) -> UndoReport:
+        """Take the last undo back. Raises as `undo` does."""
+        return redo(self._enabled(settings), self._bindings, self._namespace)
+
+    def preview(self, settings: UndoSettings, turns: int = 1, over: Sequence[str] = ()) -> str:
+        """Say what `undo` would do. Raises as it would."""
+        return preview(self._enabled(settings), self._bindings, turns, over)
+
+    def listed(self, settings: UndoSettings) -> str:
+        """List the turns that can be undone. Raises `ConfigError` where undo is switched off."""
+        return listed(self._enabled(settings), self._bindings)
 
     def forget(self, settings: UndoSettings, days: float, show: bool = False) -> int:
         """Drop what turns can be undone from that are older; those of this kernel stay.
@@ -138,6 +154,11 @@ class Safekeeping:
         if not os.path.isdir(self._workspace().state_folder / FOLDER):  # noqa: PTH112 (never raises)
             return 0
         return self._of(settings).forget(days, self._own, show)
+
+    def _enabled(self, settings: UndoSettings) -> Checkpoints:
+        if not settings.enabled:
+            raise ConfigError("%agent undo is switched off (undo.enabled is false).")
+        return self._of(settings)
 
     def _of(self, settings: UndoSettings) -> Checkpoints:
         workspace = self._workspace()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.files.workspace import open_private
+from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.kernel.writes import Writes
 from jupyter_agent.undo.journal import Record, before_line, left_line, notice_line
 from jupyter_agent.undo.scan import Picture, Stamp, differences, from_json, to_json
@@ -55,7 +54,7 @@ class Kept:
 
     def save(self, folder: Path) -> None:
         data = {"picture": to_json(self.picture), "digests": self.digests}
-        _replace(folder / PICTURE, data)
+        _save(folder / PICTURE, data)
 
 
 def load_picture(folder: Path) -> Kept | None:
@@ -73,7 +72,7 @@ def pictured_digests(folder: Path) -> set[str]:
 
 
 def save_known(folder: Path, known: Known) -> None:
-    _replace(folder / KNOWN, known)
+    _save(folder / KNOWN, known)
 
 
 def load_known(folder: Path) -> dict[str, tuple[Stamp, str]]:
@@ -195,9 +194,7 @@ def _json(path: Path) -> Any:
     return json.loads(path.read_bytes())
 
 
-def _replace(path: Path, data: Any) -> None:
-    """Put JSON in a file's place. What is lost with the power is made anew, so it is not synced."""
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    with open_private(temporary, "xb") as stream:
-        stream.write(json.dumps(data, separators=(",", ":")).encode())
-    temporary.replace(path)
+def _save(path: Path, data: Any) -> None:
+    """Write JSON. It is not synced: what a power cut takes is made anew."""
+    encoded = json.dumps(data, separators=(",", ":")).encode()
+    atomic_write(path, encoded, private=True, durable=False)

@@ -27,8 +27,9 @@ from filelock import FileLock, Timeout
 
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
+from jupyter_agent.files.atomic import private_folder
 from jupyter_agent.files.textfile import size
-from jupyter_agent.files.workspace import Workspace, private_folder
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import journal
 from jupyter_agent.undo.blobs import Blobs
 from jupyter_agent.undo.journal import FILE, Journal, Kind, Record, Seal

@@ -10,7 +10,8 @@ from typing import Literal
 
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.errors import AgentError
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import undo
 from jupyter_agent.undo.journal import Record
 from jupyter_agent.undo.scan import Scanner

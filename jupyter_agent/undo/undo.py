@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 from jupyter_agent.errors import AgentError
+from jupyter_agent.files.atomic import atomic_write, private_folder, temporary_of
 from jupyter_agent.files.diff import compare
 from jupyter_agent.files.textfile import detect
-from jupyter_agent.files.workspace import atomic_write, private_folder, temporary_of
 from jupyter_agent.undo.journal import (
     Entry,
     Journal,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.core.messages import ToolCall
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace
+from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.undo import Checkpoint, Checkpoints

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace, atomic_write
+from jupyter_agent.files.atomic import STATE_FOLDER, atomic_write
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import Checkpoints
 
 WORK = "work"

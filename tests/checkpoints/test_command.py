@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +14,9 @@ from live_kernel import LiveKernel
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.changes import snapshot
+from jupyter_agent.magics.commands import run_line
 from jupyter_agent.undo import Checkpoints
-from jupyter_agent.undo.command import Report, undo
+from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
 from jupyter_agent.undo.namespace import Bindings
 
 
@@ -36,8 +39,34 @@ class Notebook:
         self.bindings.end(checkpoint.id, snapshot(self.names), self.names)
         checkpoint.end()
 
-    def undo(self, *words: str) -> Report:
-        return undo(words, self.checkpoints, self.bindings, self.names)
+    def undo(self, *words: str) -> UndoReport:
+        """What `%agent undo WORDS` says, and what the model is told of it."""
+        news: list[str] = []
+        sessions: Any = Sessions(self, news)
+        return UndoReport(run_line(sessions, shlex.join(["undo", *words])), "".join(news))
+
+
+class Sessions:
+    """As much of a kernel's sessions as `%agent undo` uses."""
+
+    names = ("default",)
+
+    def __init__(self, of: Notebook, news: list[str]) -> None:
+        self._news = news
+        parts = (of.checkpoints, of.bindings, of.names)
+        self.notebook = SimpleNamespace(
+            refuse_while_busy=lambda: None,
+            settings=lambda: SimpleNamespace(settings=SimpleNamespace(undo=None)),
+            safekeeping=SimpleNamespace(
+                undo=lambda settings, turns, over: undo(*parts, turns, over),
+                redo=lambda settings: redo(*parts),
+                preview=lambda settings, turns, over: preview(*parts[:2], turns, over),
+                listed=lambda settings: listed(*parts[:2]),
+            ),
+        )
+
+    def __getitem__(self, name: str) -> object:
+        return SimpleNamespace(equipment=SimpleNamespace(news=self._news))
 
 
 @pytest.fixture
@@ -183,7 +212,7 @@ for _code in (
 _bindings.end(_turn.id, _take(), _ip.user_ns)
 _turn.end()
 print([each.path for each in _turn.touched], rows, made)
-_report = undo([], _checkpoints, _bindings, _ip.user_ns)
+_report = undo(_checkpoints, _bindings, _ip.user_ns)
 print(Path("rows.txt").read_text(), Path("made.txt").exists(), rows, "made" in globals())
 """
     )

@@ -269,7 +269,7 @@ def test_more_files_than_are_looked_at(root: Path) -> None:
         "Only 4 files were looked at, of which code may change others.",
         "deep/x.txt: cannot be restored, since undo does not look at it",
     )
-    report = command([], checkpoints, Bindings(), {})
+    report = command(checkpoints, Bindings(), {})
     assert all(f"  {notice}" in report.text for notice in turn.notices)
 
 

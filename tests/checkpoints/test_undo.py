@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files import trust
-from jupyter_agent.files.workspace import Workspace, atomic_write
+from jupyter_agent.files.atomic import atomic_write
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import Checkpoints, Limits
 from jupyter_agent.undo.journal import Journal, Record, Seal, before_line, read
 from jupyter_agent.undo.scan import RACY, Picture, Stamp, differences
@@ -263,7 +264,7 @@ def move_in_time(folder: Path, name: str, later: str) -> None:
     path = folder / name / "journal.jsonl"
     lines = [seal.opened(name, line) for line in path.read_bytes().splitlines()]
     lines = [line.replace(name.encode(), later.encode()) for line in lines]
-    path.write_bytes(b"".join(line + b"\t" + seal.of(later, line) + b"\n" for line in lines))
+    path.write_bytes(b"".join(seal.closed(later, line) + b"\n" for line in lines))
     (folder / name).rename(folder / later)
 
 

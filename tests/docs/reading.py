@@ -28,13 +28,12 @@ from jupyter_agent import config
 from jupyter_agent.cli import main as command_line
 from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.llm.scripted import Scripted
-from jupyter_agent.magics.agent import parse_line
+from jupyter_agent.magics import parser
 from jupyter_agent.magics.commands import COMMANDS
-from jupyter_agent.magics.register import AgentMagics
 from jupyter_agent.mcp.definitions import read_definitions
+from jupyter_agent.session.options import parse_line
 from jupyter_agent.skills.frontmatter import parse as parse_skill
 
-CELL_MAGIC = vars(AgentMagics)["agent_cell"]
 _TARGET = re.compile(r"^([a-z-]+):", re.M)
 _ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.S)
 _SEPARATORS = {";", "|", "&&", "||", "&", "(", ")", "{", "}", "<", ">", ">>"}
@@ -72,10 +71,7 @@ def read_cell(text: str) -> None:
 def read_agent_cell(text: str) -> None:
     """An `%%agent` cell: its options exist, their values are valid, and it has a task."""
     line, _, task = text.partition("\n")
-    arguments = vars(parse_line(CELL_MAGIC, line.removeprefix("%%agent")))
-    keys = {"approve": "approvals.mode", "context": "context.detail", "budget": "budget.usd"}
-    given = {keys.get(name, name): arguments[name] for name in (*keys, "provider", "max_steps")}
-    config.layer("%%agent", {k: v for k, v in given.items() if v is not None}, text=True)
+    parse_line(line.removeprefix("%%agent"))
     if not task.strip():
         raise Wrong("an %%agent cell without a task.")
 
@@ -89,7 +85,7 @@ def read_agent_line(line: str) -> None:
         config.describe(words[0])
         if len(words) > 1:
             config.layer("%agent config", {words[0]: words[1]}, text=True)
-    grammar = COMMANDS[name].words
+    grammar = parser.words(COMMANDS[name])
     if words and not grammar:
         raise Wrong(f"%agent {name} takes no words.")
     fixed = set(re.findall(r"\b[a-z]+\b", grammar))
@@ -345,7 +341,7 @@ def read_usage(text: str) -> None:
         read_options(shown)
         return
     name = shown.split()[1]
-    if name not in COMMANDS or shown != COMMANDS[name].row(name)[0]:
+    if name not in COMMANDS or shown != parser.usage(COMMANDS[name], name):
         raise Wrong(f"not what %agent help {name} says.")
 
 

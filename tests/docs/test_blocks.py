@@ -20,7 +20,6 @@ from docs.blocks import (
     tokens,
 )
 from docs.reading import (
-    CELL_MAGIC,
     Wrong,
     read,
     read_agent_cell,
@@ -38,6 +37,7 @@ from jupyter_agent.config import keys
 from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.errors import AgentError
 from jupyter_agent.magics.commands import COMMANDS
+from jupyter_agent.session.options import OPTIONS
 
 GROUPS = {key.partition(".")[0] for key in keys() if "." in key}
 DONE = [{"text": "Done."}]
@@ -175,7 +175,7 @@ def read_setting(key: str, value: str | None) -> None:
 
 
 def read_option(option: str) -> None:
-    known = {each for action in CELL_MAGIC.parser._actions for each in action.option_strings}
+    known = {each for param in OPTIONS.params for each in param.opts}
     if option not in known:
         raise Wrong(f"%%agent has no option {option}.")
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_agent.core.events import MessageFinished, TextDelta
+from jupyter_agent.core.history import task_index
 from jupyter_agent.core.messages import (
     Context,
     Image,
@@ -36,7 +37,6 @@ from jupyter_agent.recording.conversation import (
     items,
     items_before,
     normalized,
-    task_index,
 )
 from jupyter_agent.recording.coverage import Task, coverage
 from jupyter_agent.recording.miss import THIS_CELL

@@ -6,9 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 from live_kernel import LiveKernel, execute_code, logged
+
+from jupyter_agent.magics import commands, parser
 
 KEY = "sk-very-secret-key-0123456789"
 
@@ -104,6 +108,9 @@ def test_a_wrong_variable_of_the_environment(tmp_path: Path) -> None:
         assert kernel.run("%%agent\nLook.").error == line
 
 
+NOBODY: Any = None
+"""No sessions: the functions that would want some are not run."""
+
 # Help and mistakes -------------------------------------------------------------------------------
 
 COMMANDS = (
@@ -113,22 +120,90 @@ COMMANDS = (
 )  # fmt: skip
 
 
+GROUPS = {
+    "The conversation:": {"context", "history", "reset", "resume", "compact"},
+    "What happened:": {"show", "usage", "cells", "export", "log"},
+    "Undo:": {"undo"},
+    "What it may do:": {"tools", "mcp", "trust"},
+    "Settings:": {"status", "config", "cassette"},
+    "Memory and skills:": {"skills", "notes", "memory"},
+    "Help:": {"help"},
+}
+
+
 @pytest.mark.parametrize("command", ["", "help"])
 def test_help(kernel: LiveKernel, command: str) -> None:
-    """Ask for help, or type no command at all: every command is listed with its purpose."""
-    head, _, *lines = said(kernel, command).splitlines()
+    """Ask for help, or type no command at all: every command is listed with its purpose, below the
+    heading of its group."""
+    head, *groups = said(kernel, command).split("\n\n")
     assert head.startswith("%%agent on the first line of a cell")
-    listed = [line.split()[1] for line in lines]
-    assert listed == list(COMMANDS)
-    assert all(len(line.split()) > 3 for line in lines)
+    listed = {}
+    for heading, *lines in (group.splitlines() for group in groups):
+        listed[heading] = [line.split()[1] for line in lines]
+        assert all(len(line.split()) > 3 for line in lines)
+    assert {heading: set(names) for heading, names in listed.items()} == GROUPS
+    assert list(listed) == list(GROUPS)
+    assert sorted(name for names in listed.values() for name in names) == sorted(COMMANDS)
 
 
 def test_help_for_one(kernel: LiveKernel) -> None:
-    """Ask about one command, in any of the usual ways: its words and what it does."""
+    """Ask about one command, in any of the usual ways: its words, what it does, examples."""
     told = "%agent config [KEY [VALUE]]  the settings, or one of them; with a value set it"
     for words in ("help config", "config --help", "config -h", "config ?"):
-        assert said(kernel, words) == told
+        first, meanings, examples = said(kernel, words).split("\n\n")
+        assert first == told
+        assert [line.split()[0] for line in meanings.splitlines()] == ["KEY", "VALUE"]
+        assert "%agent config max_steps 20 " in examples
     assert "Did you mean config?" in error(kernel, "help confg")
+
+
+def test_help_undo(kernel: LiveKernel) -> None:
+    """Its words and options, each with what it means, and examples to copy."""
+    first, details, meanings, examples = said(kernel, "help undo").split("\n\n")
+    assert first.startswith("%agent undo [show] [N] [--over FILE ...] | list | redo  take back")
+    assert "Files that you changed after the turn stay as they are" in details
+    words = [re.split(" {2,}", line) for line in meanings.splitlines()]
+    assert [word for word, _ in words] == [
+        "show [N] [--over FILE ...]", "list", "redo", "N", "--over FILE ...",
+    ]  # fmt: skip
+    assert examples.startswith("Examples:\n%agent undo show ")
+
+
+def leaves(command: click.Command) -> Iterator[click.Command]:
+    """The commands of a command that have a function."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from leaves(each)
+    else:
+        yield command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command has examples, and the words of each example are understood."""
+    command = commands.COMMANDS[name]
+    for leaf in leaves(command):
+        monkeypatch.setattr(leaf, "callback", lambda **words: "understood")
+    assert command.examples
+    for line in command.examples:
+        magic, _, words = line.partition(" ")
+        assert magic == "%agent" and words.split()[0] == name
+        assert commands.run_line(NOBODY, words) == "understood"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_word_has_a_meaning(name: str) -> None:
+    """What the usage of a command names, its help explains."""
+    explained = " ".join(word for word, _ in parser.meanings(commands.COMMANDS[name]))
+    assert set(re.findall(r"[-\w]+", parser.words(commands.COMMANDS[name]))) <= set(
+        re.findall(r"[-\w]+", explained)
+    )
+
+
+def test_what_the_magic_takes(kernel: LiveKernel) -> None:
+    """`%%agent?` lists the options with what they mean."""
+    page = str(kernel.run("%%agent?").reply["payload"])
+    assert "--max-steps N" in page and "how many model calls at the most" in page
 
 
 def test_the_rich_form(kernel: LiveKernel) -> None:

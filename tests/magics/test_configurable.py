@@ -9,7 +9,7 @@ import pytest
 from live_kernel import LiveKernel, execute_code
 
 from jupyter_agent import config
-from jupyter_agent.magics.traits import SETTINGS
+from jupyter_agent.magics.register import SETTINGS, AgentMagics
 
 
 @pytest.fixture
@@ -19,13 +19,16 @@ def kernel(tmp_path: Path) -> Iterator[LiveKernel]:
         yield live
 
 
-def test_the_table() -> None:
-    """The table names each setting with its description, but for those that are never shown."""
+def test_the_traits() -> None:
+    """There is one for each setting, with its description, but for those that are never shown."""
     shown = [key for key in config.keys() if not config.is_secret(key)]  # noqa: SIM118
-    assert {
-        key.replace(".", "__"): config.describe(key).description for key in shown
-    } == SETTINGS, "run scripts/make_traits.py"
+    assert tuple(key.replace(".", "__") for key in shown) == SETTINGS
     assert "api_key" not in SETTINGS
+    traits = AgentMagics.class_traits(config=True)
+    assert set(traits) == set(SETTINGS)
+    for key in shown:
+        told = AgentMagics.class_get_trait_help(traits[key.replace(".", "__")])
+        assert " ".join(config.describe(key).description.split()) in " ".join(told.split())
 
 
 def test_percent_config(kernel: LiveKernel) -> None:

@@ -20,6 +20,7 @@ HEAVY = (
     "pydantic",
     "asyncio",  # it costs more than all the rest together
     "yaml",
+    "click",
     "httpx2",
 )
 PROGRAM = """

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,9 +24,8 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.core.transcript import TurnView
 from jupyter_agent.errors import AgentError
-from jupyter_agent.magics.log import log_command
+from jupyter_agent.magics.commands import run_line, turns
 from jupyter_agent.stores.runlog import RunLog
-from jupyter_agent.widgets.saved import plain_transcript
 
 SAID = "The capital of walruses is Ny-Ålesund, where they lie on the beach in heaps all day long."
 
@@ -60,18 +61,19 @@ def logged(folder: Path, happened: Sequence[Event]) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Three runs, the second of which never ended."""
-    logged(tmp_path, events("First task.\nWith more.", "seals"))
-    logged(tmp_path, events("Second\x1b[31m task.")[:6])
-    logged(tmp_path, events("Third task."))
-    return tmp_path
+    folder = tmp_path / "logs"
+    logged(folder, events("First task.\nWith more.", "seals"))
+    logged(folder, events("Second\x1b[31m task.")[:6])
+    logged(folder, events("Third task."))
+    return folder
 
 
-def said(folder: Path, words: str, last: Path | None = None) -> str:
-    return log_command(words.split(), folder, last, as_text)
-
-
-def as_text(heading: str, view: TurnView) -> str:
-    return f"{heading}\n{plain_transcript(view)}"
+def said(folder: Path, words: str, last: Path | None = None, shell: object = None) -> str:
+    """What `%agent log WORDS` says, in a terminal unless the shell has a kernel."""
+    workspace = SimpleNamespace(state_folder=folder.parent)
+    notebook = SimpleNamespace(workspace=workspace, log_path=last, shell=shell)
+    sessions: Any = SimpleNamespace(notebook=notebook)
+    return str(run_line(sessions, f"log {words}"))
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
@@ -128,18 +130,15 @@ def test_show_what_never_ended(folder: Path) -> None:
     assert "not ended" in said(folder, "list").splitlines()[1]
 
 
-def test_show_in_a_notebook(folder: Path) -> None:
-    """Where a transcript is published, nothing is left to be printed."""
-    shown: list[tuple[str, TurnView]] = []
-
-    def show(heading: str, view: TurnView) -> str:
-        shown.append((heading, view))
-        return ""
-
-    assert log_command(["show", "1"], folder, None, show) == ""
-    ((heading, view),) = shown
-    assert heading.splitlines()[1:] == ["Task: Third task."]
-    assert view.answer == "There."
+def test_show_in_a_notebook(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a transcript is published, only what stands above it is printed."""
+    published: list[TurnView] = []
+    monkeypatch.setattr(turns, "publish", published.append)
+    assert said(folder, "show 1", shell=SimpleNamespace(kernel=object())) == ""
+    assert capsys.readouterr().out.splitlines()[1:] == ["Task: Third task."]
+    assert [view.answer for view in published] == ["There."]
 
 
 def test_grep(folder: Path) -> None:
@@ -159,9 +158,9 @@ def test_grep(folder: Path) -> None:
 
 def test_much_to_find(tmp_path: Path) -> None:
     """The rows are bounded, and it is said that there is more."""
-    turn = events("Find.")
-    logged(tmp_path, [turn[0], *turn[1:6] * 40, turn[-1]])
-    rows = said(tmp_path, "grep look").splitlines()
+    turn, folder = events("Find."), tmp_path / "logs"
+    logged(folder, [turn[0], *turn[1:6] * 40, turn[-1]])
+    rows = said(folder, "grep look").splitlines()
     assert len(rows) == 31 and rows[-1] == "(more was found; give more words)"
 
 
@@ -200,7 +199,8 @@ def test_mistakes(folder: Path, words: str, line: str) -> None:
 
 def test_a_log_without_a_turn(tmp_path: Path) -> None:
     """An empty file, or one of somebody else, is listed and said to hold nothing."""
-    (tmp_path / "agent_run_20260101_000000.jsonl").write_text("{}\nx\n")
-    assert "(no date)" in said(tmp_path, "list")
+    (folder := tmp_path / "logs").mkdir()
+    (folder / "agent_run_20260101_000000.jsonl").write_text("{}\nx\n")
+    assert "(no date)" in said(folder, "list")
     with pytest.raises(AgentError, match="holds no events of a turn"):
-        said(tmp_path, "show 1")
+        said(folder, "show 1")

@@ -69,6 +69,7 @@ def test_resume_after_an_error(kernel: LiveKernel) -> None:
         ("%agent resume --session other", "no turn has run in this session yet"),
         ("%agent resume", "the last turn ended with an answer"),
         ("%agent resume --nonsense", "there is no option --nonsense"),
+        ("%agent resume and more", "%agent resume: unexpected 'and more'"),
         ("%%capture\n%agent resume", "cannot run inside another magic"),
     ],
 )

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from mcp_desk import Desk, good
 
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.magics.mcp import mcp_command
+from jupyter_agent.magics.commands import run_line
 from jupyter_agent.mcp.definitions import expand, read_definitions
+from jupyter_agent.mcp.servers import Servers
+
+
+def mcp_command(servers: Servers, words: list[str]) -> str:
+    """What `%agent mcp WORDS` says."""
+    notebook = SimpleNamespace(servers=servers, refuse_while_busy=lambda: None)
+    sessions: Any = SimpleNamespace(notebook=notebook)
+    return str(run_line(sessions, shlex.join(["mcp", *words])))
 
 
 @pytest.fixture
@@ -43,7 +53,7 @@ def test_forms(state: Path, entry: Any, transport: str) -> None:
     _write(state, entry)
     found = read_definitions(state)
     assert found.problems == ()
-    assert found.servers["it"].transport == transport
+    assert found.servers["it"].entry.transport == transport
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ def test_a_good_schema_is_kept() -> None:
         {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
         {"type": "object", "properties": {"a": {"$ref": "other.json"}}},
         {"type": "object", "properties": {"a": {"pattern": "("}}},
+        {"type": "object", "properties": {"a": {"pattern": "a{99999999999999999999}"}}},
+        {"type": "object", "properties": {"a": {"patternProperties": {"(": {}}}}},
         {"type": "object", "properties": {"a": {"default": float("nan")}}},
         {"type": "object", "description": "x" * 30_000},
         json.loads('{"items":' * 60 + "{}" + "}" * 60),
@@ -133,6 +135,13 @@ def test_misfits() -> None:
         "n: must be integer",
         'k: must be one of ["a", 1]',
         "x: unknown",
+    ]
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert list(misfits(schema, {"n": deep, "k": deep, "u": deep})) == [
+        "n: must be integer",
+        'k: must be one of ["a", 1]',
     ]
 
 

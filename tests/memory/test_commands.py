@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from jupyter_agent.errors import AgentError, ConfigError
-from jupyter_agent.magics.memory import memory_command, notes_command
+from jupyter_agent.magics.commands import run_line
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.review import review
 from jupyter_agent.memory.scope import MemoryRoot, Scope
 from jupyter_agent.memory.search import Search
 from jupyter_agent.memory.store import WorkspaceMemory
+from jupyter_agent.session.knowledge import Memory
+
+
+def notes_command(notes: Notes, words: list[str]) -> str:
+    """What `%agent notes WORDS` says."""
+    return _said(SimpleNamespace(notes=notes), "notes", words)
+
+
+def memory_command(memory: WorkspaceMemory, search: Search, words: list[str]) -> str:
+    """What `%agent memory WORDS` says."""
+    return _said(SimpleNamespace(memory=Memory(memory, search)), "memory", words)
+
+
+def _said(knowledge: object, name: str, words: list[str]) -> str:
+    class Sessions:
+        notebook = SimpleNamespace(refuse_while_busy=lambda: None)
+
+        def __getitem__(self, name: str) -> object:
+            return SimpleNamespace(equipment=SimpleNamespace(knowledge=knowledge))
+
+    sessions: Any = Sessions()
+    return str(run_line(sessions, shlex.join([name, *words])))
 
 
 def test_notes(notes: Notes) -> None:

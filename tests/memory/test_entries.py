@@ -173,6 +173,10 @@ def test_confirmations() -> None:
     parsed = parse("decision", data)
     assert parsed.confirmed == {"d-1": "2026-12-01"}
     assert parsed.entries == (ENTRY, ENTRY)
+    by_hand = b"### By hand\n\nWithout a rule at its end.\n"
+    (before,) = parse("decision", by_hand).entries
+    parsed = parse("decision", by_hand + confirmation(before.id, "2026-12-01", by_hand))
+    assert parsed.entries == (before,) and parsed.confirmed == {before.id: "2026-12-01"}
 
 
 def test_provenance_stays_in_its_comment() -> None:

@@ -23,10 +23,10 @@ from jupyter_agent.memory.store import WorkspaceMemory
 
 WRITER = """
 import sys, pathlib
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.scope import Scope, find_root
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.files.workspace import Workspace
 
 workspace, who, count = Workspace(pathlib.Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 notes, memory = Notes(workspace), WorkspaceMemory(find_root(workspace))
@@ -100,6 +100,7 @@ def test_killed_writers(empty: Path) -> None:
     index = yaml.safe_load((folder / "_index.yaml").read_text())
     assert index["summary"]["total_lessons"] == len(list(memory.all(Scope("team"))))
     assert len(list(empty.glob(".agent_memory*"))) <= 2  # at most one file that a dead one left
+    assert len(list(empty.glob(".jupyter_agent-*.tmp"))) <= 1
 
 
 def test_ten_thousand(empty: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -27,7 +30,7 @@ from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolRes
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.magics.promotion import cells_command, export_command
+from jupyter_agent.magics.commands import run_line
 from jupyter_agent.promotion import (
     executed,
     export,
@@ -93,6 +96,26 @@ TURN = turn(
 BEFORE = ["import os", "k = 3", "start = [4, 5]\nother = k", "more = other + 1", "%load_ext x"]
 
 
+def said(
+    line: str,
+    view: TurnView | None,
+    workspace: Workspace | None = None,
+    before: Sequence[str] = (),
+) -> str:
+    """What `%agent cells` puts into a cell, or what `%agent export` says."""
+    put: list[str] = []
+    shell = SimpleNamespace(user_ns={}, set_next_input=lambda text, replace: put.append(text))
+    notebook = SimpleNamespace(
+        shell=shell,
+        workspace=workspace,
+        recent=SimpleNamespace(worked=before),
+        refuse_while_busy=lambda: None,
+    )
+    sessions: Any = SimpleNamespace(last=view, notebook=notebook)
+    printed = str(run_line(sessions, line))
+    return printed or "".join(put)
+
+
 def sources(made: Any) -> list[tuple[str, str]]:
     return [(each.cell_type, each.source) for each in made.cells]
 
@@ -138,8 +161,8 @@ def test_the_notebook() -> None:
 
 def test_export(tmp_path: Path) -> None:
     """It is written into the workspace, with its folders; nothing of it has run."""
-    said = export_command(["new/turn.ipynb"], TURN, Workspace(tmp_path), set(), BEFORE)
-    assert said == "new/turn.ipynb: 14 cells. None of them has run yet."
+    text = said("export new/turn.ipynb", TURN, Workspace(tmp_path), BEFORE)
+    assert text == "new/turn.ipynb: 14 cells. None of them has run yet."
     made = nbformat.read(tmp_path / "new" / "turn.ipynb", as_version=4)
     nbformat.validate(made)
     assert all(not each.get("outputs") for each in made.cells)
@@ -152,12 +175,12 @@ def test_export_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "c.ipynb").mkdir()
     for name in ("a.ipynb", "c.ipynb"):
         with pytest.raises(ConfigError, match=rf"{name} is there already\. Give another name"):
-            export_command([name], TURN, Workspace(tmp_path), set())
+            said(f"export {name}", TURN, Workspace(tmp_path))
     assert (tmp_path / "a.ipynb").read_text() == "mine"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "line"),
     [
         ([], "%agent: a file is needed. Usage: %agent export FILE.ipynb"),
         (["a.ipynb", "b"], "%agent: unexpected 'b'. Usage: %agent export FILE.ipynb"),
@@ -168,11 +191,11 @@ def test_export_overwrites_nothing(tmp_path: Path) -> None:
         (["x" * 300 + ".ipynb"], "too long"),
     ],
 )
-def test_export_to_nowhere(words: list[str], said: str, tmp_path: Path) -> None:
+def test_export_to_nowhere(words: list[str], line: str, tmp_path: Path) -> None:
     """Each mistake is told in one line, and leaves no file."""
     with pytest.raises(ConfigError) as raised:
-        export_command(words, TURN, Workspace(tmp_path), set())
-    assert said in str(raised.value)
+        said(shlex.join(["export", *words]), TURN, Workspace(tmp_path))
+    assert line in str(raised.value)
     assert "\n" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -187,7 +210,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_cells() -> None:
     """The text of one cell, with the task above it."""
-    assert cells_command([], TURN, set()) == (
+    assert said("cells", TURN) == (
         "# What the agent ran for: Count\n\nimport math\n\n# Step 1: I look.\na = start[:]\n\n"
         "# Step 2: Now this.\na.append(1)\n\n# Step 4: I repair it. <script>x</script>\n"
         "b = math.fsum(a)"
@@ -195,7 +218,7 @@ def test_cells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "view", "said"),
+    ("words", "view", "line"),
     [
         ([], None, "%agent cells: no turn has run yet"),
         (["x"], TURN, "%agent: unexpected 'x'. Usage: %agent cells"),
@@ -203,21 +226,21 @@ def test_cells() -> None:
         ([], turn(ran(1, "print(a)"), names=""), "ran no code that made or changed anything"),
     ],
 )
-def test_no_cells(words: list[str], view: TurnView | None, said: str) -> None:
+def test_no_cells(words: list[str], view: TurnView | None, line: str) -> None:
     """Where there is nothing to promote, one line says why."""
     with pytest.raises(ConfigError) as raised:
-        cells_command(words, view, set())
-    assert said in str(raised.value)
+        said(shlex.join(["cells", *words]), view)
+    assert line in str(raised.value)
 
 
 def test_secrets_do_not_get_into_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key in the code is taken out, and the cell says so."""
     monkeypatch.setenv("DB_PASSWORD", "hunter2" * 2)
     view = turn(ran(1, f"a = connect({'hunter2' * 2!r})", "With hunter2hunter2."))
-    text = cells_command([], view, set())
+    text = said("cells", view)
     assert "hunter2" not in text
     assert "[redacted]: a secret stood here" in text
-    export_command(["a.ipynb"], view, Workspace(tmp_path), set(), ["start = 'hunter2hunter2'"])
+    said("export a.ipynb", view, Workspace(tmp_path), ["start = 'hunter2hunter2'"])
     assert "hunter2" not in (tmp_path / "a.ipynb").read_text()
 
 
@@ -227,7 +250,7 @@ def test_functions_that_only_the_agent_has() -> None:
     code = {"code": "a = read_file('x')"}
     view = turn(call(1, "execute_code", code, "", state="done", calls=made))
     assert "These functions are the agent's; put your own in their place: read_file\n" in (
-        cells_command([], view, set())
+        said("cells", view)
     )
 
 
@@ -256,17 +279,24 @@ with open("left.pickle", "wb") as _file:
     _pickle.dump(_left, _file)
 """
 PROMOTE = """\
-from jupyter_agent.promotion import cells_command as _cells, export_command as _export
-from jupyter_agent.promotion import opaque_names as _opaque
+from types import SimpleNamespace as _Space
 from jupyter_agent.files.workspace import Workspace as _Workspace
-_last, _names = get_ipython().agent_sessions.last, _opaque(get_ipython().user_ns)
+from jupyter_agent.magics.commands import run_line as _run_line
+_shell, _put = get_ipython(), []
+_book = _Space(
+    shell=_Space(user_ns=_shell.user_ns, set_next_input=lambda text, replace: _put.append(text)),
+    workspace=_Workspace("."),
+    recent=_Space(worked=[{before}]),
+    refuse_while_busy=lambda: None,
+)
+_sessions = _Space(last=_shell.agent_sessions.last, notebook=_book)
 try:
-    _promoted = _cells([], _last, _names)
+    _run_line(_sessions, "cells")
 except Exception as _error:
-    _promoted = f"# {_error}"
-with open("promoted_%d.py", "w") as _file:
-    _file.write(_promoted)
-_export(["turn_%d.ipynb"], _last, _Workspace("."), _names, [%s])
+    _put.append(f"# {{_error}}")
+with open("promoted_{number}.py", "w") as _file:
+    _file.write(_put[-1])
+_run_line(_sessions, "export turn_{number}.ipynb")
 """
 
 
@@ -285,14 +315,7 @@ def run(cells: list[str], folder: Path) -> dict[str, Any]:
 
 
 # Those whose other cells use nothing of a turn but its variables.
-@pytest.mark.parametrize(
-    "name",
-    [
-        "01_quickstart",
-        pytest.param("03_plotting", marks=pytest.mark.deep),
-        pytest.param("11_local_model", marks=pytest.mark.deep),
-    ],
-)
+@pytest.mark.parametrize("name", ["01_quickstart", "03_plotting", "11_local_model"])
 @pytest.mark.timeout(300)
 def test_the_law_on_the_examples(name: str, tmp_path: Path) -> None:
     """Each example is run from its cassette; with the promoted cells in the place of its turns, and
@@ -308,7 +331,8 @@ def test_the_law_on_the_examples(name: str, tmp_path: Path) -> None:
         with_promotion.append(code)
         if code.startswith("%%agent"):
             turns += 1
-            with_promotion.append(PROMOTE % (turns, turns, ", ".join(map(repr, theirs))))
+            before = ", ".join(map(repr, theirs))
+            with_promotion.append(PROMOTE.format(number=turns, before=before))
         elif "agent" not in code:
             theirs.append(code)
     apart = {"label", "answer"}

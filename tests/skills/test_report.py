@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.magics.skills import skills_command
+from jupyter_agent.magics.commands import run_line
 from jupyter_agent.skills.discovery import Place
 
 Write = Callable[..., Path]
@@ -16,7 +19,13 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def say(root: Path, where: list[Place]) -> Callable[..., str]:
-    return lambda *words: skills_command(list(words), lambda: where, root)
+    notebook = SimpleNamespace(
+        skill_places=lambda: where,
+        workspace=SimpleNamespace(root=root),
+        refuse_while_busy=lambda: None,
+    )
+    sessions: Any = SimpleNamespace(notebook=notebook)
+    return lambda *words: str(run_line(sessions, shlex.join(["skills", *words])))
 
 
 def test_from_the_first_look_to_trust(say: Callable[..., str], root: Path, write: Write) -> None:

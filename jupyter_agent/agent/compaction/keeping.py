@@ -7,7 +7,8 @@ from collections.abc import Callable
 from jupyter_agent.core.messages import clean
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.errors import AgentError, ToolError
-from jupyter_agent.files.workspace import STATE_FOLDER, Workspace, atomic_write, make_folder
+from jupyter_agent.files.atomic import STATE_FOLDER, atomic_write, private_folder
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.llm.wire import safe_id
 
@@ -32,7 +33,7 @@ def keep_in(workspace: Workspace, conversation: str) -> Keep:
         try:
             workspace.ensure_state_folder()
             target = workspace.resolve(path)
-            make_folder(workspace.state_folder / OUTPUTS)
+            private_folder(workspace.state_folder / OUTPUTS, follow_link=False)
             stored = redact(clean(text), secret_values())
             atomic_write(target, stored.encode("utf-8"))
         except (OSError, AgentError, ToolError):

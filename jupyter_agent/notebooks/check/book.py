@@ -165,11 +165,10 @@ class _Reader:
                     self._ask(cell, call, repeats)
 
     def _agent_cell(self, cell: int, line: str, body: str, repeats: bool) -> None:
-        from jupyter_agent.magics.agent import parse_line
-        from jupyter_agent.magics.register import AgentMagics
+        from jupyter_agent.session.options import parse_line
 
         try:
-            skills = tuple(parse_line(AgentMagics.agent_cell, line).skill or ())
+            skills = parse_line(line).skills
             if not body.strip():
                 raise ConfigError("There is no task. Write what to do below the %%agent line.")
             self._add(cell, self.by_hand(body, skills), repeats)
@@ -177,7 +176,7 @@ class _Reader:
             self.troubles.append(Trouble(cell, "bad-cell", str(error)))
 
     def _agent_line(self, cell: int, line: str) -> None:
-        from jupyter_agent.magics.agent import GO_ON
+        from jupyter_agent.session.options import GO_ON
 
         try:
             word, *rest = shlex.split(line) or [""]

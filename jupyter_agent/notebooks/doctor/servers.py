@@ -64,7 +64,7 @@ async def _offered(place: EffectiveSettings) -> Offer:
 def _unused(definition: Definition, place: EffectiveSettings) -> Examined | None:
     """Why a server is not started; None where it may be."""
     name = _name(definition)
-    if definition.disabled:
+    if definition.entry.disabled:
         return Examined(_TOPIC, name, "note", "disabled, not started")
     root = place.workspace.root
     if definition.needs_trust and not trust.is_trusted(TRUST_KIND, root, definition.digest):

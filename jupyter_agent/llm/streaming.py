@@ -1,17 +1,20 @@
-"""From a server's stream to a reply: what both adapters do with the events they read."""
+"""What both adapters share: the SDK's client, its errors, and the way from a stream to a reply."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
-from jupyter_agent.core.events import MessageFinished
-from jupyter_agent.core.ports import ReplyPart
-from jupyter_agent.errors import AgentError, ProviderError
+from jupyter_agent.core.events import MessageFinished, ReplySource
+from jupyter_agent.core.ports import ReplyPart, Request
+from jupyter_agent.errors import AgentError, ConfigError, ProviderError
+from jupyter_agent.llm.connection import Connection
+from jupyter_agent.llm.failures import Endpoint, code_of, retry_after, said_by, status_of
 from jupyter_agent.llm.wire import mapping
 
 _BOM = b"\xef\xbb\xbf"
@@ -74,7 +77,119 @@ class NotAStream(Exception):
             return {}
 
 
-async def relay(
+class Adapter(ABC):
+    """The half of an adapter that is alike for both SDKs, whose parts have the same names.
+
+    Args:
+        model: The model's id.
+        key: The key for the server; None leaves it to the SDK.
+        base: The server's address; None: the SDK's own.
+        timeout: Seconds without a sign of life after which a call fails.
+        connection: Proxy, certificates and headers.
+
+    Raises:
+        ConfigError: The SDK's client cannot be made.
+    """
+
+    source: ReplySource = "live"
+    _sdk: ClassVar[Any]
+    """The SDK's module."""
+    _maker: ClassVar[str]
+    """The name of the API in messages."""
+    _endpoint: Endpoint
+
+    def __init__(
+        self,
+        model: str,
+        key: str | None,
+        base: str | None,
+        timeout: float,
+        connection: Connection | None,
+    ) -> None:
+        self.model = model
+        self._key = key
+        self._base = base
+        self._timeout = timeout
+        self._connection = connection or Connection()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client = self._new_client()
+
+    @abstractmethod
+    async def _send(self, request: Request) -> EventStream: ...
+
+    @abstractmethod
+    def _new_reply(self) -> OpenReply: ...
+
+    def stream(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
+        """Ask the model; yields deltas, then one `MessageFinished`.
+
+        Raises:
+            ProviderError: The call failed, or its stream broke off.
+        """
+        return streamed(
+            lambda: self._open(request),
+            self._new_reply(),
+            self._failure,
+            self._endpoint.cut_short,
+        )
+
+    async def close(self) -> None:
+        """Release the connections."""
+        if self._loop in (None, asyncio.get_running_loop()):
+            await self._client.close()
+
+    def _new_client(self) -> Any:
+        try:
+            way = self._connection.client_options()
+            return self._sdk.AsyncClient(
+                api_key=self._key,
+                base_url=self._base,
+                timeout=self._sdk.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
+                max_retries=0,
+                default_headers=dict(self._connection.headers) or None,
+                http_client=self._sdk.DefaultAsyncHttpxClient(**way) if way else None,
+            )
+        except ConfigError:
+            raise
+        except Exception as error:
+            said = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise ConfigError(f"{self._maker} cannot be set up: {said}") from error
+
+    async def _open(self, request: Request) -> EventStream:
+        # Connections belong to the event loop that made them: another loop needs other ones.
+        loop = asyncio.get_running_loop()
+        if self._loop not in (None, loop):
+            with suppress(Exception):
+                await self._client.close()
+            self._client = self._new_client()
+        self._loop = loop
+        return await self._send(request)
+
+    def _failure(self, error: Exception) -> ProviderError:
+        """Every error of the SDK, the connection and the stream, in our words."""
+        if isinstance(error, self._sdk.APIStatusError):
+            return self._endpoint.answered(
+                # An error event comes in a stream that had started well, with status 200.
+                status_of(error.body) if error.status_code < 300 else error.status_code,
+                said_by(error.body),
+                code=code_of(error.body),
+                retry_after=retry_after(error.response.headers),
+            )
+        if isinstance(error, self._sdk.APITimeoutError):
+            return self._endpoint.broke(TimeoutError())
+        if isinstance(error, self._sdk.APIConnectionError):
+            return self._endpoint.broke(error.__cause__ or error)
+        if isinstance(error, NotAStream):
+            body = error.body()
+            return self._said(body) if "error" in body else self._endpoint.no_stream(error.text)
+        return self._endpoint.broke(error)
+
+    def _said(self, body: object) -> ProviderError:
+        """An error in an answer that had started well."""
+        return self._endpoint.answered(status_of(body), said_by(body), code=code_of(body))
+
+
+async def streamed(
     opened: Callable[[], Awaitable[EventStream]],
     reply: OpenReply,
     failure: Callable[[Exception], ProviderError],

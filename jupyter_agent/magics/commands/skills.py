@@ -1,47 +1,79 @@
-"""What `%agent skills` says and does."""
+"""`%agent skills`: list, read, check and trust skills."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import click
 
 from jupyter_agent.core.plaintext import one_line, plain, shorten
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
+from jupyter_agent.magics.parser import Command, argument, family
+from jupyter_agent.session.registry import Sessions
 from jupyter_agent.skills.discovery import KIND, Catalogue, Place, Skill, discover, load
 from jupyter_agent.skills.folder import SKILL_FILE, Resource, contents, digest, read_skill
 from jupyter_agent.skills.frontmatter import SkillError
 
-USAGE = "%agent skills [NAME | check [FOLDER] | trust NAME | revoke NAME]"
 _SHOWN = 20_000
 
 
-def skills_command(words: list[str], where: Callable[[], list[Place]], root: Path) -> str:
-    """Run `%agent skills WORDS` and give what it says.
+def _names(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    found = discover(ctx.obj.notebook.skill_places())
+    return [skill.name for skill in (*found.skills, *found.untrusted)]
 
-    Args:
-        words: What follows `%agent skills`.
-        where: Gives the places to look in.
-        root: What a folder to check is relative to.
 
-    Raises:
-        ConfigError: The words are wrong, there is no such skill, or the check found errors.
-    """
-    if not words:
-        return listed(discover(where()))
-    first, *more = words
-    if len(more) > 1 or (first in ("trust", "revoke") and not more):
-        raise ConfigError(f"Usage: {USAGE}")
-    if first == "check":
-        return check((root / Path(more[0]).expanduser()).resolve() if more else where())
-    catalogue = discover(where())
-    if first == "trust":
-        return trust_skill(catalogue, more[0])
-    if first == "revoke":
-        return revoke_skill(catalogue, more[0])
-    if more:
-        raise ConfigError(f"Usage: {USAGE}")
-    return shown(catalogue.any(first))
+def _name(**more: Any) -> Any:
+    return argument(
+        "name", metavar="NAME", help="the name of a skill", shell_complete=_names, **more
+    )
+
+
+@family(
+    "skills",
+    heading="Memory and skills",
+    examples={
+        "%agent skills": "list the skills, and what is wrong with some",
+        "%agent skills plotting-well": "read one",
+        "%agent skills check .agents/skills": "check those that you write",
+        "%agent skills trust station-report": "let one be used that came with this folder",
+    },
+)
+@_name(required=False)
+@click.pass_obj
+def skills(sessions: Sessions, name: str | None) -> str:
+    """the skills, or one of them; what is wrong with them; trust or no longer trust one"""
+    catalogue = discover(sessions.notebook.skill_places())
+    return listed(catalogue) if name is None else shown(catalogue.any(name))
+
+
+@skills.command("check", cls=Command)
+@argument("folder", required=False, metavar="FOLDER", help="a skill, or a folder of skills")
+@click.pass_obj
+def _check(sessions: Sessions, folder: str | None) -> str:
+    """what is wrong with skills: all, or those of a folder"""
+    if folder is None:
+        return check(sessions.notebook.skill_places())
+    return check((sessions.notebook.workspace.root / Path(folder).expanduser()).resolve())
+
+
+@skills.command("trust", cls=Command)
+@_name()
+@click.pass_obj
+def _trust(sessions: Sessions, name: str) -> str:
+    """use a skill that came with this folder, as it is now"""
+    sessions.notebook.refuse_while_busy()  # the agent's code must not trust what it found or wrote
+    return trust_skill(discover(sessions.notebook.skill_places()), name)
+
+
+@skills.command("revoke", cls=Command)
+@_name()
+@click.pass_obj
+def _revoke(sessions: Sessions, name: str) -> str:
+    """use it no longer"""
+    sessions.notebook.refuse_while_busy()
+    return revoke_skill(discover(sessions.notebook.skill_places()), name)
 
 
 def listed(catalogue: Catalogue) -> str:

@@ -9,25 +9,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 from IPython.core.error import StdinNotImplementedError
 
 from jupyter_agent import config
 from jupyter_agent.config import held
 from jupyter_agent.core.environment import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.core.plaintext import one_line, plain
-from jupyter_agent.errors import ConfigError
-from jupyter_agent.files import trust
-from jupyter_agent.magics.skills import trust_skill
+from jupyter_agent.files import trust as store
+from jupyter_agent.magics.commands.skills import trust_skill
+from jupyter_agent.magics.parser import Command, family
 from jupyter_agent.magics.surface import is_attended
 from jupyter_agent.mcp.servers import TRUST_KIND as SERVERS
 from jupyter_agent.recording.trusted import KIND as CASSETTES
 from jupyter_agent.session.deciding import Pending
 from jupyter_agent.session.effective import digest_of, trust_settings, untrusted_settings
 from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.session.registry import Sessions
 from jupyter_agent.skills.discovery import KIND as SKILLS
 from jupyter_agent.skills.discovery import discover
 
-USAGE = "trust [show | revoke]"
+_NOTHING = "Nothing here waits for trust."
 _YES = frozenset({"y", "yes"})
 _QUESTION = "Trust all of this, as it is now? [y]es, [n]o: "
 _UNATTENDED = (
@@ -68,24 +70,58 @@ class _Waiting:
     accept: Callable[[], object]
 
 
-def trust_command(notebook: Notebook, words: Sequence[str]) -> str:
-    """What the command prints; it asks the person where there is something to trust.
-
-    Raises:
-        ConfigError: The words are no command, or the answer cannot be kept.
-    """
-    if list(words) == ["revoke"]:
-        return _revoked(notebook)
-    if list(words) not in ([], ["show"]):
-        raise ConfigError(f"%agent trust: that is no command of it. Usage: %agent {USAGE}")
-    waiting = list(_waiting(notebook))
+@family(
+    "trust",
+    heading="What it may do",
+    examples={
+        "%agent trust show": "see what waits for your trust; nothing is trusted",
+        "%agent trust": "see it, and be asked once whether to trust all of it",
+        "%agent trust revoke": "trust nothing of this folder any more",
+    },
+)
+@click.pass_obj
+def trust(sessions: Sessions) -> str:
+    """show what this folder's settings, servers, skills and recordings would do, and trust them"""
+    waiting = _waiting_in(sessions)
     if not waiting:
-        return "Nothing here waits for trust."
-    told = "\n".join(line for one in waiting for line in one.lines)
-    if words:
-        return told
-    print(told)  # noqa: T201 (the question below is about it)
-    return _decided(notebook.shell, waiting)
+        return _NOTHING
+    print(_told(waiting))  # noqa: T201 (the question below is about it)
+    return _decided(sessions.notebook.shell, waiting)
+
+
+@trust.command("show", cls=Command)
+@click.pass_obj
+def _show(sessions: Sessions) -> str:
+    """only show it"""
+    return _told(_waiting_in(sessions)) or _NOTHING
+
+
+@trust.command("revoke", cls=Command)
+@click.pass_obj
+def _revoke(sessions: Sessions) -> str:
+    """trust nothing of this folder any more"""
+    notebook = sessions.notebook
+    notebook.refuse_while_busy()
+    root = notebook.workspace.root
+    skills = [
+        skill.folder
+        for skill in discover(notebook.skill_places()).skills
+        if skill.origin == "workspace"
+    ]
+    places: list[tuple[str, Path]] = [(store.SETTINGS, root), (SERVERS, root)]
+    places += [(SKILLS, folder) for folder in skills]
+    places += [(CASSETTES, path) for path in notebook.cassettes]
+    done = [store.revoke(kind, place) for kind, place in places]
+    return "Nothing of this folder is trusted any more." if any(done) else "Nothing was trusted."
+
+
+def _waiting_in(sessions: Sessions) -> list[_Waiting]:
+    sessions.notebook.refuse_while_busy()
+    return list(_waiting(sessions.notebook))
+
+
+def _told(waiting: Sequence[_Waiting]) -> str:
+    return "\n".join(line for one in waiting for line in one.lines)
 
 
 def _decided(shell: Any, waiting: Sequence[_Waiting]) -> str:
@@ -122,7 +158,7 @@ def _waiting(notebook: Notebook) -> Iterator[_Waiting]:
     for server in servers:
         line = f"MCP server {one_line(server.name, 40)}: {server.does}"
         yield _Waiting(
-            (line,), partial(trust.trust, SERVERS, effective.workspace.root, server.digest)
+            (line,), partial(store.trust, SERVERS, effective.workspace.root, server.digest)
         )
     for cassette in notebook.untrusted_cassettes():
         line = f"Cassette {one_line(cassette.name, 60)}: {cassette.does}"
@@ -168,17 +204,3 @@ def _does(key: str, acting: config.Layer) -> str:
     value = "a value that is not shown" if config.is_secret(key) else str(acting.values[key])
     shown = one_line(plain(value), 160)
     return f"{key}: {_DOES[key].format(shown)}" if key in _DOES else f"{key}: is set to {shown}"
-
-
-def _revoked(notebook: Notebook) -> str:
-    root = notebook.workspace.root
-    skills = [
-        skill.folder
-        for skill in discover(notebook.skill_places()).skills
-        if skill.origin == "workspace"
-    ]
-    places: list[tuple[str, Path]] = [(trust.SETTINGS, root), (SERVERS, root)]
-    places += [(SKILLS, folder) for folder in skills]
-    places += [(CASSETTES, path) for path in notebook.cassettes]
-    done = [trust.revoke(kind, place) for kind, place in places]
-    return "Nothing of this folder is trusted any more." if any(done) else "Nothing was trusted."

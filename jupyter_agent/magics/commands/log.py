@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from jupyter_agent.core.plaintext import one_line, plain
-from jupyter_agent.core.transcript import TurnView
 from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError
-from jupyter_agent.session.notebook import Notebook, keeping
+from jupyter_agent.magics.commands.turns import shown
+from jupyter_agent.magics.parser import Command, PositiveNumber, Unexpected, Word, argument, family
+from jupyter_agent.session.notebook import keeping
+from jupyter_agent.session.registry import Sessions
 from jupyter_agent.stores.retention import LOGS, MEGABYTE, OUTPUTS, SESSIONS, Limit, remove
 from jupyter_agent.stores.runs import Run, RunSummary, log_files, read_lines, read_run, runs
 
-CLEAN_WORDS = "clean [show] [logs] [sessions] [outputs] [undo] [--days N | --all]"
-WORDS = f"[list [COUNT] | show [N] | grep WORDS | path [N] | {CLEAN_WORDS}]"
-USAGE = f"log {WORDS}"
 _LISTED = 20
 _SEARCHED = 300
 """Logs that are searched: the newest."""
@@ -27,100 +27,32 @@ _AROUND = 60
 _UNSAID = frozenset({"type", "time", "seq", "id", "call_id", "metadata", "media_type", "data"})
 """Fields whose texts nobody looks for; `data` is a picture unless it has kinds of its own."""
 _STEP = {"step_started": "number", "requested": "step"}
-Show = Callable[[str, TurnView], str]
+_UNDO = "undo"
 KINDS = {
     LOGS: "run log",
     SESSIONS: "conversation",
     OUTPUTS: "long output",
-    "undo": "undoable turn",
+    _UNDO: "undoable turn",
 }
-"""What is removed by `clean`, in the words of the command, and what each is called."""
+"""What `clean` removes, by the words of the command."""
 
 
-def log_command(words: Sequence[str], folder: Path, last: Path | None, show: Show) -> str:
-    """What `%agent log WORDS` says, but for `clean`.
-
-    Args:
-        words: What follows `%agent log`.
-        folder: The folder of the logs. It may not exist.
-        last: The log of the last turn in this kernel.
-        show: Shows a heading and a transcript, or gives them as text.
-
-    Raises:
-        AgentError: With one line: there is no such command or run, or its log cannot be read.
-    """
-    name, rest = (words[0], list(words[1:])) if words else ("", [])
-    commands: dict[str, Callable[[], str]] = {
-        "": lambda: _overview(folder, last),
-        "list": lambda: _list(folder, rest),
-        "show": lambda: _show(folder, rest, show),
-        "grep": lambda: _grep(folder, rest),
-        "path": lambda: _path(folder, last, rest),
-    }
-    if name not in commands:
-        near = difflib.get_close_matches(name, [*filter(None, commands), "clean"], 1)
-        hint = f"Did you mean {near[0]}?" if near else f"Usage: %agent {USAGE}"
-        raise ConfigError(f"%agent log: there is no {plain(name)!r}. {hint}")
-    return commands[name]()
-
-
-def clean_command(words: Sequence[str], notebook: Notebook) -> str:
-    """`%agent log clean`: remove what is kept no longer, or show what that is.
-
-    Args:
-        words: What follows `clean`.
-        notebook: Whose workspace it is.
-
-    Raises:
-        AgentError: With one line: a word is not known, or a turn is running.
-    """
-    notebook.refuse_while_busy()
-    kinds, days, is_shown = _what_to_clean(words)
-    settings = notebook.settings().settings
-    limits = {name: limit for name, limit in keeping(settings).items() if name in kinds}
-    if days is not None:
-        limits = {name: Limit(days, limit.megabytes) for name, limit in limits.items()}
-    files = [one for one in notebook.surplus(limits) if is_shown or remove(one)]
-    told = [_sum_of(name, [one.size for one in files if one.folder == name]) for name in limits]
-    if "undo" in kinds:
-        age = settings.undo.keep_days if days is None else days
-        turns = notebook.safekeeping.forget(settings.undo, age, is_shown)
-        told.append(count(turns, KINDS["undo"]) if turns else "")
-    told = [each for each in told if each]
-    stays = "What is in use or was changed within a day stays."
-    if not told:
-        return f"There is nothing to remove. {stays}"
-    return f"{'This would go' if is_shown else 'Removed'}: {', '.join(told)}. {stays}"
-
-
-def _what_to_clean(words: Sequence[str]) -> tuple[list[str], int | None, bool]:
-    """Which kinds, how old in days (None: as the settings say), and whether only to show it."""
-    rest, kinds, days, is_shown = list(words), [], None, False
-    while rest:
-        word = rest.pop(0)
-        if word in KINDS:
-            kinds.append(word)
-        elif word == "show" and not is_shown:
-            is_shown = True
-        elif word == "--all" and days is None:
-            days = 1
-        elif word == "--days" and days is None and rest:
-            days = _number(rest.pop(0))
-        else:
-            raise ConfigError(
-                f"%agent log clean: unexpected {plain(word)!r}. Usage: %agent log {CLEAN_WORDS}"
-            )
-    return kinds or list(KINDS), days, is_shown
-
-
-def _sum_of(name: str, sizes: Sequence[int]) -> str:
-    if not sizes:
-        return ""
-    return f"{count(len(sizes), KINDS[name])} ({sum(sizes) / MEGABYTE:,.1f} MB)"
-
-
-def _overview(folder: Path, last: Path | None) -> str:
-    table = _table(folder, _LISTED)
+@family(
+    "log",
+    heading="What happened",
+    examples={
+        "%agent log": "see the newest turns, also those of other kernels",
+        "%agent log show 3": "see the transcript of the third newest",
+        "%agent log grep heaviest penguin": "find the turns with both words in one place",
+        "%agent log clean show": "see what would be removed; nothing is done",
+        "%agent log clean logs --days 7": "remove the logs that are older than a week",
+    },
+)
+@click.pass_obj
+def log(sessions: Sessions) -> str:
+    """the run logs: list, show, search; remove what is kept no longer, conversations, too"""
+    last = sessions.notebook.log_path
+    table = _table(_folder(sessions), _LISTED)
     if not table:
         return str(last) if last else "No turn has been logged yet."
     first = str(last) if last else "No turn of this kernel has been logged yet."
@@ -128,10 +60,130 @@ def _overview(folder: Path, last: Path | None) -> str:
     return "\n".join([first, "", *table, "", hint])
 
 
-def _list(folder: Path, words: list[str]) -> str:
-    _takes(words, 1)
-    count = _number(words[0]) if words else _LISTED
-    return "\n".join(_table(folder, count)) or "No turn has been logged yet."
+@log.command("list", cls=Command)
+@argument("most", metavar="COUNT", type=PositiveNumber(), default=_LISTED, help="how many, else 20")
+@click.pass_obj
+def _list(sessions: Sessions, most: int) -> str:
+    """the newest turns, a line each"""
+    return "\n".join(_table(_folder(sessions), most)) or "No turn has been logged yet."
+
+
+_NUMBER = argument(
+    "number",
+    metavar="N",
+    type=PositiveNumber(),
+    required=False,
+    help="the number of a turn in the list; 1 is the newest",
+)
+
+
+@log.command("show", cls=Command)
+@_NUMBER
+@click.pass_obj
+def _show(sessions: Sessions, number: int | None) -> str:
+    """the transcript of a turn"""
+    path = _chosen(_folder(sessions), number or 1)
+    run = read_run(path)
+    if not run.events:
+        raise AgentError(f"%agent log show: {path.name} holds no events of a turn.")
+    return shown(sessions, "\n".join(_heading(run)), run.view)
+
+
+@log.command("grep", cls=Command)
+@argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="WORDS",
+    help="what to look for; all of the words stand in one place",
+    needed="give words to look for",
+)
+@click.pass_obj
+def _grep(sessions: Sessions, words: tuple[str, ...]) -> str:
+    """where words stand in the logs"""
+    files = log_files(_folder(sessions))
+    wanted = [word.casefold() for word in words]
+    found: list[str] = []
+    for number, path in enumerate(files[:_SEARCHED], 1):
+        for hit in _hits(path, wanted):
+            if len(found) == _HITS:
+                return "\n".join([*found, "(more was found; give more words)"])
+            found.append(f"{number:>4} {hit}")
+    if len(files) > _SEARCHED:
+        found.append(f"(only the newest {_SEARCHED} logs were searched)")
+    return "\n".join(found) or "Nothing was found."
+
+
+@log.command("path", cls=Command)
+@_NUMBER
+@click.pass_obj
+def _path(sessions: Sessions, number: int | None) -> str:
+    """the file of a turn's log"""
+    last = sessions.notebook.log_path
+    if number is None and last is not None:
+        return str(last)
+    return str(_chosen(_folder(sessions), number or 1))
+
+
+_WHAT = Word(
+    {
+        "show": "only say what would be removed",
+        LOGS: "remove run logs",
+        SESSIONS: "remove conversations",
+        OUTPUTS: "remove long outputs",
+        _UNDO: "remove what turns can be undone from",
+    }
+)
+
+
+def _what(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    given = ctx.params["what"] or ()
+    return [word for word in (*_WHAT.meanings, "--days", "--all") if word not in given]
+
+
+@log.command("clean", cls=Command, is_named=True)
+@argument("what", nargs=-1, type=_WHAT, shell_complete=_what)
+@click.option(
+    "--days",
+    metavar="N | --all",
+    type=PositiveNumber(),
+    help="what is older than N days, or all that is older than one; else as the settings say",
+)
+@click.option("--all", "everything", is_flag=True, hidden=True)
+@click.pass_obj
+def _clean(sessions: Sessions, what: tuple[str, ...], days: int | None, everything: bool) -> str:
+    """remove what is kept no longer, all kinds or those that you name"""
+    if everything and days is not None:
+        raise Unexpected("--all")
+    notebook = sessions.notebook
+    notebook.refuse_while_busy()
+    days, is_shown = 1 if everything else days, "show" in what
+    kinds = [word for word in what if word != "show"] or list(KINDS)
+    settings = notebook.settings().settings
+    limits = {name: limit for name, limit in keeping(settings).items() if name in kinds}
+    if days is not None:
+        limits = {name: Limit(days, limit.megabytes) for name, limit in limits.items()}
+    files = [one for one in notebook.surplus(limits) if is_shown or remove(one)]
+    told = [_sum_of(name, [one.size for one in files if one.folder == name]) for name in limits]
+    if _UNDO in kinds:
+        age = settings.undo.keep_days if days is None else days
+        turns = notebook.safekeeping.forget(settings.undo, age, is_shown)
+        told.append(count(turns, KINDS[_UNDO]) if turns else "")
+    told = [each for each in told if each]
+    stays = "What is in use or was changed within a day stays."
+    if not told:
+        return f"There is nothing to remove. {stays}"
+    return f"{'This would go' if is_shown else 'Removed'}: {', '.join(told)}. {stays}"
+
+
+def _folder(sessions: Sessions) -> Path:
+    return sessions.notebook.workspace.state_folder / "logs"
+
+
+def _sum_of(name: str, sizes: Sequence[int]) -> str:
+    if not sizes:
+        return ""
+    return f"{count(len(sizes), KINDS[name])} ({sum(sizes) / MEGABYTE:,.1f} MB)"
 
 
 def _table(folder: Path, most: int) -> list[str]:
@@ -152,15 +204,6 @@ def _row(number: int, run: RunSummary) -> str:
     return f"{number:>4} {when:<16} {facts}  {model}  {one_line(run.task, 60)}".rstrip()
 
 
-def _show(folder: Path, words: list[str], show: Show) -> str:
-    _takes(words, 1)
-    path = _chosen(folder, words)
-    run = read_run(path)
-    if not run.events:
-        raise AgentError(f"%agent log show: {path.name} holds no events of a turn.")
-    return show("\n".join(_heading(run)), run.view)
-
-
 def _heading(run: Run) -> Iterator[str]:
     began = next((logged.time for logged in run.events if logged.time), None)
     when = began.astimezone().strftime("%Y-%m-%d %H:%M:%S") if began else "at an unknown time"
@@ -177,22 +220,6 @@ def _heading(run: Run) -> Iterator[str]:
         yield f"Lines that are no events and are not shown: {run.passed_over:,}."
     if run.lost:
         yield f"Texts that are missing in the log: {run.lost:,}."
-
-
-def _grep(folder: Path, words: list[str]) -> str:
-    if not words:
-        raise ConfigError(f"%agent log grep: give words to look for. Usage: %agent {USAGE}")
-    files = log_files(folder)
-    wanted = [word.casefold() for word in words]
-    found: list[str] = []
-    for number, path in enumerate(files[:_SEARCHED], 1):
-        for hit in _hits(path, wanted):
-            if len(found) == _HITS:
-                return "\n".join([*found, "(more was found; give more words)"])
-            found.append(f"{number:>4} {hit}")
-    if len(files) > _SEARCHED:
-        found.append(f"(only the newest {_SEARCHED} logs were searched)")
-    return "\n".join(found) or "Nothing was found."
 
 
 def _hits(path: Path, wanted: Sequence[str]) -> Iterator[str]:
@@ -232,30 +259,11 @@ def _snippet(text: str, wanted: Sequence[str]) -> str:
     return ("… " if start else "") + one_line(flat[start:], 2 * _AROUND)
 
 
-def _path(folder: Path, last: Path | None, words: list[str]) -> str:
-    _takes(words, 1)
-    if not words and last is not None:
-        return str(last)
-    return str(_chosen(folder, words))
-
-
-def _chosen(folder: Path, words: list[str]) -> Path:
+def _chosen(folder: Path, number: int) -> Path:
     """The log of the run with a number, 1 being the newest."""
     files = log_files(folder)
-    number = _number(words[0]) if words else 1
     if not files:
         raise AgentError("%agent log: no turn has been logged yet.")
     if number > len(files):
         raise ConfigError(f"%agent log: there is no run {number:,}. Give 1 to {len(files):,}.")
     return files[number - 1]
-
-
-def _number(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word)):
-        raise ConfigError(f"%agent log: {plain(word)!r} is no number from 1. Usage: %agent {USAGE}")
-    return int(word)
-
-
-def _takes(words: list[str], most: int) -> None:
-    if len(words) > most:
-        raise ConfigError(f"%agent: unexpected {plain(words[most])!r}. Usage: %agent {USAGE}")

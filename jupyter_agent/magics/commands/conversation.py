@@ -1,0 +1,202 @@
+"""`%agent context`, `history`, `reset`, `resume` and `compact`: the conversation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from jupyter_agent.core import legible
+from jupyter_agent.core.codec import message_to_json
+from jupyter_agent.core.messages import Context, Message, Said, Text, ToolCall, ToolResult
+from jupyter_agent.core.transcript import CallView
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.llm.tokens import count_tokens
+from jupyter_agent.magics.ask import run_and_show
+from jupyter_agent.magics.parser import Command, argument, command, completions, family
+from jupyter_agent.magics.report import Report, report, table
+from jupyter_agent.session.options import GO_ON, OPTIONS, parse_options
+from jupyter_agent.session.registry import Sessions
+
+_HEADING = "The conversation"
+_NO_TASK = "(your task)"
+
+
+def _task(function: Any) -> Any:
+    task = argument("task", nargs=-1, metavar="TASK", help="a task, as you would write it")
+    return task(click.pass_obj(function))
+
+
+@family(
+    "context",
+    heading=_HEADING,
+    is_prose=True,
+    examples={
+        "%agent context": "see what the model is told of your variables",
+        "%agent context all Plot @sales": "see the whole request for the task `Plot @sales`",
+    },
+)
+@_task
+def context(sessions: Sessions, task: tuple[str, ...]) -> Report:
+    """what the next turn would send; with all the whole request"""
+    session = sessions["default"]
+    request, _ = session.preview(" ".join(task) or _NO_TASK)
+    told = [b.text for b in request.messages[-1].blocks if isinstance(b, Context)]
+    rules = "\n\n".join(text for text in told if text.startswith("<rules "))
+    sent = "\n\n".join(text for text in told if not text.startswith("<rules "))
+    history = json.dumps([message_to_json(message) for message in request.messages[:-1]])
+    tools = "".join(f"{s.name} {s.description} {json.dumps(s.parameters)}" for s in request.tools)
+    detail = sessions.notebook.settings().settings.context.detail
+    rows = [
+        ("system prompt", request.system),
+        (f"tools ({len(request.tools)})", tools),
+        (f"history ({len(request.messages) - 1} messages)", history),
+        (f"context ({detail})", sent),
+        *([("rules", rules)] if rules else []),
+    ]
+    counts = table((name, f"{count_tokens(text):,} tokens") for name, text in rows)
+    waits = session.equipment.awaits_servers
+    more = "The first turn adds the tools of MCP servers." if waits else ""
+    return report(counts, more, rules, sent or "Nothing is told of the kernel.")
+
+
+@context.command("all", cls=Command)
+@_task
+def _all(sessions: Sessions, task: tuple[str, ...]) -> str:
+    """the whole request, as it would be sent"""
+    _, body = sessions["default"].preview(" ".join(task) or _NO_TASK, with_body=True)
+    return json.dumps(body, ensure_ascii=False, indent=1) if body else "Nothing is sent."
+
+
+def _names(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    return list(ctx.obj.names)
+
+
+def _session(function: Any) -> Any:
+    named = argument(
+        "name",
+        default="default",
+        metavar="SESSION",
+        help="the conversation's name, default if you leave it out",
+        shell_complete=_names,
+    )
+    return named(click.pass_obj(function))
+
+
+def _check_begun(sessions: Sessions, name: str, command: str) -> None:
+    if name != "default" and name not in sessions.names:
+        raise ConfigError(f"%agent {command}: there is no session {name!r}.")
+
+
+@command(
+    "history",
+    heading=_HEADING,
+    examples={
+        "%agent history": "read the conversation again",
+        "%agent history plots": "read that of `%%agent --session plots`",
+    },
+)
+@_session
+def history(sessions: Sessions, name: str) -> Report | str:
+    """the conversation so far, a line for each thing that was said or done"""
+    _check_begun(sessions, name, "history")
+    rows = [row for message in sessions[name].history for row in _told(message)]
+    return report(table(rows)) if rows else "Nothing has been said yet."
+
+
+def _told(message: Message) -> Iterator[tuple[str, str]]:
+    for block in message.blocks:
+        match block:
+            case Text(text=text) if text.strip():
+                yield "you" if message.role == "user" else "agent", legible.line(text, 110)
+            case Said(text=text):
+                yield "you", legible.line(text, 110)
+            case ToolCall():
+                yield "calls", f"{block.name} {CallView(block).gist}"
+            case ToolResult(is_error=True):
+                # A traceback says at its end what it was.
+                yield "failed", legible.line(block.text.strip().rpartition("\n")[2], 110)
+            case Context(text=text) if message.role == "user" and len(message.blocks) == 1:
+                yield "told", legible.line(text, 110)
+
+
+@command(
+    "reset",
+    heading=_HEADING,
+    examples={"%agent reset": "begin anew, for example with another subject"},
+)
+@_session
+def reset(sessions: Sessions, name: str) -> str:
+    """forget the conversation; variables and files stay"""
+    _check_begun(sessions, name, "reset")
+    sessions[name].reset()
+    return ""
+
+
+def _options(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    found = [*completions(OPTIONS, ctx.params["options"] or (), begun, ctx.obj)]
+    return [*found, *(["--trust"] if "--model" in found else [])]
+
+
+@command(
+    "resume",
+    heading=_HEADING,
+    examples={
+        "%agent resume": "go on where the turn stopped",
+        "%agent resume --max-steps 80": "go on, with more steps than before",
+    },
+)
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="go on with a conversation that came with the folder",
+)
+@argument(
+    "options",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="OPTIONS",
+    help="those of %%agent: %%agent? lists them",
+    shell_complete=_options,
+)
+@click.pass_obj
+async def resume(sessions: Sessions, trust: bool, options: tuple[str, ...]) -> str:
+    """go on with a turn that ended without an answer, also after a restart
+
+    After a restart it first brings the conversation of the earlier kernel back.
+    """
+    turn = parse_options(options, "%agent resume")
+    session = sessions[turn.session]
+    wanted = not session.is_restored and (trust or not session.last_stop)
+    came_back = session.restore(trust) if wanted else ""
+    if came_back:
+        print(came_back)  # noqa: T201 (a command's output is what the cell prints)
+    stop = session.last_stop
+    if came_back and stop == "end":
+        return ""
+    if stop is None:
+        raise ConfigError("%agent resume: no turn has run in this session yet.")
+    if stop == "end":
+        raise ConfigError("%agent resume: the last turn ended with an answer. Give a new task.")
+    answer = await run_and_show(sessions, GO_ON, turn.settings, turn.session, fresh=False)
+    if turn.into:
+        sessions.notebook.shell.user_ns[turn.into] = answer
+    return ""
+
+
+@command(
+    "compact",
+    heading=_HEADING,
+    examples={"%agent compact": "leave out what is old before you go on"},
+)
+@_session
+async def compact(sessions: Sessions, name: str) -> str:
+    """shorten the conversation now"""
+    if name not in sessions.names or not sessions[name].history:
+        raise ConfigError(f"%agent compact: the session {name!r} has no conversation yet.")
+    done = await sessions[name].compact()
+    if not done.gained:
+        return f"The conversation has about {done.before:,} tokens: nothing can be left out."
+    return "\n".join([f"About {done.before:,} tokens, now {done.after:,}.", *done.dropped])

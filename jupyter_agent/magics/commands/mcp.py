@@ -1,0 +1,65 @@
+"""`%agent mcp`: see and steer the servers of tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from jupyter_agent.magics.parser import Command, argument, family
+from jupyter_agent.session.registry import Sessions
+
+
+@family(
+    "mcp",
+    heading="What it may do",
+    examples={
+        "%agent mcp": "list the servers and their states",
+        "%agent mcp tools weather": "list the tools of the server weather",
+        "%agent mcp trust weather": "let it be used, if it came with this folder",
+    },
+)
+@click.pass_obj
+def mcp(sessions: Sessions) -> str:
+    """the MCP servers, their tools; end one, trust one"""
+    return sessions.notebook.servers.status()
+
+
+def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> tuple[str, ...]:
+    return tuple(ctx.obj.notebook.servers.names)
+
+
+def _server(function: Any) -> Any:
+    named = argument("name", metavar="NAME", help="the name of a server", shell_complete=_names)
+    return named(click.pass_obj(function))
+
+
+@mcp.command("tools", cls=Command)
+@_server
+def _tools(sessions: Sessions, name: str) -> str:
+    """the tools of a server"""
+    return sessions.notebook.servers.tools(name)
+
+
+@mcp.command("restart", cls=Command)
+@_server
+def _restart(sessions: Sessions, name: str) -> str:
+    """end a server; its next call starts it anew"""
+    sessions.notebook.refuse_while_busy()
+    return sessions.notebook.servers.restart(name)
+
+
+@mcp.command("trust", cls=Command)
+@_server
+def _trust(sessions: Sessions, name: str) -> str:
+    """use a server that came with this folder"""
+    sessions.notebook.refuse_while_busy()
+    return sessions.notebook.servers.trust(name)
+
+
+@mcp.command("revoke", cls=Command)
+@_server
+def _revoke(sessions: Sessions, name: str) -> str:
+    """use it no longer"""
+    sessions.notebook.refuse_while_busy()
+    return sessions.notebook.servers.revoke(name)

@@ -1,0 +1,247 @@
+"""`%agent notes` and `%agent memory`: read and correct the memory."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import click
+
+from jupyter_agent.core.plaintext import one_line, plain
+from jupyter_agent.errors import ConfigError, ToolError
+from jupyter_agent.magics.parser import Command, Family, PositiveNumber, argument
+from jupyter_agent.memory.entries import superseded
+from jupyter_agent.memory.notes import Note, Notes, shown_time
+from jupyter_agent.memory.review import review
+from jupyter_agent.memory.scope import Scope, workspaces_in
+from jupyter_agent.memory.store import WorkspaceMemory
+from jupyter_agent.session.knowledge import Memory
+from jupyter_agent.session.registry import Sessions
+from jupyter_agent.stores.session_records import accounts
+
+_HEADING = "Memory and skills"
+
+# Notes -------------------------------------------------------------------------------------------
+
+notes = Family(
+    "notes",
+    heading=_HEADING,
+    default="list",
+    help="the notes: list, show, edit, delete",
+    examples={
+        "%agent notes": "list all notes",
+        "%agent notes edit 1 The readers want kilograms.": "write note 1 anew",
+        "%agent notes delete 1": "delete it",
+    },
+)
+_NUMBER = argument(
+    "number",
+    metavar="N",
+    type=PositiveNumber("{!r} is no number of a note"),
+    help="the number of a note in the list",
+    needed="give the number of a note",
+)
+
+
+@notes.command("list", cls=Command)
+@argument("category", required=False, metavar="CATEGORY", help="only the notes of this category")
+@click.pass_obj
+def _list(sessions: Sessions, category: str | None) -> str:
+    """the notes, a line each"""
+    found = _notes(sessions).read()
+    wanted = None if category is None else category.casefold()
+    shown = [n for n in found.notes if wanted is None or n.category.casefold() == wanted]
+    lines = [_note_line(note) for note in shown]
+    if found.repair:
+        lines.append(found.repair)
+    return "\n".join(lines) or "No notes recorded yet."
+
+
+@notes.command("show", cls=Command)
+@_NUMBER
+@click.pass_obj
+def _show_note(sessions: Sessions, number: int) -> str:
+    """a whole note"""
+    for note in _notes(sessions).read().notes:
+        if note.number == number:
+            return f"{number}  [{shown_time(note)}] {plain(note.category)}\n{plain(note.content)}"
+    raise ToolError(f"There is no note {number}.")
+
+
+@notes.command("edit", cls=Command)
+@_NUMBER
+@argument("text", nargs=-1, required=True, metavar="TEXT", help="the new text of the note")
+@click.pass_obj
+def _edit(sessions: Sessions, number: int, text: tuple[str, ...]) -> str:
+    """write a note anew"""
+    sessions.notebook.refuse_while_busy()
+    return f"Changed: {_note_line(_notes(sessions).edit(number, ' '.join(text)))}"
+
+
+@notes.command("delete", cls=Command)
+@_NUMBER
+@click.pass_obj
+def _delete(sessions: Sessions, number: int) -> str:
+    """delete a note"""
+    sessions.notebook.refuse_while_busy()
+    return f"Deleted: {_note_line(_notes(sessions).delete(number))}"
+
+
+def _notes(sessions: Sessions) -> Notes:
+    return sessions["default"].equipment.knowledge.notes
+
+
+def _note_line(note: Note) -> str:
+    return (
+        f"{note.number:>4}  [{shown_time(note)}] {one_line(note.category, 30):<16} "
+        f"{one_line(note.content, 120)}"
+    )
+
+
+# Workspace memory --------------------------------------------------------------------------------
+
+memory = Family(
+    "memory",
+    heading=_HEADING,
+    default="show",
+    help="workspace memory: show, search, review, rebuild; what other sessions do",
+    examples={
+        "%agent memory": "list the workspaces that have a memory",
+        "%agent memory show devtools/ci": "list what is remembered of the domain ci there",
+        "%agent memory search cache tables": "find both words in memory, resources and logs",
+        "%agent memory confirm devtools d-1a2b": "keep a decision that review calls old",
+    },
+)
+
+
+def _scope_argument(**more: Any) -> Any:
+    meaning = "WORKSPACE, WORKSPACE/DOMAIN or WORKSPACE/DOMAIN/REPOSITORY"
+    return argument("scope", metavar="SCOPE", help=meaning, **more)
+
+
+@memory.command("show", cls=Command)
+@_scope_argument(required=False)
+@click.pass_obj
+def _show(sessions: Sessions, scope: str | None) -> str:
+    """what is remembered: of all workspaces how much, of one scope each entry"""
+    memory = _memory(sessions).store
+    if scope is None:
+        rows = []
+        for name in workspaces_in(memory.root):
+            summary = memory.index(name)["summary"]
+            rows.append(
+                f"{one_line(name, 40):<24} {summary['total_decisions']} decisions, "
+                f"{summary['total_lessons']} lessons"
+            )
+        return "\n".join(rows) or "There is no workspace memory yet."
+    place = _scope(scope)
+    everything = list(memory.all(place))
+    gone = superseded(located.entry for located in everything)
+    lines = []
+    for located in everything:
+        entry = located.entry
+        replaced = f" (superseded by {gone[entry.id]})" if entry.id in gone else ""
+        source = str(entry.provenance) if entry.provenance else "by hand"
+        head = f"{entry.id}  {entry.kind:<8} {entry.date or '(no date)':<10}"
+        lines.append(
+            f"{head}  {one_line(entry.title, 100)}{replaced}\n"
+            f"              {located.path}; {plain(entry.category)}; "
+            f"{plain(', '.join(entry.tags))}; {plain(source)}"
+        )
+    return "\n".join(lines) or f"Nothing is remembered of {place}."
+
+
+@memory.command("search", cls=Command)
+@argument("words", nargs=-1, required=True, metavar="WORDS", help="words to look for")
+@click.pass_obj
+def _search(sessions: Sessions, words: tuple[str, ...]) -> str:
+    """find words in memory, resources, records of sessions and run logs"""
+    hits = _memory(sessions).search.find(" ".join(words), 20)
+    return (
+        "\n".join(
+            f"{hit.kind:<8} {plain(' '.join((hit.path, hit.ref)).rstrip())}  "
+            f"{one_line(hit.title, 80)}\n"
+            f"         {one_line(hit.snippet, 200)}"
+            for hit in hits
+        )
+        or "Nothing was found."
+    )
+
+
+@memory.command("review", cls=Command)
+@_scope_argument(required=False)
+@click.pass_obj
+def _review(sessions: Sessions, scope: str | None) -> str:
+    """list what is old, names files that are gone, or contradicts other entries"""
+    memory = _memory(sessions).store
+    scopes = [_scope(scope)] if scope is not None else _all_scopes(memory)
+    lines: list[str] = []
+    for each in scopes:
+        # A file named by an entry may lie in the root, or beside the state folder that is one.
+        root = memory.root
+        places = (root.path.parent,) if root.path == root.state else ()
+        found = review(memory, each, date.today(), places)
+        lines += [f"{finding.kind:<13} {plain(finding.text)}" for finding in found]
+    if not lines:
+        return "Nothing to review."
+    hint = (
+        "Keep an entry with %agent memory confirm SCOPE ID; replace one by saving with supersedes."
+    )
+    return "\n".join([*lines, hint])
+
+
+@memory.command("confirm", cls=Command)
+@_scope_argument()
+@argument("entry", metavar="ID", help="an entry, as show and review name it")
+@click.pass_obj
+def _confirm(sessions: Sessions, scope: str, entry: str) -> str:
+    """say that an entry still holds"""
+    sessions.notebook.refuse_while_busy()
+    memory = _memory(sessions).store
+    return f"Confirmed {entry} in {memory.confirm(_scope(scope), entry)}."
+
+
+@memory.command("rebuild", cls=Command)
+@argument("workspace", required=False, metavar="WORKSPACE", help="only the index of this one")
+@click.pass_obj
+def _rebuild(sessions: Sessions, workspace: str | None) -> str:
+    """make the indexes again, from the files"""
+    sessions.notebook.refuse_while_busy()
+    memory = _memory(sessions)
+    done = memory.store.rebuild(workspace)
+    count = memory.search.rebuild()
+    lines = [f"Made again: {path}" for path in done] or ["There was no index to make."]
+    return "\n".join([*lines, f"The search index has {count:,} documents."])
+
+
+@memory.command("sessions", cls=Command)
+@click.pass_obj
+def _sessions(sessions: Sessions) -> str:
+    """what the sessions of this memory do and did"""
+    parts = []
+    for account in accounts(_memory(sessions).store.root, 20):
+        name = f"{account.notebook or '(no notebook)'}, session {account.session}"
+        summary = account.summary.replace("\n", "\n  ")
+        parts.append(f"{name}, since {account.started}: {account.doing}\n  {summary}")
+    return "\n".join(parts) or "No session has been recorded yet."
+
+
+def _memory(sessions: Sessions) -> Memory:
+    knowledge = sessions["default"].equipment.knowledge
+    if knowledge.memory is None:
+        raise ConfigError(knowledge.problem)
+    return knowledge.memory
+
+
+def _all_scopes(memory: WorkspaceMemory) -> list[Scope]:
+    top = memory.root.memory()
+    names = workspaces_in(memory.root)
+    return [Scope(name) for name in names if (top / name).is_dir()]
+
+
+def _scope(text: str) -> Scope:
+    """A scope as a person types it: `workspace/domain/repository`. Raises `ToolError`."""
+    parts = text.strip("/").split("/")
+    if len(parts) > 3:
+        raise ToolError(f"{text!r} has too many parts. Give WORKSPACE/DOMAIN/REPOSITORY.")
+    return Scope(*parts)

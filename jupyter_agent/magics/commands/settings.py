@@ -1,0 +1,139 @@
+"""`%agent status`, `config`, `cassette` and `tools`: how the agent is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from jupyter_agent import config as configuration
+from jupyter_agent.core.wording import count
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.magics.parser import argument, command
+from jupyter_agent.magics.report import Report, report, table
+from jupyter_agent.session.registry import Sessions
+from jupyter_agent.version import __version__
+
+
+@command(
+    "status",
+    heading="Settings",
+    examples={"%agent status": "see which model answers, and what is allowed"},
+)
+@click.pass_obj
+def status(sessions: Sessions) -> Report:
+    """the model, the mode, the workspace, the sessions"""
+    notebook, settings = sessions.notebook, sessions.notebook.settings().settings
+    cassette = notebook.cassette
+    names = [f"{name} ({count(sessions[name].turns, 'turn')})" for name in sessions.names]
+    granted = sorted(
+        {kind for name in sessions.names for kind in sessions[name].equipment.permissions.granted}
+    )
+    allowed = f"; allowed in this session: {', '.join(granted)}" if granted else ""
+    notices = [*sessions["default"].equipment.knowledge.notices, notebook.ignored]
+    return report(
+        table(
+            [
+                ("jupyter_agent", __version__),
+                ("mode", settings.mode),
+                ("provider", settings.provider or "(by the environment)"),
+                ("model", settings.model or "(the default)"),
+                ("workspace", str(notebook.workspace.root)),
+                ("cassette", cassette.name if cassette else "(none)"),
+                ("sessions", ", ".join(names) or "(none yet)"),
+                ("approvals", settings.approvals.mode + allowed),
+                *(("notice", notice) for notice in notices if notice),
+            ]
+        )
+    )
+
+
+def _keys(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    return list(configuration.keys())
+
+
+def _values(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    key, is_first = ctx.params["key"], not ctx.params["value"]
+    return list(configuration.choices(key)) if is_first and key in set(configuration.keys()) else []
+
+
+@command(
+    "config",
+    heading="Settings",
+    examples={
+        "%agent config": "list all settings, their values and where those come from",
+        "%agent config max_steps 20": "allow 20 model calls a turn, in this kernel",
+        "%agent config model none": "set nothing, so that the default holds",
+    },
+)
+@argument("key", required=False, metavar="KEY", help="a setting", shell_complete=_keys)
+@argument(
+    "value",
+    nargs=-1,
+    metavar="VALUE",
+    help="its new value; put quotes around spaces",
+    shell_complete=_values,
+)
+@click.pass_obj
+def config(sessions: Sessions, key: str | None, value: tuple[str, ...]) -> Report | str:
+    """the settings, or one of them; with a value set it"""
+    if len(value) > 1:
+        raise ConfigError("%agent config takes KEY, or KEY VALUE. Put quotes around spaces.")
+    if key is not None and value:
+        sessions.notebook.set(key, value[0])
+        return ""
+    resolved = sessions.notebook.settings()
+    keys: Iterable[str] = configuration.keys()
+    if key is not None:
+        keys = [configuration.describe(key).key]
+    return report(
+        table(
+            (each, configuration.shown(resolved.settings, each), resolved.source_of(each))
+            for each in keys
+        ),
+        sessions.notebook.ignored,
+    )
+
+
+@command(
+    "cassette",
+    heading="Settings",
+    examples={
+        "%agent cassette": "see which one is in use, and what it holds",
+        "%agent cassette analysis.cassette.jsonl": "record into this file, or replay it",
+    },
+)
+@argument("file", required=False, metavar="FILE", help="a cassette; it need not exist yet")
+@click.pass_obj
+def cassette(sessions: Sessions, file: str | None) -> str:
+    """the cassette in use, or use another one"""
+    from jupyter_agent.recording.cassette import load
+
+    if file is not None:
+        # Nothing is said, since a cassette that is about to be recorded would say something else.
+        sessions.notebook.use_cassette(file)
+        return ""
+    path = sessions.notebook.cassette
+    if path is None:
+        return "No cassette. Name one: %agent cassette FILE"
+    if not path.exists():
+        return f"Cassette {path.name}: not recorded yet."
+    tape = load(path)
+    turns = count(len(tape.turns), "turn")
+    replies = f"{tape.replies} {tape.source} {'reply' if tape.replies == 1 else 'replies'}"
+    model = f" of {tape.model}" if tape.source == "recorded" else ""
+    return f"Cassette {path.name}: {turns}, {replies}{model}."
+
+
+@command(
+    "tools",
+    heading="What it may do",
+    examples={"%agent tools": "list each tool with what it does at most: reads, writes, executes"},
+)
+@click.pass_obj
+def tools(sessions: Sessions) -> Report:
+    """the tools that the model may call"""
+    known = sessions["default"].equipment.tools
+    return report(
+        table((tool.name, tool.effect, tool.spec.description.splitlines()[0]) for tool in known)
+    )

@@ -1,0 +1,81 @@
+"""`%agent undo`: go back, see what that would do, take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from jupyter_agent.config import UndoSettings
+from jupyter_agent.magics.parser import Command, PositiveNumber, Rest, argument, family
+from jupyter_agent.session.registry import Sessions
+from jupyter_agent.undo.command import UndoReport
+
+
+@family(
+    "undo",
+    heading="Undo",
+    is_named=True,
+    examples={
+        "%agent undo show": "see what undoing the last turn would change",
+        "%agent undo": "undo it",
+        "%agent undo redo": "take that back",
+        "%agent undo 2 --over report.md": "undo two turns, and restore report.md, which you edited",
+    },
+)
+@argument(
+    "turns",
+    metavar="N",
+    type=PositiveNumber("unexpected {!r}"),
+    default=1,
+    help="how many turns, the last one if you leave it out",
+)
+@click.option(
+    "--over",
+    cls=Rest,
+    metavar="FILE ...",
+    help="restore these files too, although they were changed after the turn",
+)
+@click.pass_obj
+def undo(sessions: Sessions, turns: int, over: Sequence[str]) -> str:
+    """take back what turns did to files and variables; see what that would do
+
+    Files that you changed after the turn stay as they are, unless you name them after --over. What
+    an undo removes lies in the trash, .jupyter_agent/trash.
+    """
+    return _done(sessions, sessions.notebook.safekeeping.undo(_settings(sessions), turns, over))
+
+
+@click.pass_obj
+def _show(sessions: Sessions, turns: int, over: Sequence[str]) -> str:
+    """what that would change; nothing is done"""
+    return sessions.notebook.safekeeping.preview(_settings(sessions), turns, over)
+
+
+undo.add_command(Command("show", callback=_show, params=undo.own_params, help=_show.__doc__))
+
+
+@undo.command("list", cls=Command)
+@click.pass_obj
+def _list(sessions: Sessions) -> str:
+    """the turns that can be undone"""
+    return sessions.notebook.safekeeping.listed(_settings(sessions))
+
+
+@undo.command("redo", cls=Command)
+@click.pass_obj
+def _redo(sessions: Sessions) -> str:
+    """take the last undo back, as long as no turn has run since"""
+    return _done(sessions, sessions.notebook.safekeeping.redo(_settings(sessions)))
+
+
+def _settings(sessions: Sessions) -> UndoSettings:
+    sessions.notebook.refuse_while_busy()
+    return sessions.notebook.settings().settings.undo
+
+
+def _done(sessions: Sessions, report: UndoReport) -> str:
+    if report.news:
+        for name in sessions.names:
+            sessions[name].equipment.news.append(report.news)
+    return report.text
