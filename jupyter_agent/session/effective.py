@@ -68,10 +68,11 @@ def effective_settings(
     """
     user = config.user_layer()
     layers = (config.environment_layer(environ), *nearer)
-    workspace = workspace_of(folder, config.resolve([user, *layers]).settings)
+    nearest = config.resolve([user, *layers])
+    workspace = workspace_of(folder, nearest.settings)
     written = config.workspace_layer(workspace.state_folder)
     if written is None:
-        return EffectiveSettings(workspace, config.resolve([user, *layers]), user, None)
+        return EffectiveSettings(workspace, nearest, user, None)
     parts = config.folder_settings(written, user)
     is_trusted = not parts.acting.values or trust.is_trusted(
         trust.SETTINGS, workspace.root, digest_of(parts.acting, workspace.root, folder)
