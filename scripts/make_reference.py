@@ -357,7 +357,7 @@ def _example_cassette() -> str:
     for step, (before, spoken, stop) in enumerate(said, 1):
         digest = Digests().conversation(before)
         finished = events.MessageFinished(spoken, messages.Usage(900, 20), stop)  # type: ignore[arg-type]
-        turn.append(entries.Entry(digest, digest, step, asked(before), finished))
+        turn.append(entries.RecordedCall(digest, digest, step, asked(before), finished))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "example.cassette.jsonl"
         cassette.save(entries.Cassette("openai", "some-model", "recorded", (tuple(turn),)), path)

@@ -10,9 +10,9 @@ from jupyter_agent.core.codec import event_from_json, event_to_json
 from jupyter_agent.core.events import (
     Event,
     FileChange,
-    Kept,
     MessageFinished,
     Receipt,
+    SavedMemory,
     StepStarted,
     ToolFinished,
     TurnFinished,
@@ -22,7 +22,7 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.core.wording import UNSEEN
-from jupyter_agent.session.answer import Findings
+from jupyter_agent.session.answer import TurnFindings
 from jupyter_agent.widgets.saved import plain_transcript, saved_outputs
 
 MEAN = VariableChange("mean", "added", "Series, 3 values", "Series", (3,))
@@ -56,8 +56,8 @@ def said(number: int, answer: str) -> list[Event]:
     return [StepStarted(number, 9), MessageFinished(message, Usage(100, 10), "end")]
 
 
-def found(*events: list[Event], task: str = "Use 42 of them.") -> Findings:
-    findings = Findings()
+def found(*events: list[Event], task: str = "Use 42 of them.") -> TurnFindings:
+    findings = TurnFindings()
     findings(TurnStarted(task, "anthropic", "claude"))
     for each in events:
         for event in each:
@@ -109,7 +109,7 @@ def test_numbers_of_an_earlier_turn() -> None:
     """What was printed in the turn before, or twenty before, was seen in an earlier turn."""
     findings = found(ran(1, "x", "5076.016"))
     for _ in range(3):
-        findings = Findings(findings.index)
+        findings = TurnFindings(findings.index)
     for event in said(1, "5.1 kg, not 6.1 kg."):
         findings(event)
     assert where(findings.receipt((), 0)) == [("5.1", "earlier", 0), ("6.1", None, 0)]
@@ -119,7 +119,7 @@ def test_earlier_turns_are_forgotten_in_the_end() -> None:
     """A session of many turns does not keep the numbers of all of them."""
     findings = found(ran(1, "x", "5076.016"))
     for _ in range(50):
-        findings = Findings(findings.index)
+        findings = TurnFindings(findings.index)
     depth, index = 0, findings.index.earlier
     while index is not None:
         depth, index = depth + 1, index.earlier
@@ -254,7 +254,7 @@ def test_the_same_bytes_in_a_replay() -> None:
 
 def test_files_that_are_gone_and_what_was_saved_are_told() -> None:
     """The transcript's line of changes names them."""
-    note = Kept("note", "a finding", ".agent_memory.json")
+    note = SavedMemory("note", "a finding", ".agent_memory.json")
     receipt = Receipt(files=(FileChange("old.md", "deleted", 0, 7),), saved=(note,))
     (first, _) = saved_outputs(view_of("Done.", receipt))
     assert "old.md deleted, +0 −7 lines · a finding saved as a note" in first.data["text/plain"]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from jupyter_agent.agent.repetition import END, REPEATS, Circles
+from jupyter_agent.agent.repetition import END, REPEATS, RepetitionDetector
 from jupyter_agent.core.messages import Text, ToolCall, ToolResult
 
 
 def step(
-    circles: Circles, code: str = "x", text: str = "1", *, failed: str = "", name: str = "execute"
+    circles: RepetitionDetector,
+    code: str = "x",
+    text: str = "1",
+    *,
+    failed: str = "",
+    name: str = "execute",
 ) -> str:
     call = ToolCall("c", name, code)
     details = {"error_name": failed} if failed else {}
@@ -17,7 +22,7 @@ def step(
 
 def test_the_same_call_with_the_same_result() -> None:
     """Told at the third time, ended two times later."""
-    circles = Circles()
+    circles = RepetitionDetector()
     advice = [step(circles) for _ in range(END)]
     assert advice == ["", "", "tell", "", "end"]
     assert f"the same call {END} times" in circles.words
@@ -25,20 +30,20 @@ def test_the_same_call_with_the_same_result() -> None:
 
 def test_other_results_are_progress() -> None:
     """The same call may poll for something that changes."""
-    circles = Circles()
+    circles = RepetitionDetector()
     assert not any(step(circles, text=str(number)) for number in range(10))
 
 
 def test_another_call_between() -> None:
     """Who does something else meanwhile starts anew."""
-    circles = Circles()
+    circles = RepetitionDetector()
     advice = [step(circles, code) for code in ("x", "x", "y", "x", "x", "y")]
     assert not any(advice)
 
 
 def test_the_same_call_beside_others() -> None:
     """A repeated call counts, whatever new calls stand beside it."""
-    circles = Circles()
+    circles = RepetitionDetector()
     same, result = ToolCall("a", "look", "{}"), ToolResult("a", (Text("1"),))
     for number in range(REPEATS):
         other = ToolCall("b", "look", str(number))
@@ -48,7 +53,7 @@ def test_the_same_call_beside_others() -> None:
 
 def test_failures_of_one_kind() -> None:
     """Three failing steps of one kind are told, whatever the code was."""
-    circles = Circles()
+    circles = RepetitionDetector()
     advice = [step(circles, f"try {n}", f"{n}", failed="KeyError") for n in range(END)]
     assert advice == ["", "", "tell", "", "end"]
     assert "execute: KeyError" in circles.words
@@ -56,6 +61,6 @@ def test_failures_of_one_kind() -> None:
 
 def test_failures_of_other_kinds() -> None:
     """Other errors are other attempts, and one success starts anew."""
-    circles = Circles()
+    circles = RepetitionDetector()
     kinds = ["KeyError", "TypeError", "KeyError", "KeyError", "", "KeyError", "KeyError"]
     assert not any(step(circles, str(n), str(n), failed=kind) for n, kind in enumerate(kinds))

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_agent.core.extent import Extent
+from jupyter_agent.core.extent import TextLength
 from jupyter_agent.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 
 blocks = st.one_of(
@@ -22,7 +22,7 @@ messages = st.builds(Message, st.just("user"), st.lists(blocks, max_size=3).map(
 @given(st.lists(st.lists(messages, max_size=4), max_size=5), st.data())
 def test_it_is_what_counting_anew_gives(turns: list[list[Message]], data: st.DataObject) -> None:
     """However a history grows, shrinks or is replaced, the count is that of what is there."""
-    extent = Extent()
+    extent = TextLength()
     history: list[Message] = []
     for added in turns:
         history += added
@@ -31,23 +31,23 @@ def test_it_is_what_counting_anew_gives(turns: list[list[Message]], data: st.Dat
             history[place] = data.draw(messages)
         if data.draw(st.booleans()):
             del history[data.draw(st.integers(0, len(history))) :]
-        assert extent.of(history) == Extent().of(history)
+        assert extent.of(history) == TextLength().of(history)
 
 
 def test_what_counts() -> None:
     """Words, thoughts, calls and results; no pictures."""
     said = Message("assistant", (Text("ab"), Thinking("c"), ToolCall("id", "run", "{}")))
     done = Message("user", (ToolResult("id", (Text("defg"), Image("image/png", "A" * 99))),))
-    assert Extent().of([said, done]) == 2 + 1 + 5 + 4
+    assert TextLength().of([said, done]) == 2 + 1 + 5 + 4
 
 
 def test_a_long_history_is_not_counted_again() -> None:
     """Counting after each of 2,000 messages takes little longer than counting once."""
     history = [Message("user", (Text("x" * 50),) * 200) for _ in range(2_000)]
     began = time.perf_counter()
-    once = Extent().of(history)
+    once = TextLength().of(history)
     at_once = time.perf_counter() - began
-    extent = Extent()
+    extent = TextLength()
     began = time.perf_counter()
     for length in range(1, len(history) + 1):
         last = extent.of(history[:length])

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 from model_server import Call, ModelServer, Reply
 
-from jupyter_agent.notebooks import Execution, execute
+from jupyter_agent.notebooks import NotebookExecution, execute
 from jupyter_agent.recording.cassette import load
 
 pytestmark = pytest.mark.timeout(300)
@@ -128,7 +128,9 @@ def lasting(notebook: Any) -> str:
     return json.dumps(outputs, indent=1, sort_keys=True)
 
 
-def run(path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, base: str = CLOSED) -> Execution:
+def run(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, base: str = CLOSED
+) -> NotebookExecution:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("OPENAI_BASE_URL", base)
     done = execute(path, {"mode": mode, "provider": "openai", "model": "m"}, timeout=120)
@@ -136,7 +138,9 @@ def run(path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, base: str = CLOS
     return done
 
 
-def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str = "record") -> Execution:
+def recorded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str = "record"
+) -> NotebookExecution:
     """The notebook recorded against a server, saved and committed."""
     path = folder / "story.ipynb"
     with ModelServer([reply for turn in TURNS for reply in turn.replies]) as server:

@@ -13,7 +13,7 @@ from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.agent.loop import Agent, Outcome, run_turn
+from jupyter_agent.agent.loop import Agent, TurnOutcome, run_turn
 from jupyter_agent.core import ports
 from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.events import (
@@ -33,7 +33,7 @@ from jupyter_agent.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from jupyter_agent.core.extent import Extent
+from jupyter_agent.core.extent import TextLength
 from jupyter_agent.core.messages import (
     Block,
     Context,
@@ -152,7 +152,7 @@ class Bench:
 
         return [look, write, execute, hang, long, crash, refuse]
 
-    async def turn(self, agent: Agent, task: str = TASK) -> Outcome:
+    async def turn(self, agent: Agent, task: str = TASK) -> TurnOutcome:
         self.history.append(Message("user", (Text(task),)))
         outcome = await run_turn(agent, self.history, self.emit)
         check_history(self.history)
@@ -203,7 +203,7 @@ def check_history(history: Sequence[Message]) -> None:
 async def test_an_answer_without_tools(bench: Bench) -> None:
     """Words alone end the turn."""
     outcome = await bench.turn(bench.agent(Model(says("42"))))
-    assert outcome == Outcome("end", Usage(10, 1))
+    assert outcome == TurnOutcome("end", Usage(10, 1))
     assert bench.history == [Message("user", (Text(TASK),)), Message("assistant", (Text("42"),))]
     sent = Requested("local-1", messages=1, tools=len(bench.tools()), characters=len(TASK))
     assert bench.events == [StepStarted(1, 50), sent, says("42")]
@@ -224,7 +224,7 @@ async def test_what_a_request_says_of_itself(bench: Bench) -> None:
     assert [each.attempt for each in sent] == [1, 2, 1, 1, 1]
     assert [each.messages for each in sent] == [len(request.messages) for request in model.requests]
     assert [each.characters for each in sent] == [
-        Extent().of(request.messages) for request in model.requests
+        TextLength().of(request.messages) for request in model.requests
     ]
     assert sent[-1].characters < sent[-2].characters
 
@@ -235,7 +235,7 @@ async def test_a_script_over_several_steps(bench: Bench) -> None:
     use = {"usage": {"input_tokens": 5, "output_tokens": 2}}
     replies = [{"text": "I look.", "calls": [look], **use}, {"calls": [look], **use}, {"text": "B"}]
     outcome = await bench.turn(bench.agent(Scripted([(TASK, replies)])))
-    assert outcome == Outcome("end", Usage(10, 4))
+    assert outcome == TurnOutcome("end", Usage(10, 4))
     assert [event.number for event in bench.of(StepStarted)] == [1, 2, 3]
     assert [result.text for result in bench.results] == ["a done", "a done"]
     assert [message.role for message in bench.history] == ["user", "assistant"] * 3
@@ -404,7 +404,7 @@ async def test_the_last_call_at_the_step_limit(bench: Bench) -> None:
     """One more call, in which no tool may be called but the same tools are listed."""
     model = Model(says(calls("look")), says(calls("look")), says("So far: 3."))
     outcome = await bench.turn(bench.agent(model, max_steps=2))
-    assert outcome == Outcome("step_limit", Usage(30, 3))
+    assert outcome == TurnOutcome("step_limit", Usage(30, 3))
     assert [request.tools_allowed for request in model.requests] == [True, True, False]
     assert model.requests[2].tools == model.requests[0].tools
     assert model.requests[2].system == model.requests[0].system
@@ -452,7 +452,7 @@ async def test_a_failure_before_any_step(bench: Bench) -> None:
     """The outcome carries the error; the history holds the task alone."""
     error = ProviderError("No such model.", status=404)
     outcome = await bench.turn(bench.agent(Model(error)))
-    assert outcome == Outcome("error", Usage(), error)
+    assert outcome == TurnOutcome("error", Usage(), error)
     assert len(bench.history) == 1
 
 
@@ -472,7 +472,7 @@ async def test_a_retry_doubles_no_text(bench: Bench) -> None:
     broken = [TextDelta("It "), TextDelta("is"), ProviderError("Reset.", retryable=True)]
     whole = [TextDelta("It is 3."), says("It is 3.")]
     outcome = await bench.turn(bench.agent(Model(broken, whole)))
-    assert outcome == Outcome("end", Usage(10, 1))
+    assert outcome == TurnOutcome("end", Usage(10, 1))
     assert bench.of(Retrying) == [Retrying("Reset.", 1, 0.0)]
     assert bench.history[1:] == [Message("assistant", (Text("It is 3."),))]
     assert bench.view.answer == "It is 3."
@@ -496,7 +496,7 @@ async def test_a_stream_without_a_message(bench: Bench) -> None:
 # ---------------------------------------------------------------- interrupts
 
 
-async def interrupted(bench: Bench, agent: Agent, times: int = 1) -> Outcome:
+async def interrupted(bench: Bench, agent: Agent, times: int = 1) -> TurnOutcome:
     """Start a turn and cancel its task when it hangs."""
     task = asyncio.create_task(bench.turn(agent))
     while "hang begins" not in bench.log:
@@ -516,7 +516,7 @@ async def test_an_interrupt_during_the_second_of_three(bench: Bench) -> None:
     """What was done stays, the others are answered as interrupted."""
     made = [calls("look", id="a"), calls("hang", id="b"), calls("write", id="c")]
     outcome = await interrupted(bench, bench.agent(Model(says(*made))))
-    assert outcome == Outcome("interrupted", Usage(10, 1))
+    assert outcome == TurnOutcome("interrupted", Usage(10, 1))
     assert [result.is_error for result in bench.results] == [False, True, True]
     assert "Interrupted" in bench.results[1].text
     assert bench.log == ["look begins", "look ends", "hang begins"]

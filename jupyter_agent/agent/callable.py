@@ -35,7 +35,7 @@ class ToolCallError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CodeTools:
     """Where the functions live, and what they are subject to.
 
     Args:
@@ -58,7 +58,7 @@ class Surroundings:
 class CallableToolbox(Toolbox):
     """A toolbox whose tools are functions in code that a model wrote in the place of calls."""
 
-    def __init__(self, tools: Iterable[Tool], around: Surroundings) -> None:
+    def __init__(self, tools: Iterable[Tool], around: CodeTools) -> None:
         self.tools = tuple(tools)
         super().__init__(self.tools)
         self._around = around
@@ -79,7 +79,7 @@ class CallableToolbox(Toolbox):
 class _Functions:
     """The functions for one piece of code, the calls that it made, and what they changed."""
 
-    def __init__(self, toolbox: CallableToolbox, around: Surroundings, call: ToolCall) -> None:
+    def __init__(self, toolbox: CallableToolbox, around: CodeTools, call: ToolCall) -> None:
         self.calls: list[dict[str, Any]] = []
         self.diffs: list[Output] = []
         self._toolbox = toolbox

@@ -43,7 +43,7 @@ def allow_everything(prepared: Prepared) -> Ruling:
     return Ruling()
 
 
-class Gate:
+class ApprovalGate:
     """Lets calls through, asks about them, or refuses them.
 
     Args:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from jupyter_agent.agent.compaction import Compactor, about_tokens, shortened
-from jupyter_agent.agent.gate import Gate
-from jupyter_agent.agent.repetition import Circles
+from jupyter_agent.agent.gate import ApprovalGate
+from jupyter_agent.agent.repetition import RepetitionDetector
 from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.events import (
     Advised,
@@ -24,7 +24,7 @@ from jupyter_agent.core.events import (
     ToolStarted,
     TurnStop,
 )
-from jupyter_agent.core.extent import Extent
+from jupyter_agent.core.extent import TextLength
 from jupyter_agent.core.history import free_id, repair
 from jupyter_agent.core.messages import (
     Context,
@@ -77,7 +77,7 @@ class Agent:
     max_steps: int = 50
     retry: RetryPolicy = RetryPolicy()
     images_per_step: int = 4
-    gate: Gate = field(default_factory=Gate)
+    gate: ApprovalGate = field(default_factory=ApprovalGate)
     person: User = field(default_factory=Nobody)
     budget: Budget = field(default_factory=Budget)
     advice: Callable[[], str] = str
@@ -86,7 +86,7 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TurnOutcome:
     """How a turn ended. `error` is what to raise where `stop_reason` is `error`.
 
     `why` says in a line what the budget or the circles were that ended it.
@@ -98,7 +98,7 @@ class Outcome:
     why: str = ""
 
 
-async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> Outcome:
+async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> TurnOutcome:
     """Run one turn: `history` ends with the person's task, and grows by what happens.
 
     Where the agent has a compactor, it is also shortened, in place, between two steps.
@@ -111,16 +111,16 @@ async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> Outcome:
     turn = _Turn(agent, history, emit)
     try:
         stop = await turn.run()
-        return Outcome(stop, turn.usage, why=turn.why)
+        return TurnOutcome(stop, turn.usage, why=turn.why)
     except asyncio.CancelledError:
         _stay_cancelled_no_longer()
         history.append(Message("user", (Context(INTERRUPTED_NOTE),)))
-        return Outcome("interrupted", turn.usage)
+        return TurnOutcome("interrupted", turn.usage)
     except ProviderError as error:
-        return Outcome("error", turn.usage, error)
+        return TurnOutcome("error", turn.usage, error)
     except Exception as error:
         history[:] = repair(history)
-        return Outcome("error", turn.usage, broken_off(error))
+        return TurnOutcome("error", turn.usage, broken_off(error))
     finally:
         turn.hear()
 
@@ -131,9 +131,9 @@ class _Turn:
     def __init__(self, agent: Agent, history: list[Message], emit: Sink) -> None:
         self.usage = Usage()
         self.why = ""
-        self._circles = Circles()
+        self._circles = RepetitionDetector()
         self._compacted = False
-        self._extent = Extent()
+        self._extent = TextLength()
         self._agent = agent
         self._history = history
         self._emit = emit

@@ -28,7 +28,7 @@ TOLD_FAILURE = (
 )
 
 
-class Circles:
+class RepetitionDetector:
     """Watches the steps of one turn.
 
     Attributes:

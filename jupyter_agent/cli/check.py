@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from jupyter_agent.notebooks.check.findings import Checked, Report
+    from jupyter_agent.notebooks.check.findings import Checked, CheckReport
 
 _FORMS = ("text", "github", "json", "junit")
 
@@ -54,7 +54,7 @@ def check(
     """
     from jupyter_agent.errors import ConfigError
     from jupyter_agent.notebooks.check import reports
-    from jupyter_agent.notebooks.check.check import Plan, check
+    from jupyter_agent.notebooks.check.check import CheckOptions, check
 
     spoken = form == "text" or output is not None
 
@@ -63,7 +63,7 @@ def check(
             click.echo(reports.notebook_text(checked))
 
     try:
-        report = check(paths or (Path(),), Plan(replay, timeout, jobs, allow, tell))
+        report = check(paths or (Path(),), CheckOptions(replay, timeout, jobs, allow, tell))
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     if spoken:
@@ -87,7 +87,7 @@ def _write(path: Path, text: str) -> None:
         raise click.UsageError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def _summarize(report: Report) -> None:
+def _summarize(report: CheckReport) -> None:
     """Add to the page of a job on GitHub, which gives the file for it."""
     from jupyter_agent.notebooks.check import reports
 

@@ -12,7 +12,7 @@ import click
 
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.workspace import cassette_of
-from jupyter_agent.notebooks import Watch, execute
+from jupyter_agent.notebooks import NotebookWatch, execute
 from jupyter_agent.notebooks.one import read
 
 DEMO = "01_quickstart.ipynb"
@@ -110,7 +110,7 @@ def _execute(path: Path, settings: dict[str, str]) -> None:
     click.echo("Starting the kernel …")
     # Replayed, it must neither ask a model nor cost anything, whatever is configured.
     timeout = 120 if settings["mode"] == "replay" else None
-    execution = execute(path, settings, timeout=timeout, watch=Watch(announce, report))
+    execution = execute(path, settings, timeout=timeout, watch=NotebookWatch(announce, report))
     nbformat.write(execution.notebook, path)
     if execution.error:
         raise AgentError(f"A cell failed: {execution.error}")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from jupyter_agent.cli.report import Report, code_cells, ended_by_signals
+from jupyter_agent.cli.report import Progress, code_cells, ended_by_signals
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import AgentError
-from jupyter_agent.notebooks import Watch
+from jupyter_agent.notebooks import NotebookWatch
 from jupyter_agent.notebooks.jobs import find
 
 _SCRIPTED = "scripted"
@@ -88,13 +88,13 @@ def _record(
     from jupyter_agent.source.agent_cells import agent_cells
 
     began, shown = time.monotonic(), one_line(name, 200)
-    with Report(2 * code_cells(path)) as report:
+    with Progress(2 * code_cells(path)) as report:
 
         def tell(line: str) -> None:
             report.doing(f"{shown}: {line}")
             report.line(f"{shown}: {line}")
 
-        watch = Watch(finished=lambda cell, index: report.advance())
+        watch = NotebookWatch(finished=lambda cell, index: report.advance())
         try:
             notebook = read(path)
             if not agent_cells(notebook):

@@ -15,12 +15,12 @@ import click
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.core.redact import redact, secret_values
-from jupyter_agent.notebooks.jobs import Outcome
+from jupyter_agent.notebooks.jobs import NotebookOutcome
 
 _WORDS = 200
 
 
-class Report:
+class Progress:
     """Lines about notebooks, and in a terminal a bar below them. A context manager.
 
     Args:
@@ -31,7 +31,7 @@ class Report:
         self._total = max(total, 1)
         self._bar: Any = None
 
-    def __enter__(self) -> Report:
+    def __enter__(self) -> Progress:
         if sys.stdout.isatty():
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
             from rich.progress import TimeElapsedColumn as Elapsed
@@ -79,7 +79,7 @@ def _ansi(text: str, style: dict[str, Any]) -> Any:
     return Text.from_ansi(click.style(text, **style))
 
 
-def failure(outcome: Outcome) -> list[str]:
+def failure(outcome: NotebookOutcome) -> list[str]:
     """What failed, in lines: the cell and its first line, then the error."""
     if not outcome.error:
         return []

@@ -11,11 +11,11 @@ from typing import get_args
 
 import click
 
-from jupyter_agent.cli.report import Report, code_cells, ended_by_signals, failure
+from jupyter_agent.cli.report import Progress, code_cells, ended_by_signals, failure
 from jupyter_agent.config import Settings
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import AgentError
-from jupyter_agent.notebooks.jobs import CellDone, Done, Job, Outcome, Told, find
+from jupyter_agent.notebooks.jobs import CellDone, Job, NotebookDone, NotebookOutcome, Told, find
 
 MODES = get_args(Settings.model_fields["mode"].annotation)
 
@@ -141,13 +141,13 @@ class _Batch:
         cells = {job.path: code_cells(job.path) for job in self.jobs}
         open_cells = dict(cells)
         running: list[str] = []
-        with Report(sum(cells.values())) as report, closing(told):  # type: ignore[type-var]
+        with Progress(sum(cells.values())) as report, closing(told):  # type: ignore[type-var]
             for each in told:
                 name = each.job.name
                 if isinstance(each, CellDone):
                     open_cells[each.job.path] -= 1
                     report.advance()
-                elif isinstance(each, Done):
+                elif isinstance(each, NotebookDone):
                     report.advance(open_cells[each.job.path])
                     running.remove(name)
                     if not self._tell(report, each) and self.stops:
@@ -160,7 +160,7 @@ class _Batch:
                     running.append(name)
                 report.doing(", ".join(running))
 
-    def _tell(self, report: Report, done: Done) -> bool:
+    def _tell(self, report: Progress, done: NotebookDone) -> bool:
         """One notebook is done: write it where it belongs, and say so. Gives whether it passed."""
         outcome = done.outcome
         self.done += 1
@@ -178,7 +178,7 @@ class _Batch:
         self.failed += bool(problems)
         return not problems
 
-    def _write(self, job: Job, outcome: Outcome) -> None:
+    def _write(self, job: Job, outcome: NotebookOutcome) -> None:
         from jupyter_agent.notebooks.writing import write_copy, write_in_place
 
         if not outcome.document:

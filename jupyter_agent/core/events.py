@@ -50,7 +50,7 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedMemory:
     """What was saved for later sessions. `path` is the file that has it, as tools show it."""
 
     kind: Literal["note", "decision", "lesson"]
@@ -106,7 +106,7 @@ class Receipt:
     variables: tuple[VariableChange, ...] = ()
     files: tuple[FileChange, ...] = ()
     proposals: int = 0
-    saved: tuple[Kept, ...] = ()
+    saved: tuple[SavedMemory, ...] = ()
     numbers: tuple[Grounded, ...] = ()
     steps: int = 0
     usage: Usage = Usage()

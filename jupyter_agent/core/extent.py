@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jupyter_agent.core.messages import Block, Message, ToolCall, ToolResult
 
 
-class Extent:
+class TextLength:
     """Counts the characters of a history that is mostly only added to, each message once."""
 
     def __init__(self) -> None:

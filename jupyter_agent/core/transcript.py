@@ -108,7 +108,7 @@ class StepView:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanItem:
+class PlanItemView:
     """One line of the to-do list."""
 
     text: str
@@ -131,7 +131,7 @@ class TurnView:
     stop_reason: TurnStop | None = None
     receipt: Receipt = Receipt()
     error: str = ""
-    plan: tuple[PlanItem, ...] = ()
+    plan: tuple[PlanItemView, ...] = ()
     notices: tuple[Noticed, ...] = ()
 
     @property
@@ -146,7 +146,7 @@ class TurnView:
         return tuple(call for step in self.steps for call in step.calls)
 
 
-class Watch:
+class LiveTranscript:
     """A sink that gives the view of its turn so far, to any thread.
 
     Most events are a few letters, of which there are many more than looks at the view: they are
@@ -233,7 +233,9 @@ def reduce(view: TurnView, event: Event) -> TurnView:
         case MessageFinished(usage=usage):
             return replace(_in_last_step(view, event), usage=view.usage + usage)
         case ToolFinished(result=result) if "plan" in result.details:
-            plan = tuple(PlanItem(item["text"], item["state"]) for item in result.details["plan"])
+            plan = tuple(
+                PlanItemView(item["text"], item["state"]) for item in result.details["plan"]
+            )
             return replace(_in_last_step(view, event), plan=plan)
         case _:
             return _in_last_step(view, event)

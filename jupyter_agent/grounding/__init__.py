@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from jupyter_agent.core.events import Grounded
 from jupyter_agent.grounding.index import Index, Source
-from jupyter_agent.grounding.numbers import Number, Reading, numbers_in
+from jupyter_agent.grounding.numbers import Number, NumberReading, numbers_in
 from jupyter_agent.grounding.running import running
 
 __all__ = ["Index", "Source", "grounded"]
@@ -81,6 +81,6 @@ def _seen(text: str, index: Index) -> list[float]:
     return [float(way.value) for way in ways if index.find(way) is not None]
 
 
-def _is_share(reading: Reading, part: float, whole: float) -> bool:
+def _is_share(reading: NumberReading, part: float, whole: float) -> bool:
     share = 100 * part / whole
     return abs(share - float(reading.value)) <= float(reading.slack) * (1 + 1e-9)

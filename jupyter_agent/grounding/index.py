@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from jupyter_agent.core.events import SeenIn
-from jupyter_agent.grounding.numbers import Reading, spellings, western
+from jupyter_agent.grounding.numbers import NumberReading, spellings, western
 from jupyter_agent.grounding.scales import is_suffix, suffix_after
 
 LONGEST = 1_000_000
@@ -87,7 +87,7 @@ class Index:
             at -= 1
         self._sources.insert(at, (source, sizes, negatives))
 
-    def find(self, reading: Reading) -> Source | None:
+    def find(self, reading: NumberReading) -> Source | None:
         """Where a number was seen that this may have been rounded from, the best source first."""
         found = self._find(reading)
         index, turns = self.earlier, 0
@@ -105,7 +105,7 @@ class Index:
         if index is not None:
             index.earlier = None
 
-    def _find(self, reading: Reading) -> Source | None:
+    def _find(self, reading: NumberReading) -> Source | None:
         size, slack = float(reading.value), float(reading.slack)
         if size == float("inf") or (reading.value and not size):
             return self._long.get(_digits(reading.value))

@@ -44,7 +44,7 @@ _LONGEST_EXPONENT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NumberReading:
     """One way to read a number.
 
     Args:
@@ -71,7 +71,7 @@ class Number:
     text: str
     start: int
     end: int
-    ways: tuple[tuple[Reading, ...], ...]
+    ways: tuple[tuple[NumberReading, ...], ...]
 
 
 def numbers_in(text: str) -> Iterator[Number]:
@@ -138,7 +138,7 @@ def _numbers(text: str, start: int, end: int) -> Iterator[Number]:
         end = power.end()
     suffix = suffix_after(text, end)
     negative = _is_negative(text, start)
-    readings: list[tuple[Reading, ...]] = []
+    readings: list[tuple[NumberReading, ...]] = []
     for way, decimals in ways:
         reading = _reading(way, decimals, exponent, negative, suffix, _is_about(text, start))
         if reading is not None:
@@ -165,7 +165,7 @@ def _parts(text: str, start: int, chunk: str) -> Iterator[Number]:
 
 def _reading(
     way: str, decimals: int, exponent: str, negative: bool, suffix: Suffix, about: bool = False
-) -> Reading | None:
+) -> NumberReading | None:
     if len(exponent.lstrip("+-")) > _LONGEST_EXPONENT:
         return None
     try:
@@ -184,7 +184,7 @@ def _reading(
     elif zeros and len(significant) > 1 and len(digits) > 3:
         slack = weight.scaleb(zeros) / 2  # 5,100 for 5,076
     factors = suffix.factors if len(digits) > 1 or suffix.is_share else ()
-    return Reading(value, slack, negative, factors)
+    return NumberReading(value, slack, negative, factors)
 
 
 def _is_negative(text: str, start: int) -> bool:

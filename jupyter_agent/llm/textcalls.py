@@ -27,7 +27,7 @@ class TextCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TextCalls:
     """What a reply says: its words without the calls, and the calls in order.
 
     `goes_on` says that there was more text after the last call.
@@ -110,15 +110,15 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _BESIDES = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
 
 
-def read(text: str, tools: Specs) -> Reading:
+def read(text: str, tools: Specs) -> TextCalls:
     """The calls in a reply. Without any the words are the text, unchanged."""
     if not tools:
-        return Reading(text, ())
+        return TextCalls(text, ())
     for reader in (_tagged, _bare, _fenced):
         found = reader(text, tools)
         if found is not None:
             return found
-    return Reading(text, ())
+    return TextCalls(text, ())
 
 
 def thought_end(text: str) -> int:
@@ -134,7 +134,7 @@ def thought_end(text: str) -> int:
 # Tagged calls ------------------------------------------------------------------------------------
 
 
-def _tagged(text: str, tools: Specs) -> Reading | None:
+def _tagged(text: str, tools: Specs) -> TextCalls | None:
     spans, end = _spans(text, tools)
     spans = [span for run in _runs(text, spans) if _stands_alone(text, run, end) for span in run]
     if not spans:
@@ -145,7 +145,7 @@ def _tagged(text: str, tools: Specs) -> Reading | None:
         piece.strip() for piece in (text[: spans[0].start], *pieces, rest) if piece.strip()
     )
     calls = tuple(call for span in spans for call in span.calls)
-    return Reading(words, calls, bool(text[spans[-1].end :].strip()))
+    return TextCalls(words, calls, bool(text[spans[-1].end :].strip()))
 
 
 def _spans(text: str, tools: Specs) -> tuple[list[_Span], int]:
@@ -314,7 +314,7 @@ def _kinds(schema: Mapping[str, Any]) -> set[str]:
 # JSON --------------------------------------------------------------------------------------------
 
 
-def _bare(text: str, tools: Specs) -> Reading | None:
+def _bare(text: str, tools: Specs) -> TextCalls | None:
     """A reply that is JSON and nothing else: one call, a list of calls, or one call in a line."""
     start = thought_end(text)
     body = text[start:].strip()
@@ -330,10 +330,10 @@ def _bare(text: str, tools: Specs) -> Reading | None:
         calls += found
         separator = re.compile(r"\s*;?\s*").match(body, end)
         place = separator.end() if separator else end
-    return Reading(text[:start].strip(), tuple(calls))
+    return TextCalls(text[:start].strip(), tuple(calls))
 
 
-def _fenced(text: str, tools: Specs) -> Reading | None:
+def _fenced(text: str, tools: Specs) -> TextCalls | None:
     """Fenced JSON at the end of a reply. The same in the middle of one is an example."""
     calls: list[TextCall] = []
     place, rest = thought_end(text), text.rstrip()
@@ -345,7 +345,7 @@ def _fenced(text: str, tools: Specs) -> Reading | None:
             break
         calls[:0] = found
         rest = rest[: match.start()].rstrip()
-    return Reading(rest.strip(), tuple(calls)) if calls else None
+    return TextCalls(rest.strip(), tuple(calls)) if calls else None
 
 
 def _last_fence(text: str, place: int) -> re.Match[str] | None:

@@ -8,14 +8,14 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from jupyter_agent import config
-from jupyter_agent.core.transcript import TurnView, Watch
+from jupyter_agent.core.transcript import LiveTranscript, TurnView
 from jupyter_agent.errors import AgentError, ConfigError, broken_off
 from jupyter_agent.magics.report import errors_without_secrets
 from jupyter_agent.magics.surface import show
 from jupyter_agent.magics.window import Window, open_window
 from jupyter_agent.session.answer import Answer
 from jupyter_agent.session.options import parse_line
-from jupyter_agent.session.registry import Sessions, sessions_of
+from jupyter_agent.session.registry import KernelSessions, sessions_of
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
 
 
@@ -64,7 +64,7 @@ async def run_agent_cell(shell: Any, line: str, cell: str) -> None:
 
 
 async def run_and_show(
-    sessions: Sessions,
+    sessions: KernelSessions,
     task: str,
     turn: config.Layer,
     session_name: str,
@@ -72,7 +72,7 @@ async def run_and_show(
     skills: Sequence[str] = (),
 ) -> Answer:
     """One turn, from the task to what stays in the notebook. Errors are shown by who catches."""
-    session, kernel, watch = sessions[session_name], sessions.notebook, Watch()
+    session, kernel, watch = sessions[session_name], sessions.notebook, LiveTranscript()
     if fresh:
         session.reset()
     window: Window | None = None

@@ -9,7 +9,7 @@ from jupyter_agent.errors import AgentError
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.magics import commands, parser
 from jupyter_agent.session.options import OPTIONS
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.skills.discovery import discover
 
 _LAST_WORD = re.compile(r"\S*\Z")
@@ -17,7 +17,7 @@ _MENTION = re.compile(r"(?<![\w@.`])@(\w*)\Z")
 _SKILL = re.compile(r"/([a-z0-9-]*)\Z")
 
 
-def completions(sessions: Sessions, text: str, row: int) -> tuple[str, list[str]]:
+def completions(sessions: KernelSessions, text: str, row: int) -> tuple[str, list[str]]:
     """What may stand at the end of a text that is being typed.
 
     Args:
@@ -51,7 +51,7 @@ def _begun_with(begun: str, words: Iterable[str]) -> list[str]:
     return sorted({word for word in words if word.startswith(begun)})
 
 
-def _in_task(sessions: Sessions, lines: list[str], row: int) -> tuple[str, list[str]]:
+def _in_task(sessions: KernelSessions, lines: list[str], row: int) -> tuple[str, list[str]]:
     line = lines[row]
     if mention := _MENTION.search(line):
         variables = user_variables(sessions.notebook.shell)

@@ -48,7 +48,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CommandReport:
     """Tables and texts, one below the other."""
 
     parts: tuple[Table | str, ...]
@@ -62,12 +62,12 @@ class Report:
         return "".join(_html_part(part) for part in self.parts)
 
 
-def without_secrets(said: Report | str) -> Report | str:
+def without_secrets(said: CommandReport | str) -> CommandReport | str:
     """The same without secrets: what a command prints is saved with the notebook."""
     secrets = secret_values()
     if isinstance(said, str):
         return redact(said, secrets)
-    return Report(tuple(_part_without(part, secrets) for part in said.parts))
+    return CommandReport(tuple(_part_without(part, secrets) for part in said.parts))
 
 
 def _part_without(part: Table | str, secrets: tuple[str, ...]) -> Table | str:
@@ -91,9 +91,9 @@ def table(rows: Iterable[Sequence[str]]) -> Table:
     return Table(tuple(tuple(row) for row in rows))
 
 
-def report(*parts: Table | str) -> Report:
+def report(*parts: Table | str) -> CommandReport:
     """A report of the parts that are not empty."""
-    return Report(tuple(part for part in parts if part and part != Table(())))
+    return CommandReport(tuple(part for part in parts if part and part != Table(())))
 
 
 def _html_cell(text: str, is_name: bool) -> str:

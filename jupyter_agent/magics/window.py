@@ -10,13 +10,13 @@ from jupyter_agent.config import Settings
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
 from jupyter_agent.core.legible import cut
 from jupyter_agent.core.ports import Nobody, User
-from jupyter_agent.core.transcript import TurnView, Watch
+from jupyter_agent.core.transcript import LiveTranscript, TurnView
 from jupyter_agent.core.wording import body, shown
 from jupyter_agent.kernel.comms import Clicks
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.magics.prompt import ask_by_input
 from jupyter_agent.magics.surface import KernelSurface, is_attended, is_captured, show
-from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.session.notebook import Kernel
 from jupyter_agent.widgets.live import LiveView
 from jupyter_agent.widgets.saved import SavedOutput
 from jupyter_agent.widgets.terminal import TerminalView
@@ -39,7 +39,7 @@ class Window:
     forget: Callable[[], None] = lambda: None
 
 
-def open_window(notebook: Notebook, settings: Settings) -> Window:
+def open_window(notebook: Kernel, settings: Settings) -> Window:
     """The window that there is for the cell that runs now."""
     if not hasattr(notebook.shell, "kernel"):
         return _terminal(notebook, settings)
@@ -69,7 +69,7 @@ def forget_finished() -> None:
     LiveView.forget_lingering()
 
 
-def _terminal(notebook: Notebook, settings: Settings) -> Window:
+def _terminal(notebook: Kernel, settings: Settings) -> Window:
     live = settings.display != "static" and sys.stdout.isatty()
 
     def ask(asked: ApprovalAsked, about: str) -> ApprovalAnswered:
@@ -142,7 +142,7 @@ class ByPrompt:
 
     def __init__(self, ask: Callable[[ApprovalAsked, str], ApprovalAnswered]) -> None:
         self._ask = ask
-        self._watch = Watch()
+        self._watch = LiveTranscript()
 
     def __call__(self, event: Event) -> None:
         self._watch(event)

@@ -59,7 +59,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ServerAddress:
     """Where a server is, with all variables replaced."""
 
     name: str
@@ -94,7 +94,7 @@ class Reply:
     is_error: bool = False
 
 
-class Connection:
+class ServerConnection:
     """An open session with a server.
 
     Attributes:
@@ -173,13 +173,13 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(endpoint: Endpoint) -> AsyncIterator[Connection]:
+async def connected(endpoint: ServerAddress) -> AsyncIterator[ServerConnection]:
     """Open a session, and end it and the server's processes afterwards.
 
     Raises:
         Exception: Whatever the SDK raises; `reason` puts it into words.
     """
-    connection = Connection()
+    connection = ServerConnection()
     async with AsyncExitStack() as stack:
         read, write = await stack.enter_async_context(_streams(endpoint))
         session = ClientSession(
@@ -221,7 +221,7 @@ def reason(error: BaseException) -> str:
 
 
 @asynccontextmanager
-async def _streams(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
+async def _streams(endpoint: ServerAddress) -> AsyncIterator[tuple[Any, Any]]:
     if endpoint.transport == "stdio":
         log = StderrLog(endpoint.log)
         try:
@@ -254,7 +254,7 @@ async def _streams(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
             yield streams
 
 
-def _program(endpoint: Endpoint) -> StdioServerParameters:
+def _program(endpoint: ServerAddress) -> StdioServerParameters:
     path = endpoint.env.get("PATH", os.environ.get("PATH"))
     if not endpoint.cwd.is_dir():
         raise FileNotFoundError(2, f"there is no folder {endpoint.cwd}")
@@ -282,7 +282,7 @@ class _Watched:
     The SDK refuses a whole list for one tool with a wrong schema; ours leaves out that one.
     """
 
-    def __init__(self, stream: Any, connection: Connection) -> None:
+    def __init__(self, stream: Any, connection: ServerConnection) -> None:
         self._stream = stream
         self._connection = connection
 

@@ -18,7 +18,7 @@ from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.mcp.definitions import Definition, expand
 
 if TYPE_CHECKING:
-    from jupyter_agent.mcp.connection import Connection, Endpoint, OfferedTool, Reply
+    from jupyter_agent.mcp.connection import OfferedTool, Reply, ServerAddress, ServerConnection
 
 Progress = Callable[[str], None]
 _RETIRED = (
@@ -41,7 +41,7 @@ class _Life:
     """One connection from its start to its end, and the event loop that it lives on."""
 
     loop: asyncio.AbstractEventLoop
-    ready: asyncio.Future[Connection | str]
+    ready: asyncio.Future[ServerConnection | str]
     """The connection, or why there is none."""
     task: asyncio.Task[None] | None = None
     end: Callable[[], object] = lambda: None
@@ -179,7 +179,7 @@ class Server:
             await asyncio.wait({life.task})
 
     @property
-    def _connection(self) -> Connection | None:
+    def _connection(self) -> ServerConnection | None:
         life = self._life
         if life is None or not life.ready.done() or isinstance(life.ready.result(), str):
             return None
@@ -187,7 +187,7 @@ class Server:
         assert not isinstance(connection, str)
         return None if connection.closed.is_set() else connection
 
-    async def _connected(self) -> Connection | None:
+    async def _connected(self) -> ServerConnection | None:
         loop = asyncio.get_running_loop()
         life = self._life
         # In a terminal each cell may have an event loop of its own.
@@ -232,7 +232,7 @@ class Server:
             if not life.ready.done():
                 life.ready.set_result(problem)
 
-    async def _hold(self, life: _Life, endpoint: Endpoint) -> None:
+    async def _hold(self, life: _Life, endpoint: ServerAddress) -> None:
         from jupyter_agent.mcp.connection import connected, new_scope
 
         def give_up() -> None:
@@ -263,8 +263,8 @@ class Server:
             error = error.exceptions[0]
         return str(error) if isinstance(error, Gone) else reason(error)
 
-    def _endpoint(self) -> Endpoint:
-        from jupyter_agent.mcp.connection import Endpoint
+    def _endpoint(self) -> ServerAddress:
+        from jupyter_agent.mcp.connection import ServerAddress
 
         entry, environ = self.definition.entry, os.environ
         where = f"{self.definition.place}: mcpServers.{self.name}"
@@ -274,7 +274,7 @@ class Server:
         for value in secret_values(env):
             for word in (value, *re.split(r"\s+", value)):
                 keep_secret(word)
-        return Endpoint(
+        return ServerAddress(
             self.name,
             entry.transport,
             entry.command,

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Literal
 
-from jupyter_agent.memory.similar import Fingerprint, fingerprint
+from jupyter_agent.memory.similar import TextFingerprint, fingerprint
 
 Kind = Literal["decision", "lesson"]
 FILES: Mapping[Kind, str] = {"decision": "decisions.md", "lesson": "lessons.md"}
@@ -76,7 +76,7 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MemoryEntry:
     """One decision or lesson. `date` is empty where a person wrote none.
 
     `source` is what the comment above the entry says; empty where a person wrote the entry.
@@ -103,7 +103,7 @@ class Entry:
             return ""
         return _provenance(self.source).supersedes
 
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self) -> TextFingerprint:
         """What is compared to find duplicates."""
         return fingerprint(f"{self.title}\n{self.content}")
 
@@ -116,7 +116,7 @@ class Parsed:
     entry is not among the `entries`. `other` is what people wrote outside of entries.
     """
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[MemoryEntry, ...] = ()
     confirmed: Mapping[str, str] = field(default_factory=dict)
     other: tuple[str, ...] = ()
     conflicts: tuple[int, ...] = ()
@@ -163,7 +163,7 @@ def torn_from(data: bytes) -> int | None:
     return None if len(whole) == len(data) else len(whole)
 
 
-def written(entry: Entry, before: bytes = b"") -> bytes:
+def written(entry: MemoryEntry, before: bytes = b"") -> bytes:
     """An entry as it is appended to a file that ends with `before`.
 
     The line endings are those of `before`; a blank line stands between the two.
@@ -216,7 +216,7 @@ def _changed(content: str, change: Callable[[str], str]) -> tuple[list[str], str
     return lines, fence
 
 
-def superseded(entries: Iterable[Entry]) -> dict[str, str]:
+def superseded(entries: Iterable[MemoryEntry]) -> dict[str, str]:
     """The ids of entries that no longer hold, each with the id of what took its place."""
     return {replaced: entry.id for entry in entries if (replaced := entry.supersedes)}
 
@@ -234,7 +234,7 @@ class _Reader:
     def __init__(self, kind: Kind, scope: str) -> None:
         self._kind: Kind = kind
         self._scope = scope
-        self._entries: list[Entry] = []
+        self._entries: list[MemoryEntry] = []
         self._confirmed: dict[str, str] = {}
         self._other: list[str] = []
         self._conflicts: list[int] = []
@@ -303,7 +303,7 @@ class _Reader:
 
 
 @lru_cache(maxsize=20_000)
-def _entry(kind: Kind, scope: str, heading: str, source: str, body: str) -> Entry:
+def _entry(kind: Kind, scope: str, heading: str, source: str, body: str) -> MemoryEntry:
     """An entry from its heading, the comment above it and what stands below.
 
     A file is read again after each save, so its entries are remembered.
@@ -317,7 +317,7 @@ def _entry(kind: Kind, scope: str, heading: str, source: str, body: str) -> Entr
         position = found.end()
     content = body[position:].strip("\n")
     content = unescape(content) if source else content.strip()
-    return Entry(
+    return MemoryEntry(
         kind,
         title,
         content,

@@ -15,7 +15,7 @@ import yaml
 
 from jupyter_agent.core import safe_yaml
 from jupyter_agent.core.quoting import to_yaml
-from jupyter_agent.memory.entries import FILES, Entry, Kind, Parsed
+from jupyter_agent.memory.entries import FILES, Kind, MemoryEntry, Parsed
 
 INDEX = "_index.yaml"
 Memories = Mapping[str, Mapping[Kind, Parsed]]
@@ -30,7 +30,7 @@ def index_of(
     `last_updated` is the date of the newest entry, since the index is derived. It is a date as
     YAML knows it, or None where no entry has one.
     """
-    entries: dict[Kind, list[Entry]] = {"decision": [], "lesson": []}
+    entries: dict[Kind, list[MemoryEntry]] = {"decision": [], "lesson": []}
     for kinds in memories.values():
         for kind, parsed in kinds.items():
             entries[kind] += parsed.entries

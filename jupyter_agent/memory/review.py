@@ -25,7 +25,7 @@ _MOST_COMPARED = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReviewFinding:
     """One thing to look at; `ids` are the entries that it is about."""
 
     kind: Literal["stale", "contradictory", "damaged", "full"]
@@ -39,7 +39,7 @@ def review(
     today: date,
     places: Sequence[Path] = (),
     old_days: int = OLD_DAYS,
-) -> list[Finding]:
+) -> list[ReviewFinding]:
     """What is stale, contradictory, damaged or too much in a scope.
 
     Args:
@@ -70,39 +70,41 @@ def _confirmed(memory: WorkspaceMemory, scope: Scope) -> dict[str, str]:
     return found
 
 
-def _damaged(memory: WorkspaceMemory, scope: Scope) -> Iterator[Finding]:
+def _damaged(memory: WorkspaceMemory, scope: Scope) -> Iterator[ReviewFinding]:
     for kind in ("decision", "lesson"):
         for path, parsed in memory.parsed(scope, kind):
             if parsed.conflicts:
                 where = f"line {parsed.conflicts[0]}"
-                yield Finding("damaged", (), f"{path} holds git conflict markers ({where}).")
+                yield ReviewFinding("damaged", (), f"{path} holds git conflict markers ({where}).")
             if parsed.torn:
                 text = f"{path} ends in an unfinished entry; the next save sets it aside."
-                yield Finding("damaged", (), text)
+                yield ReviewFinding("damaged", (), text)
             if len(parsed.entries) > FULL:
                 count = len(parsed.entries)
-                yield Finding("full", (), f"{path} has {count} entries: split or archive some.")
+                yield ReviewFinding(
+                    "full", (), f"{path} has {count} entries: split or archive some."
+                )
 
 
 def _old(
     holding: Sequence[Located], confirmed: Mapping[str, str], before: str, days: int
-) -> Iterator[Finding]:
+) -> Iterator[ReviewFinding]:
     for located in holding:
         entry = located.entry
         last = max(entry.date, confirmed.get(entry.id, ""))
         if last and last < before:
             text = f"{_named(located)}: from {last}, and not confirmed in {days} days."
-            yield Finding("stale", (entry.id,), text)
+            yield ReviewFinding("stale", (entry.id,), text)
 
 
-def _missing(holding: Sequence[Located], places: Sequence[Path]) -> Iterator[Finding]:
+def _missing(holding: Sequence[Located], places: Sequence[Path]) -> Iterator[ReviewFinding]:
     for located in holding:
         names = dict.fromkeys(_PATH.findall(located.entry.content))
         # A bare name may be anything; a path says where it should be.
         lost = [n for n in names if "/" in n and not any(_exists(p, n) for p in places)]
         if lost:
             text = f"{_named(located)}: names files that are not there: {', '.join(lost)}."
-            yield Finding("stale", (located.entry.id,), text)
+            yield ReviewFinding("stale", (located.entry.id,), text)
 
 
 def _exists(place: Path, name: str) -> bool:
@@ -112,7 +114,7 @@ def _exists(place: Path, name: str) -> bool:
         return True
 
 
-def _against(holding: Sequence[Located]) -> Iterator[Finding]:
+def _against(holding: Sequence[Located]) -> Iterator[ReviewFinding]:
     """Entries under one title, and pairs whose titles or contents differ in a negation."""
     titles: dict[tuple[str, ...], list[Located]] = defaultdict(list)
     for located in holding:
@@ -122,7 +124,7 @@ def _against(holding: Sequence[Located]) -> Iterator[Finding]:
         if len(group) > 1:
             ids = tuple(located.entry.id for located in group)
             text = f"{_named(group[0])}: {len(group)} entries have this title; let one supersede."
-            yield Finding("contradictory", ids, text)
+            yield ReviewFinding("contradictory", ids, text)
     for kind in FILES:
         newest = [located for located in holding if located.entry.kind == kind][-_MOST_COMPARED:]
         said = [(fingerprint(e.entry.title), fingerprint(e.entry.content), e) for e in newest]
@@ -132,7 +134,7 @@ def _against(holding: Sequence[Located]) -> Iterator[Finding]:
             if contradicts(title, other_title) or contradicts(content, other_content):
                 ids = (one.entry.id, other.entry.id)
                 text = f"{_named(one)} and {_named(other)} seem to contradict each other."
-                yield Finding("contradictory", ids, text)
+                yield ReviewFinding("contradictory", ids, text)
 
 
 def _named(located: Located) -> str:

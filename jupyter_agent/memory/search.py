@@ -91,7 +91,7 @@ class _Document:
         return hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-class Search:
+class MemorySearch:
     """Finds words in everything that is kept.
 
     Args:

@@ -40,7 +40,7 @@ _NEGATIONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Fingerprint:
+class TextFingerprint:
     """What is compared of a text."""
 
     exact: str
@@ -50,7 +50,7 @@ class Fingerprint:
 
 
 @lru_cache(maxsize=20_000)
-def fingerprint(text: str) -> Fingerprint:
+def fingerprint(text: str) -> TextFingerprint:
     """The parts of a text that make it say what it says.
 
     Each save compares with all that is kept, so fingerprints are remembered.
@@ -68,10 +68,10 @@ def fingerprint(text: str) -> Fingerprint:
             negations.append(bare)
         elif bare not in _STOP:
             words.append(_singular(bare))
-    return Fingerprint(" ".join(tokens), frozenset(words), tuple(numbers), tuple(negations))
+    return TextFingerprint(" ".join(tokens), frozenset(words), tuple(numbers), tuple(negations))
 
 
-def likeness(one: Fingerprint, other: Fingerprint) -> Likeness | None:
+def likeness(one: TextFingerprint, other: TextFingerprint) -> Likeness | None:
     """`same` up to case, punctuation and space; `near` up to words that hardly matter."""
     if one.exact == other.exact:
         return "same" if one.exact else None
@@ -80,7 +80,7 @@ def likeness(one: Fingerprint, other: Fingerprint) -> Likeness | None:
     return "near" if _alike(one.words, other.words) else None
 
 
-def contradicts(one: Fingerprint, other: Fingerprint) -> bool:
+def contradicts(one: TextFingerprint, other: TextFingerprint) -> bool:
     """Whether both speak of the same, one of them with a negation that the other lacks."""
     return (
         one.negations != other.negations

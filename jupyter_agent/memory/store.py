@@ -17,8 +17,8 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.files import shared
 from jupyter_agent.memory.entries import (
     FILES,
-    Entry,
     Kind,
+    MemoryEntry,
     Parsed,
     Provenance,
     confirmation,
@@ -45,7 +45,7 @@ _SPACE = re.compile(r"\s+")
 class Located:
     """An entry, and where it stands. `path` is as `_meta.document_path` gives it."""
 
-    entry: Entry
+    entry: MemoryEntry
     path: str
     scope: str
 
@@ -59,7 +59,7 @@ class Saved:
     """
 
     path: str
-    entry: Entry
+    entry: MemoryEntry
     existing: Located | None = None
     likeness: Likeness | None = None
     aside: str = ""
@@ -270,7 +270,7 @@ class WorkspaceMemory:
         return aside
 
     def _like(
-        self, draft: Entry, scope: Scope, kind: Kind, distinct: bool
+        self, draft: MemoryEntry, scope: Scope, kind: Kind, distinct: bool
     ) -> tuple[Located, Likeness] | None:
         """The first entry that says the same; where none does, one that holds and nearly does.
 
@@ -302,7 +302,7 @@ class WorkspaceMemory:
             raise ToolError(f"supersedes: {id} is superseded by {newer} already. Name that one.")
 
 
-def _draft(kind: Kind, title: str, content: str, category: str, tags: Sequence[str]) -> Entry:
+def _draft(kind: Kind, title: str, content: str, category: str, tags: Sequence[str]) -> MemoryEntry:
     """The entry as it would be stored, without id and date."""
     title = _SPACE.sub(" ", plain(title)).strip()
     if not title:
@@ -329,7 +329,7 @@ def _draft(kind: Kind, title: str, content: str, category: str, tags: Sequence[s
                 f"This holds what looks like {kind_of_secret}, which memory must not keep. "
                 "Leave it out and say where it is kept instead. Nothing was saved."
             )
-    return Entry(kind, title, content, names[0], tuple(dict.fromkeys(labels)))
+    return MemoryEntry(kind, title, content, names[0], tuple(dict.fromkeys(labels)))
 
 
 def _name(what: str, text: str) -> str:

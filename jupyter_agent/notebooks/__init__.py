@@ -1,5 +1,5 @@
 """Whole notebooks, executed in kernels of their own."""
 
-from jupyter_agent.notebooks.one import Execution, Watch, execute
+from jupyter_agent.notebooks.one import NotebookExecution, NotebookWatch, execute
 
-__all__ = ["Execution", "Watch", "execute"]
+__all__ = ["NotebookExecution", "NotebookWatch", "execute"]

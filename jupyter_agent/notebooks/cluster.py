@@ -19,7 +19,14 @@ from typing import Any
 
 from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.errors import AgentError
-from jupyter_agent.notebooks.jobs import Begun, Done, Job, Outcome, Told, execute_job
+from jupyter_agent.notebooks.jobs import (
+    Begun,
+    Job,
+    NotebookDone,
+    NotebookOutcome,
+    Told,
+    execute_job,
+)
 from jupyter_agent.notebooks.one import STOPPED
 
 CONNECT_TIMEOUT = 15.0
@@ -66,7 +73,7 @@ def run_on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Told]:
             yield Begun(job)
         try:
             for future in as_completed(futures, loop=client.loop):
-                yield Done(keys[future.key], _outcome(client, future, keys[future.key]))
+                yield NotebookDone(keys[future.key], _outcome(client, future, keys[future.key]))
         finally:
             client.cancel(futures)
             for key in keys:
@@ -102,16 +109,16 @@ def _stop_unwanted(worker: Any, key: str, stop: threading.Event, over: threading
             return
 
 
-def _outcome(client: Any, future: Any, job: Job) -> Outcome:
+def _outcome(client: Any, future: Any, job: Job) -> NotebookOutcome:
     """What came of a notebook, as it was handed in."""
     try:
         future.result()
         handed_in = _ledger(future.key, client).get(timeout=CONNECT_TIMEOUT)
     except Exception as error:
         # What a worker cannot load, and a notebook that ended one worker after another.
-        return Outcome(job.path, f"{type(error).__name__}: {error}")
+        return NotebookOutcome(job.path, f"{type(error).__name__}: {error}")
     outcome = pickle.loads(handed_in)  # Dask's workers and clients trust each other
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, NotebookOutcome)
     return outcome
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks.below import files_below
-from jupyter_agent.notebooks.one import Execution, Watch, execute
+from jupyter_agent.notebooks.one import NotebookExecution, NotebookWatch, execute
 
 _NEVER_ENTERED = {"node_modules", "__pycache__"}
 
@@ -34,7 +34,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class NotebookOutcome:
     """What came of a notebook, as it goes from process to process.
 
     Attributes:
@@ -54,7 +54,7 @@ class Outcome:
     document: str = ""
 
     @classmethod
-    def of(cls, execution: Execution) -> Outcome:
+    def of(cls, execution: NotebookExecution) -> NotebookOutcome:
         """What came of an execution."""
         notebook, cell = execution.notebook, execution.cell
         source = "" if cell is None else str(notebook.cells[cell].source)
@@ -62,12 +62,12 @@ class Outcome:
         return cls(execution.path, execution.error, cell, source, execution.seconds, document)
 
     @property
-    def execution(self) -> Execution:
+    def execution(self) -> NotebookExecution:
         """The execution again."""
         import nbformat
 
         notebook = nbformat.from_dict(json.loads(self.document)) if self.document else None
-        return Execution(self.path, notebook, self.error, self.cell, self.seconds)
+        return NotebookExecution(self.path, notebook, self.error, self.cell, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +85,29 @@ class CellDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class NotebookDone:
     """A notebook is done with, however it went. Said once for each."""
 
     job: Job
-    outcome: Outcome
+    outcome: NotebookOutcome
 
 
-Told = Begun | CellDone | Done
+Told = Begun | CellDone | NotebookDone
 
 
 def execute_job(
-    job: Job, watch: Watch | None = None, stop: threading.Event | None = None
-) -> Outcome:
+    job: Job, watch: NotebookWatch | None = None, stop: threading.Event | None = None
+) -> NotebookOutcome:
     """Execute a job's notebook. What cannot be executed is an outcome, too."""
     began = time.monotonic()
     try:
         done = execute(job.path, job.settings, timeout=job.timeout, watch=watch, stop=stop)
-        return Outcome.of(done)
+        return NotebookOutcome.of(done)
     except AgentError as error:
         problem = str(error)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-    return Outcome(job.path, problem, seconds=time.monotonic() - began)
+    return NotebookOutcome(job.path, problem, seconds=time.monotonic() - began)
 
 
 def find(paths: Iterable[Path], leave_out: Path | None = None) -> Iterator[tuple[Path, str]]:

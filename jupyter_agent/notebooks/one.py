@@ -26,7 +26,7 @@ _LAST_WORDS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class NotebookExecution:
     """What came of a notebook.
 
     Attributes:
@@ -46,7 +46,7 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class NotebookWatch:
     """Told as the code cells are executed, with the cell and its number over all cells from 0.
 
     `kernel` is told the id of the kernel's process, as soon as there is one.
@@ -57,7 +57,7 @@ class Watch:
     kernel: Callable[[int], None] = lambda process: None
 
 
-class Kernel:
+class NotebookKernel:
     """The kernel of a notebook that is being executed, between two of its cells."""
 
     def __init__(self, client: Any) -> None:
@@ -77,7 +77,7 @@ class Kernel:
         return ast.literal_eval(found["data"]["text/plain"])
 
 
-Before = Callable[[Kernel, Any, int], Awaitable[None]]
+Before = Callable[[NotebookKernel, Any, int], Awaitable[None]]
 """Done before each code cell, with the cell and its number over all cells from 0."""
 
 
@@ -86,10 +86,10 @@ def execute(
     settings: Mapping[str, str] | None = None,
     *,
     timeout: float | None = None,
-    watch: Watch | None = None,
+    watch: NotebookWatch | None = None,
     before: Before | None = None,
     stop: threading.Event | None = None,
-) -> Execution:
+) -> NotebookExecution:
     """Execute a notebook in a fresh kernel, in its folder. Nothing is written.
 
     However this ends, the kernel has ended before.
@@ -107,7 +107,7 @@ def execute(
     """
     notebook = read(path)
     stop = stop or threading.Event()
-    work = _Work(path, notebook, timeout, watch or Watch(), before, stop)
+    work = _Work(path, notebook, timeout, watch or NotebookWatch(), before, stop)
     # A thread of its own, because nbclient takes the signals of the main one: an interrupt
     # must end all notebooks, and not look like a kernel that died.
     with ThreadPoolExecutor(1, "notebook") as thread:
@@ -127,7 +127,7 @@ class _Work:
         path: Path,
         notebook: Any,
         timeout: float | None,
-        watch: Watch,
+        watch: NotebookWatch,
         before: Before | None,
         stop: threading.Event,
     ) -> None:
@@ -140,11 +140,11 @@ class _Work:
         self._current: int | None = None
         self._began = time.monotonic()
 
-    async def run(self, environment: Mapping[str, str]) -> Execution:
+    async def run(self, environment: Mapping[str, str]) -> NotebookExecution:
         with tempfile.TemporaryFile() as said:
             error = await self._error(environment, said)
         seconds = time.monotonic() - self._began
-        return Execution(
+        return NotebookExecution(
             self._path, self._notebook, error, self._current if error else None, seconds
         )
 
@@ -213,7 +213,7 @@ class _Work:
             if cell.cell_type == "code":
                 self._watch.started(cell, cell_index)
                 if self._before:
-                    await self._before(Kernel(client), cell, cell_index)
+                    await self._before(NotebookKernel(client), cell, cell_index)
 
         def ready(notebook: Any) -> None:
             process = getattr(manager.provisioner, "pid", None)

@@ -13,8 +13,16 @@ from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 from typing import Any
 
-from jupyter_agent.notebooks.jobs import Begun, CellDone, Done, Job, Outcome, Told, execute_job
-from jupyter_agent.notebooks.one import Watch
+from jupyter_agent.notebooks.jobs import (
+    Begun,
+    CellDone,
+    Job,
+    NotebookDone,
+    NotebookOutcome,
+    Told,
+    execute_job,
+)
+from jupyter_agent.notebooks.one import NotebookWatch
 
 ATTEMPTS = 2
 """How often a notebook is begun whose process dies."""
@@ -79,7 +87,7 @@ class _Worker:
             self.pipe.send(job)
         return job
 
-    def hear(self) -> CellDone | Done | None:
+    def hear(self) -> CellDone | NotebookDone | None:
         """The next thing that it tells, where that is of interest."""
         job = self.job
         assert job is not None
@@ -87,14 +95,14 @@ class _Worker:
             kind, content = self.pipe.recv()
         except (EOFError, OSError):
             self.is_dead = True
-            return Done(job, self._lost(job))
+            return NotebookDone(job, self._lost(job))
         if kind == "kernel":
             self._kernel = content
             return None
         if kind == "cell":
             return CellDone(job)
         self.job, self._kernel = None, 0
-        return Done(job, content)
+        return NotebookDone(job, content)
 
     def ask_to_stop(self) -> None:
         """Let it kill its kernel and end."""
@@ -120,12 +128,12 @@ class _Worker:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._kernel, signal.SIGKILL)
 
-    def _lost(self, job: Job) -> Outcome:
+    def _lost(self, job: Job) -> NotebookOutcome:
         self._process.join(_GRACE)
         code = self._process.exitcode
         how = f"was killed by signal {-code}" if code and code < 0 else f"ended with {code}"
         error = f"the process that executed it {how}, {ATTEMPTS} times"
-        return Outcome(job.path, error, seconds=time.monotonic() - self._began)
+        return NotebookOutcome(job.path, error, seconds=time.monotonic() - self._began)
 
 
 def _free(workers: dict[Any, _Worker], most: int) -> _Worker | None:
@@ -165,7 +173,7 @@ def _work(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, end)
     threading.Thread(target=listen, daemon=True).start()
-    watch = Watch(
+    watch = NotebookWatch(
         finished=lambda cell, index: pipe.send(("cell", index)),
         kernel=lambda process: pipe.send(("kernel", process)),
     )

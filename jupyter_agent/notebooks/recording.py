@@ -19,10 +19,17 @@ from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.notebooks.inside import take_of
-from jupyter_agent.notebooks.one import Before, Execution, Kernel, Watch, execute, read
+from jupyter_agent.notebooks.one import (
+    Before,
+    NotebookExecution,
+    NotebookKernel,
+    NotebookWatch,
+    execute,
+    read,
+)
 from jupyter_agent.notebooks.writing import write_in_place
 from jupyter_agent.recording.cassette import load, save
-from jupyter_agent.recording.entries import Cassette, Entry
+from jupyter_agent.recording.entries import Cassette, RecordedCall
 from jupyter_agent.recording.trusted import forget, is_trusted, trust_as_written
 from jupyter_agent.source.agent_cells import Difference, agent_cells, asks_from_code, differences
 
@@ -30,7 +37,7 @@ _PREPARE = "__import__('jupyter_agent.notebooks.inside', fromlist=['prepare']).p
 _NEW, _PROOF = "new", "proof"
 
 Tell = Callable[[str], None]
-Turn = tuple[Entry, ...]
+Turn = tuple[RecordedCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class Recording:
         notes: What the person should know besides, each in a line.
     """
 
-    execution: Execution
+    execution: NotebookExecution
     turns: int
     cassettes: tuple[Path, ...]
     unsteady: tuple[Difference, ...] = ()
@@ -58,7 +65,7 @@ def record(
     *,
     cell: int | None = None,
     timeout: float | None = None,
-    watch: Watch | None = None,
+    watch: NotebookWatch | None = None,
     tell: Tell = lambda line: None,
 ) -> Recording:
     """Record a notebook anew, or one agent cell of it while the others are replayed.
@@ -141,7 +148,7 @@ class _Studio:
     settings: Mapping[str, str]
     cell: int | None
     timeout: float | None
-    watch: Watch | None
+    watch: NotebookWatch | None
     folder: Path
     takes: dict[Path, Path] = field(default_factory=dict)
     """What was recorded, by the cassette that it is for."""
@@ -179,7 +186,7 @@ class _Studio:
                 )
         return Recording(done, self._turns, tuple(self._stood), tuple(found), tuple(self._notes))
 
-    def keep(self, proof: Execution) -> None:
+    def keep(self, proof: NotebookExecution) -> None:
         """Put the new cassettes in the old ones' place, and the outputs into the notebook."""
         if self.path.read_bytes() != self.original:
             raise AgentError(
@@ -201,22 +208,22 @@ class _Studio:
                 raise AgentError(f"{cassette} cannot be written: {error.strerror}.") from None
         write_in_place(self.original, replace(proof, path=self.path))
 
-    def _execute(self, settings: Mapping[str, str], before: Before) -> Execution:
+    def _execute(self, settings: Mapping[str, str], before: Before) -> NotebookExecution:
         return execute(self.path, settings, timeout=self.timeout, watch=self.watch, before=before)
 
-    async def _before_recorded(self, kernel: Kernel, cell: Any, index: int) -> None:
+    async def _before_recorded(self, kernel: NotebookKernel, cell: Any, index: int) -> None:
         here = self.cell in (None, index + 1)
         mode, takes = ("record", str(self.folder / _NEW)) if here else ("replay", "")
         found = await _prepare(kernel, mode, takes, cell)
         self.takes |= {Path(cassette): Path(take) for cassette, take in found.items()}
 
-    async def _before_replayed(self, kernel: Kernel, cell: Any, index: int) -> None:
+    async def _before_replayed(self, kernel: NotebookKernel, cell: Any, index: int) -> None:
         await _prepare(kernel, "replay", str(self.folder / _PROOF), cell)
 
     def _proof(self, cassette: Path) -> Path:
         return take_of(cassette, self.folder / _PROOF)
 
-    def _refuse_failed(self, done: Execution, when: str) -> None:
+    def _refuse_failed(self, done: NotebookExecution, when: str) -> None:
         if done.error:
             place = "" if done.cell is None else f", cell {done.cell + 1}"
             raise AgentError(f"{self.path.name}{place}: {when}{done.error}")
@@ -257,7 +264,7 @@ class _Studio:
             self._notes.append(f"{cassette.name} has lost {turns} that no cell asked for")
 
 
-async def _prepare(kernel: Kernel, mode: str, takes: str, cell: Any) -> dict[str, str]:
+async def _prepare(kernel: NotebookKernel, mode: str, takes: str, cell: Any) -> dict[str, str]:
     arguments = (mode, takes, asks_from_code(cell))
     found: dict[str, str] = await kernel.value(_PREPARE.format(arguments=arguments))
     return found

@@ -11,12 +11,12 @@ from typing import Any
 from jupyter_agent.core.messages import clean
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.atomic import atomic_write
-from jupyter_agent.notebooks.one import Execution
+from jupyter_agent.notebooks.one import NotebookExecution
 
 _INDENT = re.compile(rb'^\s*\{\r?\n([ \t]+)"')
 
 
-def with_outputs(original: bytes, execution: Execution) -> bytes:
+def with_outputs(original: bytes, execution: NotebookExecution) -> bytes:
     """The file of a notebook with the outputs of an execution.
 
     Everything else stays as it was written: the order of the keys, the indentation, the kernel
@@ -48,7 +48,7 @@ def with_outputs(original: bytes, execution: Execution) -> bytes:
     return _as_written(written, original)
 
 
-def _reached(execution: Execution) -> Any:
+def _reached(execution: NotebookExecution) -> Any:
     """The notebook without outputs below the cell at which it ended."""
     notebook = deepcopy(execution.notebook)
     if execution.error:
@@ -69,7 +69,7 @@ def _as_written(notebook: Any, original: bytes) -> bytes:
     return clean(text).encode("utf-8")
 
 
-def write_in_place(original: bytes, execution: Execution) -> bool:
+def write_in_place(original: bytes, execution: NotebookExecution) -> bool:
     """Put the outputs into the notebook's own file. Gives whether that changed it.
 
     Args:
@@ -96,7 +96,7 @@ def write_in_place(original: bytes, execution: Execution) -> bool:
     return True
 
 
-def write_copy(original: bytes, execution: Execution, target: Path) -> None:
+def write_copy(original: bytes, execution: NotebookExecution, target: Path) -> None:
     """Put the executed notebook into another file; one that is there is replaced.
 
     Raises:

@@ -4,15 +4,15 @@
 """
 
 from jupyter_agent.policy.policy import always_covers, grants, judge
-from jupyter_agent.policy.verdict import Effect, Known, Mode, Risk, RiskKind, Surroundings, Verdict
+from jupyter_agent.policy.verdict import Effect, Known, Mode, PolicyContext, Risk, RiskKind, Verdict
 
 __all__ = [
     "Effect",
     "Known",
     "Mode",
+    "PolicyContext",
     "Risk",
     "RiskKind",
-    "Surroundings",
     "Verdict",
     "always_covers",
     "grants",

@@ -12,7 +12,7 @@ from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.files import UNKNOWN_FILE, judge_folder, judge_write
 from jupyter_agent.policy.magics import Magic, is_known, judge_magic
 from jupyter_agent.policy.resolve import UNKNOWN, Names, Value, Values
-from jupyter_agent.policy.verdict import Risk, RiskKind, Surroundings
+from jupyter_agent.policy.verdict import PolicyContext, Risk, RiskKind
 from jupyter_agent.source.cell import CannotJudge, parse_cell, parse_python
 
 _MOST_TREES = 200
@@ -34,7 +34,7 @@ _VERBS: dict[RiskKind, str] = {
 
 
 @dataclass(slots=True)
-class Findings:
+class CodeRisks:
     """What was found in a cell: risks by what they say, and files that it writes."""
 
     risks: dict[tuple[RiskKind, str], Risk] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Findings:
             self.risks[kind, what] = Risk(kind, where, line)
 
 
-def judge_code(text: str, around: Surroundings) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
+def judge_code(text: str, around: PolicyContext) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
     """The risks of a cell, in the order of its lines, and the files that it writes.
 
     It never raises: what cannot be judged is a risk of the kind `hidden`.
@@ -67,7 +67,7 @@ def judge_code(text: str, around: Surroundings) -> tuple[tuple[Risk, ...], tuple
     return tuple(risks), tuple(findings.writes)
 
 
-def _judge_trees(tree: ast.Module, around: Surroundings) -> Findings:
+def _judge_trees(tree: ast.Module, around: PolicyContext) -> CodeRisks:
     """Judge a tree, and with it the code that it runs from texts, until no more is found."""
     trees, read = [tree], set[tuple[str, bool]]()
     for _ in range(_MOST_ROUNDS):
@@ -91,7 +91,7 @@ def _judge_trees(tree: ast.Module, around: Surroundings) -> Findings:
 class _Bound:
     """Tells by `in` whether the kernel has a name."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: PolicyContext) -> None:
         self._names = around.names
 
     def __contains__(self, name: object) -> bool:
@@ -121,8 +121,8 @@ class _Inspection:
         code: Texts that the code runs: the text, whether it is a cell's, the line above it.
     """
 
-    def __init__(self, trees: Sequence[ast.Module], around: Surroundings) -> None:
-        self.findings = Findings()
+    def __init__(self, trees: Sequence[ast.Module], around: PolicyContext) -> None:
+        self.findings = CodeRisks()
         self.code: list[tuple[str, bool, int]] = []
         self._around = around
         self._names = Names(trees, around.names, around.folder)

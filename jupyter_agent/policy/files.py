@@ -9,7 +9,7 @@ from pathlib import Path
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.policy.catalogue import URL
-from jupyter_agent.policy.verdict import Risk, Surroundings
+from jupyter_agent.policy.verdict import PolicyContext, Risk
 
 _DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "nul", "NUL")
 _STEERING = frozenset({STATE_FOLDER, ".git", ".agents", "agents.md"})
@@ -19,7 +19,7 @@ UNKNOWN_FILE = "writes to a file whose name is only known when it runs"
 
 
 def judge_write(
-    text: str, start: Path, around: Surroundings, line: int = 0
+    text: str, start: Path, around: PolicyContext, line: int = 0
 ) -> tuple[Risk | None, Path | None]:
     """What is risky about writing to a path, and the file that it is.
 
@@ -46,7 +46,7 @@ def judge_write(
     return Risk("overwrite", f"writes over {shown}, which the agent has not read", line), path
 
 
-def judge_folder(text: str, start: Path, around: Surroundings, line: int = 0) -> Risk | None:
+def judge_folder(text: str, start: Path, around: PolicyContext, line: int = 0) -> Risk | None:
     """What is risky about making a folder. That it exists is no risk: nothing is written over."""
     risk, _ = judge_write(text, start, around, line)
     return risk if risk and risk.kind != "overwrite" else None
@@ -60,7 +60,7 @@ def real(text: str, start: Path) -> Path | None:
         return None
 
 
-def steers(path: Path, around: Surroundings) -> bool:
+def steers(path: Path, around: PolicyContext) -> bool:
     """Whether a path is, or is in, or holds, what steers the agent.
 
     By name at any depth, and in any case: a notebook in a subfolder has an AGENTS.md of its own.

@@ -18,8 +18,8 @@ from jupyter_agent.policy.verdict import (
     NOUNS,
     Effect,
     Mode,
+    PolicyContext,
     Risk,
-    Surroundings,
     Verdict,
 )
 
@@ -34,7 +34,7 @@ def judge(
     effect: Effect,
     arguments: Mapping[str, object],
     mode: Mode,
-    around: Surroundings,
+    around: PolicyContext,
     *,
     origin: str = "",
 ) -> Verdict:
@@ -61,7 +61,7 @@ def judge(
 
 
 def grants(verdict: Verdict, mode: Mode, tool: str) -> frozenset[str]:
-    """What "always in this session" adds to `Surroundings.granted`."""
+    """What "always in this session" adds to `PolicyContext.granted`."""
     if mode == "ask_all":
         return frozenset({_of_tool(tool)})
     kinds = {risk.kind for risk in verdict.risks} - NEVER_GRANTED
@@ -86,7 +86,7 @@ def _of_tool(tool: str) -> str:
     return f"tool:{tool}"
 
 
-def _is_granted(risk: Risk, tool: str, around: Surroundings) -> bool:
+def _is_granted(risk: Risk, tool: str, around: PolicyContext) -> bool:
     if risk.kind in NEVER_GRANTED:
         return False
     return (_of_tool(tool) if risk.kind == "tool" else risk.kind) in around.granted
@@ -97,7 +97,7 @@ def _is_foreign(tool: str, origin: str) -> bool:
 
 
 def _found(
-    tool: str, effect: Effect, arguments: Mapping[str, object], around: Surroundings, origin: str
+    tool: str, effect: Effect, arguments: Mapping[str, object], around: PolicyContext, origin: str
 ) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
     """The risks of a call, and the files that it writes."""
     if effect == "reads":
@@ -116,7 +116,7 @@ def _found(
 
 
 def _found_in_code(
-    tool: str, arguments: Mapping[str, object], around: Surroundings
+    tool: str, arguments: Mapping[str, object], around: PolicyContext
 ) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
     code = arguments.get("code")
     if not isinstance(code, str):

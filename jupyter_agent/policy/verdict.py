@@ -75,7 +75,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PolicyContext:
     """Where a call would run.
 
     Args:

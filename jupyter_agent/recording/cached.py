@@ -13,7 +13,7 @@ from jupyter_agent.errors import ReplayMismatch
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.recording.cassette import load
 from jupyter_agent.recording.entries import Remembered, Source
-from jupyter_agent.recording.past import Past, Touch
+from jupyter_agent.recording.past import CallKey, ToolRecording
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
 from jupyter_agent.recording.trusted import digest_of
@@ -56,7 +56,7 @@ class Cached:
         return self.replay.source
 
     @property
-    def past(self) -> Past:
+    def past(self) -> ToolRecording:
         """What is recorded of the workspace, and is taken down anew."""
         return _Both(self)
 
@@ -123,15 +123,15 @@ class _Both:
         self._cached = cached
 
     @property
-    def _recalled(self) -> Past | None:
+    def _recalled(self) -> ToolRecording | None:
         is_replaying = not self._cached.is_asking and self._cached.replay is not None
         return self._cached.replay.past if is_replaying and self._cached.replay else None
 
-    def instead(self, touch: Touch) -> Remembered | None:
+    def instead(self, touch: CallKey) -> Remembered | None:
         known = self._recalled.instead(touch) if self._recalled else None
         return known and self._cached.recorder.past.keep(known)
 
-    def settle(self, touch: Touch, now: Remembered) -> Remembered:
+    def settle(self, touch: CallKey, now: Remembered) -> Remembered:
         known = self._recalled.settle(touch, now) if self._recalled else now
         past = self._cached.recorder.past
         return past.settle(touch, now) if known is now else past.keep(known)

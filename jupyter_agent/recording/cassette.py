@@ -37,11 +37,11 @@ from jupyter_agent.recording.entries import (
     SOURCES,
     Cassette,
     Decision,
-    Entry,
     FileState,
+    PromptFingerprint,
+    RecordedCall,
     Remembered,
     Source,
-    Told,
 )
 from jupyter_agent.recording.trusted import is_trusted, trust_as_written
 from jupyter_agent.version import __version__
@@ -50,7 +50,7 @@ FORMAT = 1
 _DECISIONS = TypeAdapter(tuple[Decision, ...])
 _REMEMBERED = TypeAdapter(tuple[Remembered, ...])
 _FILES = TypeAdapter(tuple[FileState, ...])
-_TOLD = TypeAdapter(Told | None)
+_TOLD = TypeAdapter(PromptFingerprint | None)
 _SCHEMAS = TypeAdapter(dict[str, dict[str, Any]])
 
 
@@ -100,7 +100,9 @@ def save(cassette: Cassette, path: Path) -> None:
     atomic_write(path, clean(text).encode("utf-8"))
 
 
-def record(path: Path, blank: Cassette, turn: tuple[Entry, ...], written: Collection[str]) -> None:
+def record(
+    path: Path, blank: Cassette, turn: tuple[RecordedCall, ...], written: Collection[str]
+) -> None:
     """Put one turn into the cassette at `path`, which is made if it does not exist.
 
     `blank` says who replied. A cassette that holds scripted replies says so in its header until
@@ -152,7 +154,7 @@ def _header(path: Path, lines: list[str]) -> Cassette:
     return header
 
 
-def _entry(path: Path, number: int, line: str) -> Entry:
+def _entry(path: Path, number: int, line: str) -> RecordedCall:
     try:
         data = json.loads(line)
         reply = event_from_json({"type": "message_finished", **data["finished"]})
@@ -168,7 +170,7 @@ def _entry(path: Path, number: int, line: str) -> Entry:
         remembered = _REMEMBERED.validate_python(data.get("remembered", []))
         files = _FILES.validate_python(data.get("files", []))
         told = _TOLD.validate_python(data.get("told"))
-        return Entry(
+        return RecordedCall(
             *digests,
             int(data["step"]),
             asked,
@@ -205,13 +207,13 @@ def _decisions(value: object, calls: int) -> tuple[Decision, ...]:
     return decisions
 
 
-def _sourced(entry: Entry, cassette: Cassette, header: Source) -> Entry:
+def _sourced(entry: RecordedCall, cassette: Cassette, header: Source) -> RecordedCall:
     """The entry with its source named only where it is not the header's."""
     source = entry.source or cassette.source
     return replace(entry, source=None if source == header else source)
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
+def _entry_json(entry: RecordedCall) -> dict[str, Any]:
     finished = event_to_json(entry.reply)
     del finished["type"]
     return {
@@ -236,9 +238,11 @@ def _brief(value: Remembered | FileState) -> dict[str, Any]:
     return {key: held for key, held in asdict(value).items() if held}
 
 
-def _by_turn(path: Path, entries: Iterable[tuple[int, Entry]]) -> list[tuple[Entry, ...]]:
+def _by_turn(
+    path: Path, entries: Iterable[tuple[int, RecordedCall]]
+) -> list[tuple[RecordedCall, ...]]:
     """The entries by turn; each comes with its line's number."""
-    turns: list[list[Entry]] = []
+    turns: list[list[RecordedCall]] = []
     for number, entry in entries:
         if entry.step == 1:
             turns.append([])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_agent.recording.conversation import Item, exact
-from jupyter_agent.recording.entries import Cassette, Entry
+from jupyter_agent.recording.entries import Cassette, RecordedCall
 from jupyter_agent.recording.miss import difference
 
 _SKILLS = re.compile(r"^(?:/[\w-]+\s+)+")
@@ -81,7 +81,7 @@ def _answering(text: str, left: Mapping[str, list[int]], root: Path | None) -> l
     return left.get(text) or left.get(exact(_SKILLS.sub("", text), root), [])
 
 
-def task_of(turn: Sequence[Entry]) -> str:
+def task_of(turn: Sequence[RecordedCall]) -> str:
     """The task of a recorded turn, as it is compared; empty where its first line holds none."""
     return next((item.text for item in turn[0].asked if item.kind == "task"), "")
 

@@ -79,7 +79,7 @@ class FileState:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PromptFingerprint:
     """Digests of what the model was told around a turn. It may change; that is worth a word.
 
     `tokens` is what it counts for, so that a replay shortens the conversation where the recording
@@ -92,7 +92,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RecordedCall:
     """One recorded model call. `source` is the cassette's where it is None.
 
     `said` is what the person typed before the call, `decisions` what they decided after it,
@@ -111,7 +111,7 @@ class Entry:
     said_after: tuple[str, ...] = ()
     remembered: tuple[Remembered, ...] = ()
     files: tuple[FileState, ...] = ()
-    told: Told | None = None
+    told: PromptFingerprint | None = None
     schemas: Mapping[str, JsonObject] = field(default_factory=dict)
 
 
@@ -122,13 +122,13 @@ class Cassette:
     provider: str
     model: str
     source: Source
-    turns: tuple[tuple[Entry, ...], ...] = field(default=())
+    turns: tuple[tuple[RecordedCall, ...], ...] = field(default=())
 
     @property
     def replies(self) -> int:
         return sum(len(turn) for turn in self.turns)
 
-    def with_turn(self, turn: tuple[Entry, ...], written: Collection[str]) -> Cassette:
+    def with_turn(self, turn: tuple[RecordedCall, ...], written: Collection[str]) -> Cassette:
         """The cassette with a turn recorded again, or added.
 
         A turn of the same conversation is replaced, otherwise one with the same task, but none
@@ -140,7 +140,7 @@ class Cassette:
             return replace(self, turns=(*self.turns, turn))
         return replace(self, turns=(*self.turns[:index], turn, *self.turns[index + 1 :]))
 
-    def _place(self, first: Entry, written: Collection[str]) -> int | None:
+    def _place(self, first: RecordedCall, written: Collection[str]) -> int | None:
         times = sum(conversation == first.conversation for conversation in written)
         same = [i for i, t in enumerate(self.turns) if t[0].conversation == first.conversation]
         if len(same) > times:

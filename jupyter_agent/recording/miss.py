@@ -9,7 +9,7 @@ from pathlib import Path
 from jupyter_agent.core.messages import Message
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.recording.conversation import Item, asked, extend, items, items_before
-from jupyter_agent.recording.entries import Cassette, Entry
+from jupyter_agent.recording.entries import Cassette, RecordedCall
 
 THIS_CELL = (
     "To record this cell and no other: %agent config mode record, run the cell, "
@@ -75,7 +75,7 @@ def _is_of_first_kind(cassette: Cassette, turn: Sequence[Message], root: Path | 
     return any(entry.turn == digest for turn in cassette.turns for entry in turn)
 
 
-def _recorded_turn(cassette: Cassette, task: str) -> tuple[Entry, ...] | None:
+def _recorded_turn(cassette: Cassette, task: str) -> tuple[RecordedCall, ...] | None:
     for turn in cassette.turns:
         if turn[0].asked and turn[0].asked[0].text == task:
             return turn

@@ -39,7 +39,7 @@ _NONE = re.compile(r"Nothing in \d+ files fits ").match
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class CallKey:
     """A call of a tool for a file or for notes.
 
     `before` is the digest of the file it names. `is_redacted` says that the arguments are not
@@ -53,13 +53,13 @@ class Touch:
     is_redacted: bool = False
 
 
-class Past(Protocol):
+class ToolRecording(Protocol):
     """Told of each such call before and after it is run."""
 
-    def instead(self, touch: Touch) -> Remembered | None:
+    def instead(self, touch: CallKey) -> Remembered | None:
         """What to give in place of a run, where its work is done already."""
 
-    def settle(self, touch: Touch, now: Remembered) -> Remembered:
+    def settle(self, touch: CallKey, now: Remembered) -> Remembered:
         """What to give after a run, which may have failed."""
 
     def leftovers(self) -> frozenset[Path]:
@@ -74,19 +74,19 @@ class Past(Protocol):
         """
 
 
-def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> Touch:
+def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> CallKey:
     """Take down what a call is about to find."""
     text = json.dumps(values, ensure_ascii=False, default=str)
     counting = exact_json(values, workspace.root)
     arguments = hashlib.sha256(counting.encode("utf-8", "replace")).hexdigest()[:16]
     path = values.get("path")
     if not isinstance(path, str) or is_served(tool):
-        return Touch(tool, arguments, "", "")
+        return CallKey(tool, arguments, "", "")
     try:
         shown = workspace.relative(workspace.resolve(path))
     except ToolError:
-        return Touch(tool, arguments, "", "")
-    return Touch(tool, arguments, shown, digest(workspace, shown), MARK in text)
+        return CallKey(tool, arguments, "", "")
+    return CallKey(tool, arguments, shown, digest(workspace, shown), MARK in text)
 
 
 def digest(workspace: Workspace, path: str) -> str:
@@ -114,7 +114,7 @@ def _cells(data: bytes) -> bytes:
     return json.dumps(cells).encode()
 
 
-class Taking:
+class FileRecorder:
     """The past as it is taken down, while a turn is recorded."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -123,11 +123,11 @@ class Taking:
         self._remembered: list[Remembered] = []
         self.states: tuple[FileState, ...] = ()
 
-    def instead(self, touch: Touch) -> Remembered | None:
+    def instead(self, touch: CallKey) -> Remembered | None:
         """Nothing: everything is run."""
         return None
 
-    def settle(self, touch: Touch, now: Remembered) -> Remembered:
+    def settle(self, touch: CallKey, now: Remembered) -> Remembered:
         after = digest(self._workspace, touch.path) if touch.path else ""
         self.keep(replace(now, path=touch.path, before=touch.before, after=after))
         return now
@@ -162,7 +162,7 @@ class Taking:
         return digest(self._workspace, path)
 
 
-class Recalled:
+class FileReplayer:
     """The past as a cassette has it, for the turns of one kernel that are replayed.
 
     Args:
@@ -211,7 +211,7 @@ class Recalled:
             self._here = list(remembered)
         self._states = states
 
-    def instead(self, touch: Touch) -> Remembered | None:
+    def instead(self, touch: CallKey) -> Remembered | None:
         known = self._find(touch)
         if known is None:
             return None
@@ -228,7 +228,7 @@ class Recalled:
             return self._serve(known)
         return None
 
-    def settle(self, touch: Touch, now: Remembered) -> Remembered:
+    def settle(self, touch: CallKey, now: Remembered) -> Remembered:
         known = self._find(touch)
         if known is None:
             return now
@@ -254,11 +254,11 @@ class Recalled:
     def _digest(self, path: str) -> str:
         return digest(self._workspace, path)
 
-    def knows(self, touch: Touch) -> bool:
+    def knows(self, touch: CallKey) -> bool:
         """Whether it is recorded what such a call gave."""
         return self._find(touch) is not None
 
-    def _find(self, touch: Touch) -> Remembered | None:
+    def _find(self, touch: CallKey) -> Remembered | None:
         key = (touch.tool, touch.arguments)
         with self._one_by_one:
             return next((k for k in self._here if (k.tool, k.arguments) == key), None)

@@ -17,8 +17,14 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.tokens import TokenCounter
 from jupyter_agent.recording import cassette as tape
 from jupyter_agent.recording.conversation import Digests, asked
-from jupyter_agent.recording.entries import Cassette, Decision, Entry, Source, Told
-from jupyter_agent.recording.past import Taking
+from jupyter_agent.recording.entries import (
+    Cassette,
+    Decision,
+    PromptFingerprint,
+    RecordedCall,
+    Source,
+)
+from jupyter_agent.recording.past import FileRecorder
 
 
 class Recorder:
@@ -39,14 +45,14 @@ class Recorder:
         self.name = provider.name
         self.model = provider.model
         self.source = provider.source
-        self.past = Taking(workspace or Workspace(Path()))
+        self.past = FileRecorder(workspace or Workspace(Path()))
         self._provider = provider
         self._path = path
         self._root = (workspace or Workspace(Path())).root
         self._digests, self._turn_digests = Digests(self._root), Digests(self._root)
         self._counter = TokenCounter()
-        self._turn: list[Entry] = []
-        self._waiting: list[tuple[Entry, ...]] = []
+        self._turn: list[RecordedCall] = []
+        self._waiting: list[tuple[RecordedCall, ...]] = []
         self._written: list[str] = []
         self._said: list[str] = []
 
@@ -108,7 +114,7 @@ class Recorder:
         self._remember()
         turn = turn_messages(request.messages)
         step = len(self._turn) + 1
-        entry = Entry(
+        entry = RecordedCall(
             self._digests.conversation(request.messages),
             self._turn_digests.conversation(turn),
             step,
@@ -121,7 +127,7 @@ class Recorder:
         self._said.clear()
         self._turn.append(replace(entry, schemas=_schemas(request, reply)))
 
-    def _told(self, request: Request) -> Told:
+    def _told(self, request: Request) -> PromptFingerprint:
         return replace(told(request), tokens=self._counter.fixed(request))
 
     def _remember(self) -> None:
@@ -142,11 +148,11 @@ def _schemas(request: Request, reply: MessageFinished) -> dict[str, JsonObject]:
     return served
 
 
-def told(request: Request) -> Told:
+def told(request: Request) -> PromptFingerprint:
     """Digests of what the model is told besides the conversation."""
     # Those of servers differ from computer to computer, and a replay asks no server.
     tools = [asdict(tool) for tool in request.tools if not is_served(tool.name)]
-    return Told(_digest(request.system), _digest(json.dumps(tools, sort_keys=True)))
+    return PromptFingerprint(_digest(request.system), _digest(json.dumps(tools, sort_keys=True)))
 
 
 def _digest(text: str) -> str:

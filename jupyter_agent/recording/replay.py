@@ -13,13 +13,13 @@ from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ReplayMismatch
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.recording.conversation import Digests
-from jupyter_agent.recording.entries import Cassette, Decision, Entry
+from jupyter_agent.recording.entries import Cassette, Decision, RecordedCall
 from jupyter_agent.recording.miss import explain
-from jupyter_agent.recording.past import Recalled
+from jupyter_agent.recording.past import FileReplayer
 from jupyter_agent.recording.recorder import told
 from jupyter_agent.recording.trusted import is_trusted
 
-_Place = tuple[int, Entry]
+_Place = tuple[int, RecordedCall]
 """The number of a recorded turn, and one of its entries."""
 
 
@@ -54,7 +54,7 @@ class Replay:
     ) -> None:
         self.model = cassette.model
         self.source: ReplySource = cassette.source
-        self.past = Recalled(cassette, workspace or Workspace(Path()))
+        self.past = FileReplayer(cassette, workspace or Workspace(Path()))
         told = (turn[0].told for turn in cassette.turns)
         self.told_tokens = next((each.tokens for each in told if each and each.tokens), 0)
         self._cassette = cassette
@@ -83,7 +83,7 @@ class Replay:
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
         yield self.entry(request).reply
 
-    def entry(self, request: Request) -> Entry:
+    def entry(self, request: Request) -> RecordedCall:
         """The recorded call that answers a request.
 
         Raises:
@@ -141,7 +141,7 @@ class Replay:
                 "not know its notebook's name. Name one of them with %agent cassette FILE."
             )
 
-    def _next(self, places: Sequence[_Place]) -> Entry:
+    def _next(self, places: Sequence[_Place]) -> RecordedCall:
         """The entry to serve among equals: of the turn that is being replayed, else of the first
         one that was not served yet, else of the last."""
         current = [place for place in places if place[0] == self._current]

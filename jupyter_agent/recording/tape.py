@@ -13,11 +13,11 @@ from jupyter_agent.core.ports import Model, User
 from jupyter_agent.core.tool import Tool
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.recording.cached import Cached
-from jupyter_agent.recording.past import Past, touch
+from jupyter_agent.recording.past import ToolRecording, touch
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
 from jupyter_agent.recording.tools import recalled_tools
-from jupyter_agent.recording.user import Companion, Recollection, Witness
+from jupyter_agent.recording.user import CachedUser, RecordingUser, ReplayUser
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Tape:
         sinks: Sinks that must see an event before all others.
     """
 
-    past: Past | None = None
+    past: ToolRecording | None = None
     is_exact = False
     asks_servers = True
     keeps_conversation = True
@@ -118,7 +118,7 @@ class _Recorded(Tape):
     is_exact = True
 
     def __init__(
-        self, model: Recorder | Replay | Cached, user: Witness | Recollection | Companion
+        self, model: Recorder | Replay | Cached, user: RecordingUser | ReplayUser | CachedUser
     ) -> None:
         super().__init__(user)
         self.past, self.sinks = model.past, (user,)
@@ -137,7 +137,7 @@ class _Recorded(Tape):
 class _Cached(_Recorded):
     """The tape of a turn that is replayed as far as it was recorded, and recorded from there."""
 
-    def __init__(self, model: Replay | Cached, user: Recollection | Companion) -> None:
+    def __init__(self, model: Replay | Cached, user: ReplayUser | CachedUser) -> None:
         super().__init__(model, user)
         self._recollection = user
 
@@ -171,7 +171,7 @@ class _Replayed(_Cached):
     asks_servers = False
     keeps_conversation = False
 
-    def __init__(self, model: Replay, user: Recollection) -> None:
+    def __init__(self, model: Replay, user: ReplayUser) -> None:
         super().__init__(model, user)
         self.fixed_tokens = model.told_tokens
         self._served = model.past.served
@@ -183,9 +183,9 @@ class _Replayed(_Cached):
 def tape_of(model: Model, user: User) -> Tape:
     """The tape of a turn that this model answers, for this user."""
     if isinstance(model, Cached):
-        return _Cached(model, Companion(user, model))
+        return _Cached(model, CachedUser(user, model))
     if isinstance(model, Recorder):
-        return _Recorded(model, Witness(user, model))
+        return _Recorded(model, RecordingUser(user, model))
     if isinstance(model, Replay):
-        return _Replayed(model, Recollection(model, user))
+        return _Replayed(model, ReplayUser(model, user))
     return Tape(user)

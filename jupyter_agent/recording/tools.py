@@ -15,7 +15,7 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.schemas import any_arguments
 from jupyter_agent.recording.entries import Remembered
-from jupyter_agent.recording.past import Past, Touch, touch
+from jupyter_agent.recording.past import CallKey, ToolRecording, touch
 
 _REMEMBERED = frozenset(
     {"write_file", "edit_file", "read_file", "search_files"}
@@ -24,7 +24,7 @@ _REMEMBERED = frozenset(
 
 
 def remembering(
-    tools: list[Tool], workspace: Workspace, past: Callable[[], Past | None]
+    tools: list[Tool], workspace: Workspace, past: Callable[[], ToolRecording | None]
 ) -> list[Tool]:
     """The tools, which in a recording take down what they found, and in a replay tell it again.
 
@@ -71,7 +71,7 @@ def remembering(
 
 
 @contextmanager
-def _failures_taken_down(now: Past, about: Touch) -> Iterator[None]:
+def _failures_taken_down(now: ToolRecording, about: CallKey) -> Iterator[None]:
     """A file that was not there to be read, or a server that did not answer, is told of again."""
     try:
         yield
@@ -80,7 +80,7 @@ def _failures_taken_down(now: Past, about: Touch) -> Iterator[None]:
         raise
 
 
-def _settled(now: Past, about: Touch, result: str | ToolReturn) -> ToolReturn:
+def _settled(now: ToolRecording, about: CallKey, result: str | ToolReturn) -> ToolReturn:
     """The result of a run as it is to be told. A picture from a file is the same in a replay."""
     known = _remembered(about.tool, about.arguments, result)
     from_file = known.blocks and not known.is_served

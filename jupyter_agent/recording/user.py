@@ -6,7 +6,7 @@ from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, Me
 from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.recording.cached import Cached
 from jupyter_agent.recording.entries import Decision
-from jupyter_agent.recording.past import Touch
+from jupyter_agent.recording.past import CallKey
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
 
@@ -16,7 +16,7 @@ _NOTICE = (
 )
 
 
-class Places:
+class CallPositions:
     """A sink that knows the place of each call in the last reply, by its id in this session."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ def _decision(place: int, asked: ApprovalAsked, answered: ApprovalAnswered) -> D
     )
 
 
-class Witness(Places):
+class RecordingUser(CallPositions):
     """A person whose decisions and words are noted in the cassette."""
 
     def __init__(self, person: User, recorder: Recorder) -> None:
@@ -61,7 +61,7 @@ class Witness(Places):
         return texts
 
 
-class Recollection(Places):
+class ReplayUser(CallPositions):
     """The person of a recorded turn: they decide and say what they did then.
 
     Args:
@@ -105,7 +105,7 @@ class Recollection(Places):
         then = self.question(call_id)
         return then is None or then.answer != "no"
 
-    def believe(self, call_id: str, about: Touch) -> None:
+    def believe(self, call_id: str, about: CallKey) -> None:
         """Let what was decided about a call count where nothing is called: its result is known."""
         if self._replay.past.knows(about):
             self._believed.add(call_id)
@@ -123,15 +123,15 @@ class Recollection(Places):
         return () if told else self._replay.said_next
 
 
-class Companion(Places):
+class CachedUser(CallPositions):
     """The person of a turn that is replayed as far as it was recorded, and goes on from there."""
 
     def __init__(self, person: User, cached: Cached) -> None:
         super().__init__()
         self._cached = cached
         self._person = person
-        self._witness = Witness(person, cached.recorder)
-        self._recollections: dict[int, Recollection] = {}
+        self._witness = RecordingUser(person, cached.recorder)
+        self._recollections: dict[int, ReplayUser] = {}
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)
@@ -150,15 +150,15 @@ class Companion(Places):
 
     @property
     def notice(self) -> str:
-        """As `Recollection.notice`."""
+        """As `ReplayUser.notice`."""
         return self._recollection.notice if self.holds else ""
 
     def is_judged_anew(self, call_id: str) -> bool:
         """Whether what was decided about a call does not count here."""
         return self._recollection.is_judged_anew(call_id)
 
-    def believe(self, call_id: str, about: Touch) -> None:
-        """As `Recollection.believe`."""
+    def believe(self, call_id: str, about: CallKey) -> None:
+        """As `ReplayUser.believe`."""
         self._recollection.believe(call_id, about)
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
@@ -176,9 +176,9 @@ class Companion(Places):
         return texts
 
     @property
-    def _recollection(self) -> Recollection:
+    def _recollection(self) -> ReplayUser:
         replay = self._cached.replay
         if replay is None:
             raise RuntimeError("nothing is recorded")
-        known = self._recollections.get(id(replay)) or Recollection(replay, self._person)
+        known = self._recollections.get(id(replay)) or ReplayUser(replay, self._person)
         return self._recollections.setdefault(id(replay), known)

@@ -11,9 +11,9 @@ from decimal import Decimal
 from jupyter_agent.core.events import (
     Event,
     FileChange,
-    Kept,
     MessageFinished,
     Receipt,
+    SavedMemory,
     StepStarted,
     ToolFinished,
     TurnStarted,
@@ -25,7 +25,7 @@ from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.grounding import Index, Source, grounded
 
 
-class Unshown(str):
+class RedactedRepr(str):
     """A text that is whole as a value and without secrets where its repr is shown.
 
     A notebook stores the repr of a cell's last expression.
@@ -38,7 +38,7 @@ class Unshown(str):
         return repr(redact(str(self), secret_values()))
 
 
-class Answer(Unshown):
+class Answer(RedactedRepr):
     """The answer's text, which it is, with what the turn did as attributes.
 
     Attributes:
@@ -72,14 +72,14 @@ def make_answer(
     text: str, code: Sequence[str], receipt: Receipt, usage: Usage, stop_reason: TurnStop
 ) -> Answer:
     answer = Answer(text)
-    answer.code = tuple(map(Unshown, code))
+    answer.code = tuple(map(RedactedRepr, code))
     answer.files = tuple(c.path for c in receipt.files if c.kind != "deleted")
     answer.variables = tuple(c.name for c in receipt.variables if c.kind != "deleted")
     answer.usage, answer.receipt, answer.stop_reason = usage, receipt, stop_reason
     return answer
 
 
-class Findings:
+class TurnFindings:
     """A sink that keeps what the receipt and the answer are made from.
 
     Args:
@@ -102,7 +102,7 @@ class Findings:
         self._steps = 0
         self._calls: dict[str, ToolCall] = {}
         self._files: dict[str, FileChange] = {}
-        self._saved: list[Kept] = []
+        self._saved: list[SavedMemory] = []
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
@@ -179,7 +179,7 @@ class Findings:
 
     def _note_details(self, details: JsonObject) -> None:
         if saved := details.get("saved"):
-            self._saved.append(Kept(saved["kind"], saved["title"], saved["path"]))
+            self._saved.append(SavedMemory(saved["kind"], saved["title"], saved["path"]))
         self._note_file(details)
 
     def _note_file(self, details: JsonObject) -> None:

@@ -59,7 +59,7 @@ class Pending:
     files: list[Path] = field(default_factory=list)
 
 
-class Deciding:
+class ProtectedSettings:
     """What one kernel's turns depend on.
 
     Attributes:
@@ -95,7 +95,7 @@ class Deciding:
                 for path in self._changed_since(began):
                     self._note(path)
 
-    def _hold_for_good(self, began: midturn.Began) -> None:
+    def _hold_for_good(self, began: midturn.TurnMarker) -> None:
         """Hold what changed since a turn began whose kernel died, also in kernels to come."""
         for path in self._changed_since(began):
             self._note(path)
@@ -105,7 +105,7 @@ class Deciding:
         if _trust_again(began.trusted, began.root, by_others=True):
             self._found.append("what you trust")
 
-    def _changed_since(self, began: midturn.Began) -> Iterator[Path]:
+    def _changed_since(self, began: midturn.TurnMarker) -> Iterator[Path]:
         """The person's files that are not as they were when a turn began; they are held now."""
         for path in _own_files():
             seen, counting = began.files.get(path.name, ("", None))
@@ -228,13 +228,13 @@ class _State:
         self.files = {path: _contents(path) for path in files}
         self.trusted = trust.grants()
 
-    def for_kernels_to_come(self) -> midturn.Began:
+    def for_kernels_to_come(self) -> midturn.TurnMarker:
         """What is kept in case that the kernel dies."""
         own = {path: self.files[path] for path in _own_files()}
         files = {
             path.name: (held.digest_of(now), counting) for path, (now, counting) in own.items()
         }
-        return midturn.Began(self.root, files, self.trusted)
+        return midturn.TurnMarker(self.root, files, self.trusted)
 
 
 def _contents(path: Path) -> tuple[bytes | None, bytes | None]:

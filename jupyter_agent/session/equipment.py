@@ -7,9 +7,9 @@ from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
-from jupyter_agent.agent.callable import CallableToolbox, Surroundings, show_picture
+from jupyter_agent.agent.callable import CallableToolbox, CodeTools, show_picture
 from jupyter_agent.agent.compaction import Compactor, keep_in
-from jupyter_agent.agent.gate import Gate
+from jupyter_agent.agent.gate import ApprovalGate
 from jupyter_agent.agent.loop import Agent
 from jupyter_agent.agent.prompts import render
 from jupyter_agent.config import Settings
@@ -26,9 +26,9 @@ from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.recording.tape import Tape, tape_of
 from jupyter_agent.recording.tools import remembering
-from jupyter_agent.session.knowledge import Knowledge
-from jupyter_agent.session.notebook import Notebook
-from jupyter_agent.session.permissions import Permissions
+from jupyter_agent.session.knowledge import Resources
+from jupyter_agent.session.notebook import Kernel
+from jupyter_agent.session.permissions import Approvals
 from jupyter_agent.session.provider_choice import is_brief, token_limit
 from jupyter_agent.tools.code import Sight, code_tools
 from jupyter_agent.tools.files import file_tools
@@ -41,7 +41,7 @@ from jupyter_agent.tools.toolbox import Toolbox
 _ANY_USAGE = Usage(1_000, 100)
 
 
-class Equipment:
+class AgentSetup:
     """Everything that one conversation's agent is given. The first turn fixes prompt and tools.
 
     Args:
@@ -56,18 +56,18 @@ class Equipment:
         news: What the model is told with the next task: what was undone, what is gone.
     """
 
-    def __init__(self, notebook: Notebook, name: str) -> None:
+    def __init__(self, notebook: Kernel, name: str) -> None:
         self.settings = Settings()
         self.plan = Plan()
         self.proposals: list[Proposal] = []
-        self.permissions = Permissions(notebook)
+        self.permissions = Approvals(notebook)
         self.news: list[str] = []
         self._notebook = notebook
         self._name = name
         self._tape = Tape(Nobody())
         self._seen: Snapshot | None = None
         self._cells_seen = 0
-        self._knowledge: Knowledge | None = None
+        self._knowledge: Resources | None = None
         self._system: str | None = None
         self._tools: list[Tool] | None = None
         self._has_asked = False
@@ -81,18 +81,18 @@ class Equipment:
             ConfigError: A setting names a folder that does not exist.
         """
         if not self.is_fixed:
-            self._knowledge = Knowledge(self._notebook, self._name, settings)
+            self._knowledge = Resources(self._notebook, self._name, settings)
         if self._asks_servers(settings):
             self._tools = None
             await self.knowledge.connect()
             self._has_asked = True
 
     @property
-    def knowledge(self) -> Knowledge:
+    def knowledge(self) -> Resources:
         """The skills, memory and rules that the first turn fixed; before that, a preview."""
         if self._knowledge is not None:
             return self._knowledge
-        return Knowledge(self._notebook, self._name, self._notebook.settings().settings)
+        return Resources(self._notebook, self._name, self._notebook.settings().settings)
 
     @property
     def awaits_servers(self) -> bool:
@@ -278,7 +278,7 @@ class Equipment:
         permissions, shell = self.permissions, self._notebook.shell
         return CallableToolbox(
             tools,
-            Surroundings(
+            CodeTools(
                 shell.user_ns,
                 shell.user_ns_hidden,
                 permissions.rule(self.settings, None),
@@ -288,10 +288,10 @@ class Equipment:
             ),
         )
 
-    def _gate(self, tape: Tape) -> Gate:
+    def _gate(self, tape: Tape) -> ApprovalGate:
         permissions = self.permissions
         rule = permissions.rule(self.settings, tape)
-        return Gate(rule, tape.user, permissions.grant, permissions.passed)
+        return ApprovalGate(rule, tape.user, permissions.grant, permissions.passed)
 
     def _sight(self) -> Sight:
         images = self.settings.images

@@ -17,9 +17,9 @@ from jupyter_agent.memory.learning import Learning
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.rules import HotRules, hot_rules
 from jupyter_agent.memory.scope import all_roots, find_root
-from jupyter_agent.memory.search import Search
+from jupyter_agent.memory.search import MemorySearch
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.session.notebook import Kernel
 from jupyter_agent.skills.session import Skills
 from jupyter_agent.stores.session_records import SessionRecord
 from jupyter_agent.tools.notes import note_tools
@@ -35,10 +35,10 @@ class Memory:
     """Workspace memory: what is written, and the search over all that is kept."""
 
     store: WorkspaceMemory
-    search: Search
+    search: MemorySearch
 
 
-class Knowledge:
+class Resources:
     """The stores that one session reads and writes, found when it begins.
 
     Args:
@@ -61,7 +61,7 @@ class Knowledge:
         ConfigError: A setting names a folder that does not exist.
     """
 
-    def __init__(self, notebook: Notebook, session: str, settings: Settings) -> None:
+    def __init__(self, notebook: Kernel, session: str, settings: Settings) -> None:
         workspace = notebook.workspace
         name = notebook.path.name if notebook.path else ""
         self._notebook = notebook
@@ -82,7 +82,7 @@ class Knowledge:
             return
         roots = all_roots(own, workspace, settings.memory.roots)
         store = WorkspaceMemory(own, lambda: Provenance("agent", name, session, self.model))
-        self.memory = Memory(store, Search(roots, workspace.state_folder))
+        self.memory = Memory(store, MemorySearch(roots, workspace.state_folder))
         if settings.tools.enable_memory:
             self.record = SessionRecord(own, name, session)
 

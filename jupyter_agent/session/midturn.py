@@ -32,14 +32,14 @@ _FORGOTTEN = 3600.0
 """Seconds after which the lock of an ended kernel may go, though no turn of it is here."""
 _RUNS, _ENDED = b"{", b"-"
 """The first byte of a turn's file; one that has ended is no JSON."""
-_written: dict[Path, Began] = {}
+_written: dict[Path, TurnMarker] = {}
 _locks: dict[Path, Any] = {}
 """The lock of this kernel, until it ends."""
 _tokens: dict[int, str] = {}
 
 
 @dataclass(frozen=True)
-class Began:
+class TurnMarker:
     """How things were when a turn began.
 
     Attributes:
@@ -54,7 +54,7 @@ class Began:
     trusted: frozenset[Grant]
 
 
-def begin(began: Began) -> Path:
+def begin(began: TurnMarker) -> Path:
     """Write down how things are; a turn of this kernel begins.
 
     Returns:
@@ -96,7 +96,7 @@ def others() -> list[tuple[Path, int]]:
     return sorted(turns)
 
 
-def read(place: Path) -> Began | None:
+def read(place: Path) -> TurnMarker | None:
     """What a turn's file says; None where the turn has ended, and where it is torn or gone."""
     try:
         found = ordinary(place)
@@ -107,7 +107,7 @@ def read(place: Path) -> Began | None:
             str(name): (str(seen), _bytes(text)) for name, (seen, text) in value["files"].items()
         }
         trusted = frozenset((str(kind), str(at), str(one)) for kind, at, one in value["trusted"])
-        return Began(Path(value["root"]), files, trusted)
+        return TurnMarker(Path(value["root"]), files, trusted)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -31,7 +31,7 @@ from jupyter_agent.llm.connection import keep_secrets
 from jupyter_agent.llm.embedded import Embedded
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.recording.trusted import UntrustedCassette, cassettes
-from jupyter_agent.session.deciding import Deciding, deciding_variables
+from jupyter_agent.session.deciding import ProtectedSettings, deciding_variables
 from jupyter_agent.session.effective import EffectiveSettings, effective_settings, workspace_of
 from jupyter_agent.session.provider_choice import choose
 from jupyter_agent.skills.discovery import Place, places
@@ -46,7 +46,7 @@ from jupyter_agent.stores.retention import (
     remove,
     surplus,
 )
-from jupyter_agent.undo.safekeeping import Safekeeping
+from jupyter_agent.undo.safekeeping import KernelUndo
 
 TIDYING = 0.3
 """Seconds that the end of a turn may spend on removing what is kept no longer."""
@@ -54,7 +54,7 @@ SETTINGS_COMMAND = "%agent config"
 RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
 
 
-class Notebook:
+class Kernel:
     """One kernel with its settings and the provider that answers in it.
 
     Args:
@@ -94,8 +94,8 @@ class Notebook:
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
-        self.deciding = Deciding()
-        self.safekeeping = Safekeeping(lambda: self.workspace, name, self.own_files, shell.user_ns)
+        self.deciding = ProtectedSettings()
+        self.safekeeping = KernelUndo(lambda: self.workspace, name, self.own_files, shell.user_ns)
         self._configured = configured
         self._folder = self.path.parent if self.path else folder
         self._by_command = config.layer(SETTINGS_COMMAND, {})

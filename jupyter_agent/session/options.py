@@ -16,7 +16,7 @@ from jupyter_agent import config
 from jupyter_agent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from jupyter_agent.session.registry import Sessions
+    from jupyter_agent.session.registry import KernelSessions
 
 CELL_MAGIC = "%%agent"
 GO_ON = "Go on with the task where you stopped."
@@ -75,14 +75,14 @@ class _Option(click.Option):
 
 
 def _sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    sessions: Sessions = ctx.obj
+    sessions: KernelSessions = ctx.obj
     return list(sessions.names)
 
 
 def _skills(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from jupyter_agent.skills.discovery import discover
 
-    sessions: Sessions = ctx.obj
+    sessions: KernelSessions = ctx.obj
     return [skill.name for skill in discover(sessions.notebook.skill_places()).skills]
 
 

@@ -14,10 +14,10 @@ from jupyter_agent.core.events import Event, ToolFinished
 from jupyter_agent.core.messages import is_served
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.llm.inline import is_from_text
-from jupyter_agent.policy import Surroundings, always_covers, grants, judge
+from jupyter_agent.policy import PolicyContext, always_covers, grants, judge
 from jupyter_agent.policy.known import KnownNames
 from jupyter_agent.recording.tape import Tape
-from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.session.notebook import Kernel
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.notes import NOTE_TOOLS
 from jupyter_agent.tools.skills import GET_SKILL
@@ -31,7 +31,7 @@ _QUESTIONS = {
 _FROM_TEXT = "The call was read from the text of the reply, which may only quote it."
 
 
-class Permissions:
+class Approvals:
     """What the calls of one session may do without being asked about.
 
     A sink as well: it sees which files the agent has read or written.
@@ -39,7 +39,7 @@ class Permissions:
 
     lasting_only = True
 
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: Kernel) -> None:
         self._notebook = notebook
         self._granted: set[str] = set()
         self._seen: set[Path] = set()
@@ -113,10 +113,10 @@ class Permissions:
             verdict.writes,
         )
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> PolicyContext:
         notebook = self._notebook
         workspace = notebook.workspace
-        return Surroundings(
+        return PolicyContext(
             root=workspace.root,
             folder=_working_folder(workspace.root),
             seen=frozenset(self._seen),

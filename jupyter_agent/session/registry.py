@@ -10,14 +10,14 @@ from typing import Any
 
 from jupyter_agent.core.transcript import TurnView
 from jupyter_agent.kernel.recent import RecentCells
-from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.session.notebook import Kernel
 from jupyter_agent.session.session import Session
 
 MOST_UNCLAIMED = 20
 """Finished turns that wait for a page to take their outputs."""
 
 
-class Sessions:
+class KernelSessions:
     """The sessions of one kernel, by name. The first use of the extension makes them.
 
     Args:
@@ -31,9 +31,9 @@ class Sessions:
     def __init__(self, shell: Any) -> None:
         magics = getattr(shell, "agent_magics", None)
         if magics is None:  # `ask` without the extension
-            self.notebook = Notebook(shell, RecentCells(shell), Path.cwd())
+            self.notebook = Kernel(shell, RecentCells(shell), Path.cwd())
         else:
-            self.notebook = Notebook(shell, magics.recent, magics.folder, magics.configured)
+            self.notebook = Kernel(shell, magics.recent, magics.folder, magics.configured)
         self.last: TurnView | None = None
         self._unclaimed: deque[Callable[[], None]] = deque()
         self._sessions: dict[str, Session] = {}
@@ -72,10 +72,10 @@ class Sessions:
         return tuple(self._sessions)
 
 
-def sessions_of(shell: Any) -> Sessions:
+def sessions_of(shell: Any) -> KernelSessions:
     """The kernel's sessions."""
     sessions = getattr(shell, "agent_sessions", None)
     if sessions is None:
-        sessions = shell.agent_sessions = Sessions(shell)
-    assert isinstance(sessions, Sessions)
+        sessions = shell.agent_sessions = KernelSessions(shell)
+    assert isinstance(sessions, KernelSessions)
     return sessions

@@ -22,8 +22,8 @@ from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.grounding import Index
 from jupyter_agent.recording.tape import tape_of
 from jupyter_agent.session.answer import Answer
-from jupyter_agent.session.equipment import Equipment
-from jupyter_agent.session.notebook import Notebook
+from jupyter_agent.session.equipment import AgentSetup
+from jupyter_agent.session.notebook import Kernel
 from jupyter_agent.session.turn import Turn, TurnUsage
 from jupyter_agent.stores.conversations import Stored, gone
 from jupyter_agent.tools.plan import PlanItem
@@ -43,11 +43,11 @@ class Session:
         is_restored: Whether an earlier kernel's conversation was brought back, or looked for.
     """
 
-    def __init__(self, notebook: Notebook, name: str = "default") -> None:
+    def __init__(self, notebook: Kernel, name: str = "default") -> None:
         self.name = name
         self.notebook = notebook
         self.history: list[Message] = []
-        self.equipment = Equipment(notebook, name)
+        self.equipment = AgentSetup(notebook, name)
         self.turn_usages: list[TurnUsage] = []
         self.last_stop: TurnStop | None = None
         self.is_restored = False
@@ -70,7 +70,7 @@ class Session:
         self.history.clear()
         self.turn_usages.clear()
         self.last_stop = self.numbers = None
-        self.equipment = Equipment(self.notebook, self.name)
+        self.equipment = AgentSetup(self.notebook, self.name)
 
     def finish(self) -> None:
         """The session ends, with the kernel or by `reset`: its record says what it did."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from jupyter_agent.agent.loop import Agent, Outcome, run_turn
+from jupyter_agent.agent.loop import Agent, TurnOutcome, run_turn
 from jupyter_agent.config import Settings
 from jupyter_agent.core.events import (
     PASSING,
@@ -31,7 +31,7 @@ from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.recording.tape import Tape
-from jupyter_agent.session.answer import Answer, Findings, make_answer
+from jupyter_agent.session.answer import Answer, TurnFindings, make_answer
 from jupyter_agent.stores.conversations import TurnEnd, described
 from jupyter_agent.stores.runlog import RunLog
 from jupyter_agent.stores.tracing import open_spans
@@ -90,7 +90,7 @@ class Turn:
         self._tape = tape
         self._sinks = sinks
         self._skills = skills
-        self._findings = Findings(session.numbers)
+        self._findings = TurnFindings(session.numbers)
         self._log: RunLog | None = None
         self._news = _News([], False)
         self._known: list[str] = []
@@ -167,19 +167,19 @@ class Turn:
         if self._log:
             self._log.prompt(self._agent.system, self._agent.toolbox.specs, self._context)
 
-    async def _work(self) -> Outcome:
+    async def _work(self) -> TurnOutcome:
         """Run the loop. What its code changed of what decides the next turn is put back."""
         try:
             loop = run_turn(self._agent, self._session.history, self._emit)
             outcome = await self._session.interruptible(loop)
         except TurnInterrupted:
-            outcome = Outcome("interrupted", Usage())  # before the turn's first step
+            outcome = TurnOutcome("interrupted", Usage())  # before the turn's first step
         lines = self._kernel.deciding.end()
         self._session.equipment.news += lines
         self._tell(lines)
         return outcome
 
-    def _end(self, outcome: Outcome) -> Receipt:
+    def _end(self, outcome: TurnOutcome) -> Receipt:
         """Take stock: variables, files, numbers, what it cost; then close the turn's stores."""
         after = self._kernel.snapshot()
         self._session.equipment.saw(after)
@@ -193,7 +193,7 @@ class Turn:
         self._emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
         return receipt
 
-    def _receipt(self, outcome: Outcome, after: Snapshot) -> Receipt:
+    def _receipt(self, outcome: TurnOutcome, after: Snapshot) -> Receipt:
         files = self._undo.end(after, self._findings.ran)
         known = self._known
         self._tell([x for x in self._undo.notices if not self._unkept and x not in known])
@@ -218,7 +218,7 @@ class Turn:
         saved = cost(model.name, model.model, free, base) if free.total_tokens else Decimal(0)
         return None if paid is None or saved is None else paid - saved
 
-    def _usage(self, outcome: Outcome) -> TurnUsage:
+    def _usage(self, outcome: TurnOutcome) -> TurnUsage:
         return TurnUsage(self._agent.provider.name, self._agent.provider.model, outcome.usage)
 
     def _emit_start(self) -> None:
@@ -252,7 +252,7 @@ class Turn:
 
         return save
 
-    def _save_end(self, outcome: Outcome, after: Snapshot) -> None:
+    def _save_end(self, outcome: TurnOutcome, after: Snapshot) -> None:
         session, model = self._session, self._agent.provider
         items = session.equipment.plan.items
         plan = tuple({"text": item.text, "state": item.state} for item in items)
@@ -285,7 +285,7 @@ class Turn:
         """What the stores said last is told with the next turn."""
         self._session.late = self._news.take()
 
-    def _raise_what_stopped(self, outcome: Outcome) -> None:
+    def _raise_what_stopped(self, outcome: TurnOutcome) -> None:
         if outcome.error is not None:
             raise outcome.error
         if outcome.stop_reason != "interrupted":

@@ -28,7 +28,7 @@ SHOWN_CHARACTERS = 300
 
 
 @dataclass
-class Search:
+class RegexSearch:
     """A regular expression, what it has found so far and what was left out."""
 
     expression: re.Pattern[str]
@@ -105,7 +105,7 @@ def _around(line: str, position: int) -> str:
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Search the files `[[shown, path], ...]` for `pattern`: lines found, notices."""
     warnings.simplefilter("ignore")
-    search = Search(re.compile(request["pattern"]))
+    search = RegexSearch(re.compile(request["pattern"]))
     for shown, path in request["files"]:
         if search.full:
             break

@@ -16,7 +16,7 @@ from jupyter_agent.memory.store import Saved, WorkspaceMemory
 from jupyter_agent.tools.recalled import recalled
 
 if TYPE_CHECKING:
-    from jupyter_agent.memory.search import Search
+    from jupyter_agent.memory.search import MemorySearch
 
 MEMORY_TOOLS = frozenset(
     {"workspace_get_context", "workspace_save_memory", "workspace_search_memory"}
@@ -123,7 +123,7 @@ def workspace_memory_tools(memory: WorkspaceMemory) -> list[Tool]:
     return [workspace_get_context, workspace_save_memory]
 
 
-def search_memory_tools(search: Search) -> list[Tool]:
+def search_memory_tools(search: MemorySearch) -> list[Tool]:
     """`workspace_search_memory`, over every memory root.
 
     Run logs and the records of sessions are for the person alone (`%agent memory search`): they

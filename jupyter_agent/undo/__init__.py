@@ -11,9 +11,18 @@
 - What an undo does is written down first: interrupted at any point, it is carried on.
 """
 
-from jupyter_agent.undo.storage import Limits
+from jupyter_agent.undo.storage import StorageLimits
 from jupyter_agent.undo.store import Checkpoints
 from jupyter_agent.undo.turn import Checkpoint, Touched
-from jupyter_agent.undo.undo import Done, Plan, Step, Undone
+from jupyter_agent.undo.undo import UndoneFile, UndoPlan, UndoResult, UndoStep
 
-__all__ = ["Checkpoint", "Checkpoints", "Done", "Limits", "Plan", "Step", "Touched", "Undone"]
+__all__ = [
+    "Checkpoint",
+    "Checkpoints",
+    "StorageLimits",
+    "Touched",
+    "UndoPlan",
+    "UndoResult",
+    "UndoStep",
+    "UndoneFile",
+]

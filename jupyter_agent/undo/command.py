@@ -9,11 +9,11 @@ from typing import Any
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.files.atomic import STATE_FOLDER
-from jupyter_agent.undo.journal import Record
+from jupyter_agent.undo.journal import JournalRecord
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings, Rebound, names
 from jupyter_agent.undo.storage import TRASH
 from jupyter_agent.undo.store import NOTHING, Checkpoints
-from jupyter_agent.undo.undo import Done, Plan, Undone
+from jupyter_agent.undo.undo import UndoneFile, UndoPlan, UndoResult
 
 _LISTED = 20
 NO_CHANGE = "no change was seen"
@@ -81,7 +81,7 @@ def preview(
 
 
 def _applied(
-    plan: Plan,
+    plan: UndoPlan,
     checkpoints: Checkpoints,
     bindings: Bindings,
     namespace: MutableMapping[str, Any],
@@ -113,22 +113,22 @@ def listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
     return "\n".join([first, *rows, *more, *theirs, *checkpoints.remarks()])
 
 
-def _extent(turn: Record, bindings: Bindings) -> str:
+def _extent(turn: JournalRecord, bindings: Bindings) -> str:
     return NO_CHANGE if _is_without_change(turn, bindings) else _files(turn)
 
 
-def _files(turn: Record) -> str:
+def _files(turn: JournalRecord) -> str:
     count = sum(bool(entry.left) for entry in turn.entries.values())
     return f"{count} file" if count == 1 else f"{count} files"
 
 
-def _is_without_change(turn: Record, bindings: Bindings) -> bool:
+def _is_without_change(turn: JournalRecord, bindings: Bindings) -> bool:
     """Whether no change of a turn is known, of which all is known that can be."""
     is_known = bindings.knows(turn.id) and not bindings.changed(turn.id)
     return is_known and not turn.entries and not turn.notices
 
 
-def _shown(plan: Plan, bindings: Bindings) -> str:
+def _shown(plan: UndoPlan, bindings: Bindings) -> str:
     what = "carried on" if plan.pending else "taken back" if plan.kind == "redo" else "undone"
     lines = [f"Would be {what}: {_of(plan)}"]
     for step in plan.steps:
@@ -150,7 +150,7 @@ def _shown(plan: Plan, bindings: Bindings) -> str:
     return "\n".join(lines)
 
 
-def _notices(records: Iterable[Record]) -> list[str]:
+def _notices(records: Iterable[JournalRecord]) -> list[str]:
     """What could not be kept when the turns ran; of a file in the plan that is said there."""
     found = (
         notice
@@ -161,14 +161,14 @@ def _notices(records: Iterable[Record]) -> list[str]:
     return [f"  {one_line(notice, 300)}" for notice in dict.fromkeys(found)]
 
 
-def _unseen(records: Iterable[Record], bindings: Bindings) -> list[str]:
+def _unseen(records: Iterable[JournalRecord], bindings: Bindings) -> list[str]:
     names = dict.fromkeys(name for record in records for name in bindings.unseen(record.id))
     return [f"  not looked at inside: {', '.join(map(plain, names))}"] if names else []
 
 
 def _told(
-    plan: Plan,
-    undone: Undone,
+    plan: UndoPlan,
+    undone: UndoResult,
     rebound: Sequence[Rebound],
     variables_forgotten: bool,
     unseen: Sequence[str],
@@ -218,7 +218,7 @@ def _line(path: str, what: str, diff: str) -> list[str]:
     return [f"  {one_line(path, 200)}: {what}", *indented]
 
 
-def _of(plan: Plan) -> str:
+def _of(plan: UndoPlan) -> str:
     turns = [record for record in plan.records if record.kind == "turn"]
     if not turns:
         return "the last undo"
@@ -227,7 +227,7 @@ def _of(plan: Plan) -> str:
     return f"{len(turns)} turns, back to before {_named(turns[-1])}"
 
 
-def _named(record: Record) -> str:
+def _named(record: JournalRecord) -> str:
     task = redact(record.task, secret_values())  # an earlier version kept it as it was typed
     return f"“{one_line(task, 60) or '(no task)'}”"
 
@@ -235,7 +235,7 @@ def _named(record: Record) -> str:
 # For the model -----------------------------------------------------------------------------------
 
 
-def _news(plan: Plan, undone: Undone, rebound: Sequence[Rebound]) -> str:
+def _news(plan: UndoPlan, undone: UndoResult, rebound: Sequence[Rebound]) -> str:
     """What the model has to know, since what it remembers of the turns is not so any more."""
     if undone.kind == "redo":
         first = "The person took back the last undo: what it had undone is there again."
@@ -258,7 +258,7 @@ def _news(plan: Plan, undone: Undone, rebound: Sequence[Rebound]) -> str:
     return "\n".join([first, *lines])
 
 
-def _paths(files: Iterable[Done], *outcomes: str) -> list[str]:
+def _paths(files: Iterable[UndoneFile], *outcomes: str) -> list[str]:
     return [one_line(done.path, 200) for done in files if done.outcome in outcomes]
 
 

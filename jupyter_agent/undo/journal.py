@@ -27,7 +27,7 @@ from typing import Any, Literal
 from jupyter_agent.files import jsonl, trust
 from jupyter_agent.files.atomic import atomic_write, ordinary, private_folder
 from jupyter_agent.files.workspace import Workspace, refused_on_windows
-from jupyter_agent.undo.states import ABSENT, State, from_json, to_json
+from jupyter_agent.undo.states import ABSENT, FileVersion, from_json, to_json
 
 FORMAT = 2
 FILE = "journal.jsonl"
@@ -36,7 +36,7 @@ Kind = Literal["turn", "undo", "redo"]
 
 
 @dataclass
-class Entry:
+class FileEntry:
     """One file in a record.
 
     Attributes:
@@ -49,10 +49,10 @@ class Entry:
         sure: Whether the record was seen to change it: it did not just change meanwhile.
     """
 
-    before: State
+    before: FileVersion
     folders: int = 0
     left: list[str] = field(default_factory=list)
-    target: State | None = None
+    target: FileVersion | None = None
     emptied: int = 0
     unclear: str = ""
     sure: bool = True
@@ -64,7 +64,7 @@ class Entry:
 
 
 @dataclass
-class Record:
+class JournalRecord:
     """What a journal says. `owner` is the notebook's name, `kernel` the id of its process."""
 
     id: str
@@ -73,7 +73,7 @@ class Record:
     task: str = ""
     undoes: tuple[str, ...] = ()
     kernel: str = ""
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, FileEntry] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     code_runs: bool = False
     planned: bool = False
@@ -85,7 +85,7 @@ class Record:
         match line["line"]:
             case "before":
                 state = from_json(line["state"])
-                self.entries.setdefault(line["path"], Entry(state, int(line["folders"])))
+                self.entries.setdefault(line["path"], FileEntry(state, int(line["folders"])))
             case "target":
                 entry = self.entries[line["path"]]
                 entry.target, entry.emptied = from_json(line["state"]), int(line["folders"])
@@ -114,15 +114,15 @@ class Record:
                     yield state.digest
 
 
-def before_line(path: str, state: State, folders: int) -> dict[str, Any]:
+def before_line(path: str, state: FileVersion, folders: int) -> dict[str, Any]:
     return {"line": "before", "path": path, "state": to_json(state), "folders": folders}
 
 
-def target_line(path: str, state: State, folders: int) -> dict[str, Any]:
+def target_line(path: str, state: FileVersion, folders: int) -> dict[str, Any]:
     return {"line": "target", "path": path, "state": to_json(state), "folders": folders}
 
 
-def left_line(path: str, state: State, sure: bool = True) -> dict[str, Any]:
+def left_line(path: str, state: FileVersion, sure: bool = True) -> dict[str, Any]:
     return {"line": "left", "path": path, "state": to_json(state), "sure": sure}
 
 
@@ -180,7 +180,7 @@ class Journal:
         seal: What its lines are sealed with.
     """
 
-    def __init__(self, folder: Path, record: Record, seal: Seal) -> None:
+    def __init__(self, folder: Path, record: JournalRecord, seal: Seal) -> None:
         self.folder = folder
         self.record = record
         self._seal = seal
@@ -211,7 +211,7 @@ class Journal:
         return self._seal.closed(self.record.id, jsonl.encode(line, ascii=True))
 
 
-def read(folder: Path, seal: Seal) -> Record | None:
+def read(folder: Path, seal: Seal) -> JournalRecord | None:
     """The record in a folder; None where there is none that can be understood."""
     try:
         found = ordinary(folder / FILE)
@@ -220,7 +220,7 @@ def read(folder: Path, seal: Seal) -> Record | None:
         raw = (folder / FILE).read_bytes()
     except OSError:
         return None
-    record: Record | None = None
+    record: JournalRecord | None = None
     for text in raw.split(b"\n"):
         try:
             line = jsonl.decode(seal.opened(folder.name, text)) or {}
@@ -234,9 +234,9 @@ def read(folder: Path, seal: Seal) -> Record | None:
     return record if record and record.id == folder.name else None
 
 
-def _begun(line: dict[str, Any]) -> Record:
+def _begun(line: dict[str, Any]) -> JournalRecord:
     if line["line"] != "begin" or line["checkpoint"] != FORMAT:
         raise ValueError("not a journal of this format")
     kind: Kind = line["kind"]
     undoes = tuple(line["undoes"])
-    return Record(line["id"], kind, line["owner"], line["task"], undoes, line["kernel"])
+    return JournalRecord(line["id"], kind, line["owner"], line["task"], undoes, line["kernel"])

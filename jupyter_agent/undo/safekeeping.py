@@ -17,7 +17,7 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.changes import Snapshot
 from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings
-from jupyter_agent.undo.storage import FOLDER, Limits
+from jupyter_agent.undo.storage import FOLDER, StorageLimits
 from jupyter_agent.undo.store import Checkpoints
 from jupyter_agent.undo.turn import Checkpoint
 
@@ -26,7 +26,7 @@ _COMPARED = 1_000_000
 _MEGABYTE = 1024 * 1024
 
 
-class Safekeeping:
+class KernelUndo:
     """Keeps what a turn is about to change, and goes back to it.
 
     A turn of which nothing can be kept runs all the same; `notices` says why.
@@ -164,7 +164,7 @@ class Safekeeping:
         workspace = self._workspace()
         depends_on = (workspace.root, settings)
         if self._checkpoints is None or self._checkpoints[0] != depends_on:
-            limits = Limits(
+            limits = StorageLimits(
                 file_bytes=int(settings.max_file_mb * _MEGABYTE),
                 total_bytes=int(settings.max_total_mb * _MEGABYTE),
             )

@@ -20,7 +20,7 @@ _LIBRARIES = frozenset({"node_modules", "site-packages", ".venv"})
 _OPEN_NOTEBOOKS = ".ipynb"
 
 
-class Stamp(NamedTuple):
+class Fingerprint(NamedTuple):
     """What changes with a file: its times, its inode, its size, its permissions."""
 
     size: int
@@ -33,26 +33,26 @@ class Stamp(NamedTuple):
     def latest(self) -> int:
         return max(self.modified, self.changed)
 
-    def is_like(self, other: Stamp) -> bool:
+    def is_like(self, other: Fingerprint) -> bool:
         """Whether nothing but the time of the inode's change differs (a link to it was made)."""
         return self._replace(changed=0) == other._replace(changed=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class FileSnapshot:
     """The files of a workspace at one moment, by their path from the root.
 
     `complete` says whether there were not too many to look at all of them; `began` is the time in
     nanoseconds; `modes` are the permission bits of the folders.
     """
 
-    files: Mapping[str, Stamp]
+    files: Mapping[str, Fingerprint]
     folders: frozenset[str]
     complete: bool
     began: int
     modes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
-    def is_like(self, other: Picture) -> bool:
+    def is_like(self, other: FileSnapshot) -> bool:
         """Whether both show the same files and folders, whenever they were taken."""
         return replace(self, began=other.began) == other
 
@@ -77,13 +77,13 @@ class Scanner:
     workspace: Workspace
     most: int
     hidden: Callable[[], frozenset[Path]] = frozenset
-    _rules: dict[str, tuple[Stamp, Rules]] = field(default_factory=dict, init=False)
+    _rules: dict[str, tuple[Fingerprint, Rules]] = field(default_factory=dict, init=False)
     _verdicts: dict[str, bool] = field(default_factory=dict, init=False)
     _hidden: tuple[object, frozenset[str]] = field(default=(None, frozenset()), init=False)
 
-    def look(self) -> Picture:
+    def look(self) -> FileSnapshot:
         began = time.time_ns()
-        files: dict[str, Stamp] = {}
+        files: dict[str, Fingerprint] = {}
         folders: dict[str, int] = {}
         complete = True
         root = self.workspace.root
@@ -104,7 +104,7 @@ class Scanner:
                 elif path not in hidden and (stamp := _stamp(entry)):
                     files[path] = stamp
             complete = len(files) <= self.most
-        return Picture(files, frozenset(folders), complete, began, folders)
+        return FileSnapshot(files, frozenset(folders), complete, began, folders)
 
     def hides(self, path: Path) -> bool:
         """Whether a path is no part of the person's work."""
@@ -180,7 +180,7 @@ class Differences:
         return tuple(dict.fromkeys((*self.made, *self.changed, *self.gone, *folders)))
 
 
-def differences(before: Picture, after: Picture, root: Path) -> Differences:
+def differences(before: FileSnapshot, after: FileSnapshot, root: Path) -> Differences:
     """What differs, without what merely came into view or went out of it.
 
     Where not all files were seen, or the ignore rules changed, a file that was there all along
@@ -217,7 +217,7 @@ def differences(before: Picture, after: Picture, root: Path) -> Differences:
     return Differences(made, changed, gone, made_folders, gone_folders)
 
 
-def _empty_ones(after: Picture, before: Picture) -> tuple[str, ...]:
+def _empty_ones(after: FileSnapshot, before: FileSnapshot) -> tuple[str, ...]:
     """The new folders without a file in them; the others come and go with their files."""
     full = {_folder_of(path) for path in (*after.files, *after.folders)}
     return tuple(sorted(after.folders - before.folders - full))
@@ -249,7 +249,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _stamp(entry: os.DirEntry[str]) -> Stamp | None:
+def _stamp(entry: os.DirEntry[str]) -> Fingerprint | None:
     """The stamp of a file or a link; None for anything else."""
     try:
         if not (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
@@ -257,7 +257,9 @@ def _stamp(entry: os.DirEntry[str]) -> Stamp | None:
         found = entry.stat(follow_symlinks=False)
     except OSError:
         return None
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+    return Fingerprint(
+        found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode
+    )
 
 
 def _mode(entry: os.DirEntry[str]) -> int:
@@ -267,7 +269,7 @@ def _mode(entry: os.DirEntry[str]) -> int:
         return 0o700
 
 
-def to_json(picture: Picture) -> dict[str, object]:
+def to_json(picture: FileSnapshot) -> dict[str, object]:
     return {
         "began": picture.began,
         "complete": picture.complete,
@@ -277,16 +279,16 @@ def to_json(picture: Picture) -> dict[str, object]:
     }
 
 
-def from_json(data: Mapping[str, object]) -> Picture:
+def from_json(data: Mapping[str, object]) -> FileSnapshot:
     """Raises KeyError, TypeError or ValueError where `data` is no picture."""
     files, folders, began = data["files"], data["folders"], data["began"]
     if not (isinstance(files, dict) and isinstance(folders, list) and isinstance(began, int)):
         raise TypeError("not a picture of a workspace")
-    stamps: Iterator[tuple[str, Stamp]] = (
-        (path, Stamp(*map(int, stamp))) for path, stamp in files.items()
+    stamps: Iterator[tuple[str, Fingerprint]] = (
+        (path, Fingerprint(*map(int, stamp))) for path, stamp in files.items()
     )
     modes = data["modes"]
     if not isinstance(modes, dict):
         raise TypeError("not a picture of a workspace")
     bits = {str(path): int(mode) for path, mode in modes.items()}
-    return Picture(dict(stamps), frozenset(folders), bool(data["complete"]), began, bits)
+    return FileSnapshot(dict(stamps), frozenset(folders), bool(data["complete"]), began, bits)

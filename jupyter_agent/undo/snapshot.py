@@ -12,13 +12,13 @@ from typing import Any
 
 from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.kernel.writes import Writes
-from jupyter_agent.undo.journal import Record, before_line, left_line, notice_line
-from jupyter_agent.undo.scan import Picture, Stamp, differences, from_json, to_json
-from jupyter_agent.undo.states import ABSENT, MOVED, State, folder_state, look, stat_mark
+from jupyter_agent.undo.journal import JournalRecord, before_line, left_line, notice_line
+from jupyter_agent.undo.scan import FileSnapshot, Fingerprint, differences, from_json, to_json
+from jupyter_agent.undo.states import ABSENT, MOVED, FileVersion, folder_state, look, stat_mark
 
 PICTURE = "picture.json"
 KNOWN = "known.json"
-Known = Mapping[str, tuple[Stamp, str]]
+Known = Mapping[str, tuple[Fingerprint, str]]
 AFTER_THE_END = "the kernel stopped while code ran, and it was changed after that"
 NOT_SEEN = "it changed while the turn's code ran, which was not seen to change it"
 NOT_IN_ADVANCE = "it was not kept before code ran"
@@ -27,13 +27,13 @@ _PATIENCE = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredSnapshot:
     """A picture of the workspace with the digests of what was kept of it."""
 
-    picture: Picture
+    picture: FileSnapshot
     digests: Mapping[str, str]
 
-    def state(self, path: str) -> State:
+    def state(self, path: str) -> FileVersion:
         """What was at the path when the picture was taken."""
         stamp = self.picture.files.get(path)
         if path in self.picture.folders:
@@ -43,12 +43,12 @@ class Kept:
         digest = self.digests.get(path)
         if digest is None:
             mark = stat_mark(stamp.size, stamp.modified, stamp.inode)
-            return State(mark, stamp.mode, stamp.size, "", NOT_IN_ADVANCE, stamp.modified)
-        kind = "link" if State(mode=stamp.mode).is_link else "content"
+            return FileVersion(mark, stamp.mode, stamp.size, "", NOT_IN_ADVANCE, stamp.modified)
+        kind = "link" if FileVersion(mode=stamp.mode).is_link else "content"
         mark = f"{kind}:{digest}"
-        return State(mark, stamp.mode, stamp.size, "blob", modified=stamp.modified)
+        return FileVersion(mark, stamp.mode, stamp.size, "blob", modified=stamp.modified)
 
-    def is_like(self, other: Kept) -> bool:
+    def is_like(self, other: StoredSnapshot) -> bool:
         """Whether the other one would restore the same."""
         return self.digests == other.digests and self.picture.is_like(other.picture)
 
@@ -57,11 +57,11 @@ class Kept:
         _save(folder / PICTURE, data)
 
 
-def load_picture(folder: Path) -> Kept | None:
+def load_picture(folder: Path) -> StoredSnapshot | None:
     """The picture in a record's folder; None where there is none."""
     try:
         data = _json(folder / PICTURE)
-        return Kept(from_json(data["picture"]), dict(data["digests"]))
+        return StoredSnapshot(from_json(data["picture"]), dict(data["digests"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -75,20 +75,20 @@ def save_known(folder: Path, known: Known) -> None:
     _save(folder / KNOWN, known)
 
 
-def load_known(folder: Path) -> dict[str, tuple[Stamp, str]]:
+def load_known(folder: Path) -> dict[str, tuple[Fingerprint, str]]:
     """Digests of the workspace's files as they were last seen."""
     try:
         data = _json(folder / KNOWN)
-        return {path: (Stamp(*stamp), str(digest)) for path, (stamp, digest) in data.items()}
+        return {path: (Fingerprint(*stamp), str(digest)) for path, (stamp, digest) in data.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
 def changed_lines(
     root: Path,
-    record: Record,
-    before: Kept,
-    after: Picture,
+    record: JournalRecord,
+    before: StoredSnapshot,
+    after: FileSnapshot,
     *,
     stopped: int | None = None,
     writes: Writes | None = None,
@@ -124,12 +124,12 @@ class _Found:
     """A path that is not as it was. `moved` is where its file is now."""
 
     path: str
-    stamp: Stamp | None
+    stamp: Fingerprint | None
     moved: str
 
 
 def _lines(
-    root: Path, record: Record, before: Kept, found: _Found, writes: Writes | None
+    root: Path, record: JournalRecord, before: StoredSnapshot, found: _Found, writes: Writes | None
 ) -> Iterator[dict[str, Any]]:
     path, stamp, moved = found.path, found.stamp, found.moved
     seen = writes is not None and writes.saw(root / path)
@@ -158,23 +158,25 @@ def _lines(
         yield {"line": "unclear", "path": path, "why": NOT_SEEN}
 
 
-def _identity(stamp: Stamp | None) -> Stamp | None:
+def _identity(stamp: Fingerprint | None) -> Fingerprint | None:
     return stamp._replace(changed=0) if stamp else None
 
 
-def _is_untouched(old: State, now: State, then: Stamp | None, stamp: Stamp | None) -> bool:
+def _is_untouched(
+    old: FileVersion, now: FileVersion, then: Fingerprint | None, stamp: Fingerprint | None
+) -> bool:
     if old.kept or not old.is_there or old.is_folder:
         return old.is_same(now)
     return then is not None and stamp is not None and then.is_like(stamp)
 
 
-def _new_folders(path: str, before: Picture) -> int:
+def _new_folders(path: str, before: FileSnapshot) -> int:
     above = path.split("/")[:-1]
     folders = ("/".join(above[:count]) for count in range(1, len(above) + 1))
     return sum(folder not in before.folders for folder in folders)
 
 
-def _latest(path: Path, stamp: Stamp | None) -> int:
+def _latest(path: Path, stamp: Fingerprint | None) -> int:
     """When a path changed last: of a file that is gone, when its folder did."""
     if stamp is not None:
         return stamp.latest

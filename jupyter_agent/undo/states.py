@@ -21,7 +21,7 @@ _BY_STAT = "stat:"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FileVersion:
     """What is at a path at one moment.
 
     Args:
@@ -59,7 +59,7 @@ class State:
         kind, _, digest = self.mark.partition(":")
         return digest if kind in ("content", "link") else ""
 
-    def is_same(self, other: State) -> bool:
+    def is_same(self, other: FileVersion) -> bool:
         """Whether both are the same content with the same permission bits."""
         bits = (self.mode ^ other.mode) & ~_SPECIAL_BITS
         return self.mark == other.mark and (not self.is_there or not bits)
@@ -67,11 +67,11 @@ class State:
 
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 """They are never put back."""
-ABSENT = State()
+ABSENT = FileVersion()
 MOVED = "moved"
 
 
-def look(path: Path, known: Collection[str] = ()) -> State:
+def look(path: Path, known: Collection[str] = ()) -> FileVersion:
     """What is at the path now. A link is looked at itself, never followed.
 
     Args:
@@ -86,11 +86,11 @@ def look(path: Path, known: Collection[str] = ()) -> State:
             found = os.lstat(path)
             if stat.S_ISREG(found.st_mode) and _signature(found) in known:
                 mark, modified = _signature(found), found.st_mtime_ns
-                return State(mark, found.st_mode, found.st_size, modified=modified)
+                return FileVersion(mark, found.st_mode, found.st_size, modified=modified)
     return read(path, HASHED_BYTES)[0]
 
 
-def read(path: Path, limit: int) -> tuple[State, bytes | None]:
+def read(path: Path, limit: int) -> tuple[FileVersion, bytes | None]:
     """What is at the path, and its content where that is no longer than `limit`.
 
     Raises:
@@ -102,12 +102,12 @@ def read(path: Path, limit: int) -> tuple[State, bytes | None]:
         return ABSENT, None
     if stat.S_ISLNK(found.st_mode):
         data = os.fsencode(os.readlink(path))  # noqa: PTH115 (the text itself, as it is stored)
-        return State(mark_of(data, "link"), found.st_mode, len(data)), data
+        return FileVersion(mark_of(data, "link"), found.st_mode, len(data)), data
     if not stat.S_ISREG(found.st_mode):
-        return State(kind_mark(found.st_mode), found.st_mode), None
+        return FileVersion(kind_mark(found.st_mode), found.st_mode), None
     if found.st_size > max(limit, HASHED_BYTES):
         mark, modified = _signature(found), found.st_mtime_ns
-        return State(mark, found.st_mode, found.st_size, modified=modified), None
+        return FileVersion(mark, found.st_mode, found.st_size, modified=modified), None
     try:
         return _read_file(path, limit)
     except (FileNotFoundError, ToolError):
@@ -124,39 +124,39 @@ def kind_mark(mode: int) -> str:
     return f"kind:{stat.S_IFMT(mode):o}"
 
 
-def folder_state(mode: int) -> State:
+def folder_state(mode: int) -> FileVersion:
     """A folder with these permission bits."""
     mode = stat.S_IFDIR | stat.S_IMODE(mode)
-    return State(kind_mark(mode), mode)
+    return FileVersion(kind_mark(mode), mode)
 
 
-def to_json(state: State) -> list[Any]:
+def to_json(state: FileVersion) -> list[Any]:
     return [state.mark, state.mode, state.size, state.kept, state.why, state.modified]
 
 
-def from_json(data: Any) -> State:
+def from_json(data: Any) -> FileVersion:
     """Raises ValueError or TypeError where `data` is no state."""
     mark, mode, size, kept, why, modified = data
     if not (isinstance(mark, str) and isinstance(kept, str) and isinstance(why, str)):
         raise TypeError("a state's texts are none")
-    return State(mark, int(mode), int(size), kept, why, int(modified))
+    return FileVersion(mark, int(mode), int(size), kept, why, int(modified))
 
 
-def _read_file(path: Path, limit: int) -> tuple[State, bytes | None]:
+def _read_file(path: Path, limit: int) -> tuple[FileVersion, bytes | None]:
     with open_regular(path, path.name) as stream:
         found = os.fstat(stream.fileno())
         if found.st_size <= limit:
             data = stream.read(limit + 1)
             if len(data) <= limit:
                 modified = found.st_mtime_ns
-                return State(mark_of(data), found.st_mode, len(data), modified=modified), data
+                return FileVersion(mark_of(data), found.st_mode, len(data), modified=modified), data
             stream.seek(0)
         hashed, size = hashlib.sha256(), 0
         while chunk := stream.read(_CHUNK):
             hashed.update(chunk)
             size += len(chunk)
     mark = f"content:{hashed.hexdigest()}"
-    return State(mark, found.st_mode, size, modified=found.st_mtime_ns), None
+    return FileVersion(mark, found.st_mode, size, modified=found.st_mtime_ns), None
 
 
 def stat_mark(size: int, modified: int, inode: int) -> str:

@@ -32,9 +32,9 @@ from jupyter_agent.files.textfile import size
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import journal
 from jupyter_agent.undo.blobs import Blobs
-from jupyter_agent.undo.journal import FILE, Journal, Kind, Record, Seal
+from jupyter_agent.undo.journal import FILE, Journal, JournalRecord, Kind, Seal
 from jupyter_agent.undo.snapshot import load_known, pictured_digests
-from jupyter_agent.undo.states import State, read
+from jupyter_agent.undo.states import FileVersion, read
 
 FOLDER = "checkpoints"
 TRASH = "trash"
@@ -52,7 +52,7 @@ _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StorageLimits:
     """How much is kept.
 
     Args:
@@ -74,14 +74,14 @@ class Limits:
     scanned_files: int = 20_000
 
 
-class Shelf:
+class Storage:
     """The folder of one workspace. Any number of kernels may use it at the same time.
 
     Raises:
         ConfigError: The folder cannot be made, or is a link.
     """
 
-    def __init__(self, workspace: Workspace, limits: Limits) -> None:
+    def __init__(self, workspace: Workspace, limits: StorageLimits) -> None:
         self.workspace = workspace
         self.limits = limits
         self.folder = workspace.ensure_state_folder() / FOLDER
@@ -103,7 +103,7 @@ class Shelf:
         except ConfigError:
             secret = _SECRET  # then turns can be undone in this kernel alone
         self.seal = Seal(secret, workspace.root)
-        self._ended: dict[str, tuple[tuple[int, ...], Record]] = {}
+        self._ended: dict[str, tuple[tuple[int, ...], JournalRecord]] = {}
         self.blobs = Blobs(self.folder / "blobs")
         self._lock = FileLock(self.folder / ".lock", timeout=LOCK_SECONDS, mode=0o600)
 
@@ -125,7 +125,7 @@ class Shelf:
 
     # Contents ------------------------------------------------------------------------------------
 
-    def keep_with_room(self, path: Path) -> State:
+    def keep_with_room(self, path: Path) -> FileVersion:
         """Like `keep`, dropping the oldest turns where that is needed."""
         with contextlib.suppress(OSError):
             self.make_room(min(os.lstat(path).st_size, self.limits.file_bytes))
@@ -136,7 +136,7 @@ class Shelf:
         if self.blobs.total + count > self.limits.total_bytes:
             self.sweep(count)
 
-    def keep(self, path: Path, most: int | None = None, durable: bool = True) -> State:
+    def keep(self, path: Path, most: int | None = None, durable: bool = True) -> FileVersion:
         """What is at a path, its content kept where that is possible; `why` says where not.
 
         Raises:
@@ -177,7 +177,7 @@ class Shelf:
             self._drop(oldest)
         self.blobs.sweep(advance.union(*(record.digests() for record in kept)))
 
-    def _without_done_with(self, records: list[Record]) -> list[Record]:
+    def _without_done_with(self, records: list[JournalRecord]) -> list[JournalRecord]:
         """Drop undos that were taken back, and turns that were undone for good."""
         done_with = [record for record in finished(records) if record.ended]
         for record in done_with:
@@ -185,7 +185,7 @@ class Shelf:
         dropped = {record.id for record in done_with}
         return [record for record in records if record.id not in dropped]
 
-    def _drop(self, record: Record) -> None:
+    def _drop(self, record: JournalRecord) -> None:
         shutil.rmtree(self.folder / record.id, ignore_errors=True)
         self._ended.pop(record.id, None)
 
@@ -215,18 +215,18 @@ class Shelf:
             digests |= pictured_digests(self.folder / name)
         return digests
 
-    def journal(self, record: Record) -> Journal:
+    def journal(self, record: JournalRecord) -> Journal:
         """Go on with the journal of a record."""
         return Journal(self.folder / record.id, record, self.seal)
 
     # Records -------------------------------------------------------------------------------------
 
-    def records(self, owner: str | None = None) -> list[Record]:
+    def records(self, owner: str | None = None) -> list[JournalRecord]:
         """What is remembered, oldest first; only what one owner did, where one is given."""
         found = (self._read(name) for name in self._names())
         return [each for each in found if each and owner in (None, each.owner)]
 
-    def _read(self, name: str) -> Record | None:
+    def _read(self, name: str) -> JournalRecord | None:
         """The record of a name; one that has ended is read once, unless its file changes."""
         try:
             found = (self.folder / name / FILE).lstat()
@@ -256,12 +256,12 @@ class Shelf:
         if stamp <= last:  # the clock was set back, or is coarse
             stamp = (_time(last) + _TICK).strftime(_STAMP)
         kernel = self._present()
-        record = Record(f"{stamp}_{secrets.token_hex(3)}", kind, owner, task, undoes, kernel)
+        record = JournalRecord(f"{stamp}_{secrets.token_hex(3)}", kind, owner, task, undoes, kernel)
         return self.journal(record)
 
     # Kernels -------------------------------------------------------------------------------------
 
-    def is_of_other_kernel(self, record: Record) -> bool:
+    def is_of_other_kernel(self, record: JournalRecord) -> bool:
         """Whether another kernel has written a record, and still runs."""
         if record.kernel == _kernel():
             return False
@@ -285,14 +285,16 @@ class Shelf:
     def _remove_locks_of_ended_kernels(self) -> None:
         with contextlib.suppress(OSError):
             for path in list((self.folder / _KERNELS).iterdir()):
-                if path.is_file() and not self.is_of_other_kernel(Record("", kernel=path.stem)):
+                if path.is_file() and not self.is_of_other_kernel(
+                    JournalRecord("", kernel=path.stem)
+                ):
                     path.unlink()
 
-    def running_lock(self, record: Record) -> FileLock:
+    def running_lock(self, record: JournalRecord) -> FileLock:
         """The lock that is held as long as a record is being written."""
         return FileLock(self.folder / record.id / "running", mode=0o600, thread_local=False)
 
-    def is_running(self, record: Record) -> bool:
+    def is_running(self, record: JournalRecord) -> bool:
         """Whether some kernel is at it."""
         if record.ended:
             return False
@@ -320,14 +322,14 @@ def _is_held(lock: FileLock) -> bool:
     return False
 
 
-def finished(records: Sequence[Record]) -> list[Record]:
+def finished(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     """Records that no undo and no redo needs any more, in the order in which they may go.
 
     An undo and the redo that took it back; a turn that was undone, with its undo, once another
     turn of the same kernel has run, so that it cannot be brought back.
     """
     by_id = {record.id: record for record in records}
-    found: dict[str, Record] = {}
+    found: dict[str, JournalRecord] = {}
     for record in records:
         if record.kind == "redo" and record.ended and not record.failed:
             # The undo first: without it the turn stands, with or without the redo.

@@ -13,12 +13,12 @@ from jupyter_agent.errors import AgentError
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import undo
-from jupyter_agent.undo.journal import Record
+from jupyter_agent.undo.journal import JournalRecord
 from jupyter_agent.undo.scan import Scanner
 from jupyter_agent.undo.snapshot import changed_lines, load_picture
-from jupyter_agent.undo.storage import Limits, Shelf
+from jupyter_agent.undo.storage import Storage, StorageLimits
 from jupyter_agent.undo.turn import ALIVE, Checkpoint, clear_away
-from jupyter_agent.undo.undo import Plan, Undone
+from jupyter_agent.undo.undo import UndoPlan, UndoResult
 
 NOTHING = "There is no turn to undo."
 NOTHING_BACK = "There is no undo to take back: none was made since the last turn."
@@ -47,11 +47,11 @@ class Checkpoints:
         self,
         workspace: Workspace,
         owner: str = "",
-        limits: Limits | None = None,
+        limits: StorageLimits | None = None,
         hidden: Callable[[], frozenset[Path]] = frozenset,
     ) -> None:
         self.owner = owner
-        self._shelf = Shelf(workspace, limits or Limits())
+        self._shelf = Storage(workspace, limits or StorageLimits())
         self._scanner = Scanner(workspace, self._shelf.limits.scanned_files, hidden)
 
     def begin(self, task: str = "") -> Checkpoint:
@@ -70,11 +70,11 @@ class Checkpoints:
             raise AgentError(f"{error.strerror or error}.") from error
         return Checkpoint(self._shelf, self._scanner, journal, running)
 
-    def turns(self) -> list[Record]:
+    def turns(self) -> list[JournalRecord]:
         """The turns that this kernel can undo, newest first."""
         return self._mine(undo.standing(self._shelf.records(self.owner)))
 
-    def turns_of_others(self) -> list[Record]:
+    def turns_of_others(self) -> list[JournalRecord]:
         """The turns that other running kernels of the same notebook can undo, newest first."""
         standing = list(undo.standing(self._shelf.records(self.owner)))
         mine = {record.id for record in self._mine(standing)}
@@ -93,7 +93,7 @@ class Checkpoints:
             )
         return found
 
-    def _mine(self, records: Iterable[Record]) -> list[Record]:
+    def _mine(self, records: Iterable[JournalRecord]) -> list[JournalRecord]:
         """The records of this kernel, and of kernels of the notebook that have ended."""
         alive: dict[str, bool] = {}
         found = []
@@ -104,7 +104,7 @@ class Checkpoints:
                 found.append(record)
         return found
 
-    def plan(self, turns: int = 1, over: Collection[str] = ()) -> Plan:
+    def plan(self, turns: int = 1, over: Collection[str] = ()) -> UndoPlan:
         """What undoing the last turns would do.
 
         An undo that was interrupted is carried on first: then the plan is what is left of it.
@@ -130,7 +130,7 @@ class Checkpoints:
             raise AgentError("The turn is still running. Wait for it, or interrupt the kernel.")
         return undo.plan_of(self._shelf, "undo", chosen, over, self._others())
 
-    def plan_back(self) -> Plan:
+    def plan_back(self) -> UndoPlan:
         """What taking back the last undo would do.
 
         Raises:
@@ -144,7 +144,7 @@ class Checkpoints:
             raise AgentError(NOTHING_BACK)
         return undo.plan_of(self._shelf, "redo", [last], (), self._others())
 
-    def apply(self, plan: Plan) -> Undone:
+    def apply(self, plan: UndoPlan) -> UndoResult:
         """Do what a plan says. Each file is looked at again: what changed since is a conflict.
 
         Raises:
@@ -183,7 +183,7 @@ class Checkpoints:
             raise AgentError(f"{error.strerror or error}.") from error
         return sum(name not in found or found[name].kind == "turn" for name in going)
 
-    def _may_go(self, record: Record) -> bool:
+    def _may_go(self, record: JournalRecord) -> bool:
         return bool(record.ended) and not self._shelf.is_of_other_kernel(record)
 
     def settle(self) -> None:
@@ -206,7 +206,7 @@ class Checkpoints:
         with suppress(OSError):
             self.settle()
 
-    def _end(self, record: Record) -> None:
+    def _end(self, record: JournalRecord) -> None:
         journal = self._shelf.journal(record)
         picture = load_picture(journal.folder) if record.code_runs else None
         if picture is not None:
@@ -221,20 +221,20 @@ class Checkpoints:
         journal.write({"line": "end"})
         clear_away(journal.folder)
 
-    def _others(self) -> list[Record]:
+    def _others(self) -> list[JournalRecord]:
         """The turns of other kernels, which may have written the same files."""
         records = self._shelf.records()
         ours = {record.id for record in self._mine(r for r in records if r.owner == self.owner)}
         return [record for record in undo.standing(records) if record.id not in ours]
 
-    def _settled(self) -> list[Record]:
+    def _settled(self) -> list[JournalRecord]:
         try:
             self.settle()
         except OSError as error:
             raise AgentError(f"Not undone: {error.strerror or error}.") from error
         return self._shelf.records(self.owner)
 
-    def _pending(self, records: list[Record]) -> Plan | None:
+    def _pending(self, records: list[JournalRecord]) -> UndoPlan | None:
         """What is left of an undo that was interrupted, where nothing has happened since."""
         last = records[-1] if records else None
         if last is None or last.kind == "turn" or last.ended or not last.planned:

@@ -14,11 +14,17 @@ from typing import Any, Literal
 from filelock import FileLock
 
 from jupyter_agent.kernel.writes import Writes, watched
-from jupyter_agent.undo.journal import Entry, Journal, before_line, left_line, notice_line
-from jupyter_agent.undo.scan import Picture, Scanner, Stamp, differences
-from jupyter_agent.undo.snapshot import PICTURE, Kept, changed_lines, load_known, save_known
-from jupyter_agent.undo.states import ABSENT, State, look, mark_of
-from jupyter_agent.undo.storage import Shelf
+from jupyter_agent.undo.journal import FileEntry, Journal, before_line, left_line, notice_line
+from jupyter_agent.undo.scan import FileSnapshot, Fingerprint, Scanner, differences
+from jupyter_agent.undo.snapshot import (
+    PICTURE,
+    StoredSnapshot,
+    changed_lines,
+    load_known,
+    save_known,
+)
+from jupyter_agent.undo.states import ABSENT, FileVersion, look, mark_of
+from jupyter_agent.undo.storage import Storage
 
 ALIVE = "alive"
 _BEAT = 0.5
@@ -45,7 +51,9 @@ class Checkpoint:
         id: The turn's, unique in the workspace.
     """
 
-    def __init__(self, shelf: Shelf, scanner: Scanner, journal: Journal, running: FileLock) -> None:
+    def __init__(
+        self, shelf: Storage, scanner: Scanner, journal: Journal, running: FileLock
+    ) -> None:
         self.id = journal.record.id
         self._shelf = shelf
         self._scanner = scanner
@@ -54,12 +62,12 @@ class Checkpoint:
         self._root = shelf.workspace.root
         self._one_by_one = threading.RLock()  # file tools run on threads of their own
         self._problems: list[str] = []
-        self._known: dict[str, tuple[Stamp, str]] | None = None
+        self._known: dict[str, tuple[Fingerprint, str]] | None = None
         self._checked: set[str] = set()
-        self._kept: Kept | None = None
+        self._kept: StoredSnapshot | None = None
         self._entries_kept = 0
         self._missed = False
-        self._last: Picture | None = None
+        self._last: FileSnapshot | None = None
         self._heart: _Heart | None = None
         self._written: set[str] = set()
         self._writes: Writes | None = None
@@ -88,7 +96,7 @@ class Checkpoint:
                     found.append(Touched(path, kind))
         return tuple(found)
 
-    def _comes_with_files(self, path: str, entry: Entry) -> bool:
+    def _comes_with_files(self, path: str, entry: FileEntry) -> bool:
         """Whether a path is a folder that came or went with what is in it."""
         is_folder = entry.before.is_folder or (self._root / path).is_dir()
         entries = self._journal.record.entries
@@ -106,7 +114,7 @@ class Checkpoint:
         name = path.relative_to(self._root).as_posix()
         with self._patiently(f"{name}: what was there before could not be kept"):
             self._note_before(name, path)
-            self._journal.write(left_line(name, State(mark_of(data))))
+            self._journal.write(left_line(name, FileVersion(mark_of(data))))
 
     def _note_before(self, name: str, path: Path) -> None:
         entry = self._journal.record.entries.get(name)
@@ -119,7 +127,7 @@ class Checkpoint:
         elif not self._code_runs and look(path).mark not in (entry.before.mark, *entry.left):
             self._journal.write({"line": "between", "path": name})
 
-    def _before(self, name: str, path: Path) -> State:
+    def _before(self, name: str, path: Path) -> FileVersion:
         """What was at the path when the turn began to change it, its content kept."""
         if not self._code_runs or self._kept is None:
             return self._shelf.keep_with_room(path)
@@ -156,7 +164,7 @@ class Checkpoint:
             # synced, and then what the code wrote a moment ago as well.
             self._journal.write({"line": "code", "running": True}, durable=fresh)
 
-    def _goes_on(self, picture: Picture) -> bool:
+    def _goes_on(self, picture: FileSnapshot) -> bool:
         """Go on with what is kept, if that is all of a picture, as before most executions.
 
         What could not be kept is tried again each time.
@@ -170,12 +178,12 @@ class Checkpoint:
             or any(map(kept.picture.is_racy, picture.files))
         ):
             return False
-        self._kept = Kept(picture, kept.digests)
+        self._kept = StoredSnapshot(picture, kept.digests)
         return True
 
-    def _keep(self, picture: Picture) -> None:
+    def _keep(self, picture: FileSnapshot) -> None:
         entries = len(self._journal.record.entries)
-        before, self._kept = self._kept, Kept(picture, self._keep_in_advance(picture))
+        before, self._kept = self._kept, StoredSnapshot(picture, self._keep_in_advance(picture))
         self._entries_kept = entries
         if not picture.complete:
             most = self._shelf.limits.scanned_files
@@ -206,7 +214,7 @@ class Checkpoint:
             self._journal.write(*lines, {"line": "code", "running": False}, durable=bool(lines))
             self._last = after
 
-    def _not_looked_at(self, writes: Writes, after: Picture) -> list[dict[str, Any]]:
+    def _not_looked_at(self, writes: Writes, after: FileSnapshot) -> list[dict[str, Any]]:
         """Notices about files that the code wrote, and that are left out or beyond the limit."""
         found = (Path(path) for path in sorted(writes.paths - self._unkept))
         paths = [path for path in found if self._is_worth_a_notice(path)]
@@ -219,7 +227,7 @@ class Checkpoint:
         self._unkept.update(map(str, paths))
         return [notice_line(line) for line in lines if line not in self._journal.record.notices]
 
-    def _is_beyond(self, name: str, after: Picture) -> bool:
+    def _is_beyond(self, name: str, after: FileSnapshot) -> bool:
         """Whether a file that was written is none of those that are looked at."""
         pictures = [after, *([self._kept.picture] if self._kept else [])]
         if name in self._journal.record.entries or any(name in each.files for each in pictures):
@@ -243,7 +251,7 @@ class Checkpoint:
     def _code_runs(self) -> bool:
         return self._journal.record.code_runs
 
-    def _note_what_others_changed(self, now: Picture) -> None:
+    def _note_what_others_changed(self, now: FileSnapshot) -> None:
         """Files of this turn that somebody else changed while no code ran."""
         for name, entry in self._journal.record.entries.items():
             if entry.unclear or (self._last and now.files.get(name) == self._last.files.get(name)):
@@ -251,7 +259,7 @@ class Checkpoint:
             if look(self._root / name).mark not in (entry.before.mark, *entry.left):
                 self._journal.write({"line": "between", "path": name})
 
-    def _keep_in_advance(self, picture: Picture) -> dict[str, str]:
+    def _keep_in_advance(self, picture: FileSnapshot) -> dict[str, str]:
         """The digests of what is kept of the workspace, the latest files first."""
         limits, record = self._shelf.limits, self._journal.record
         if self._known is None:
@@ -279,7 +287,7 @@ class Checkpoint:
         self._known = {name: found for name, found in self._known.items() if name in picture.files}
         return kept
 
-    def _digest(self, name: str, stamp: Stamp, picture: Picture) -> str:
+    def _digest(self, name: str, stamp: Fingerprint, picture: FileSnapshot) -> str:
         """The digest of a file that is kept; empty where it cannot be kept."""
         known = self._known if self._known is not None else {}
         if name in known and known[name][0] == stamp:
@@ -396,7 +404,7 @@ def _has_children() -> bool:
         return False
 
 
-def _is_as_before(path: Path, before: State) -> bool:
+def _is_as_before(path: Path, before: FileVersion) -> bool:
     with contextlib.suppress(OSError):
         return look(path).is_same(before)
     return False

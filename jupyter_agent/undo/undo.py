@@ -23,17 +23,17 @@ from jupyter_agent.files.atomic import atomic_write, private_folder, temporary_o
 from jupyter_agent.files.diff import compare
 from jupyter_agent.files.textfile import detect
 from jupyter_agent.undo.journal import (
-    Entry,
+    FileEntry,
     Journal,
-    Record,
+    JournalRecord,
     before_line,
     is_restorable,
     left_line,
     target_line,
 )
 from jupyter_agent.undo.snapshot import NOT_SEEN
-from jupyter_agent.undo.states import MOVED, State, look
-from jupyter_agent.undo.storage import TRASH, Shelf
+from jupyter_agent.undo.states import MOVED, FileVersion, look
+from jupyter_agent.undo.storage import TRASH, Storage
 from jupyter_agent.undo.turn import missing_folders
 
 Action = Literal["restore", "remove", "conflict", "not_restorable"]
@@ -52,7 +52,7 @@ _COMPARED_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UndoStep:
     """What an undo does about one file. `path` is relative to the workspace's root.
 
     `why` and `diff` (from what is there to what would be put there) go with a conflict.
@@ -60,28 +60,28 @@ class Step:
 
     path: str
     action: Action
-    now: State
-    target: State
+    now: FileVersion
+    target: FileVersion
     folders: int = 0
     why: str = ""
     diff: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class UndoPlan:
     """What an undo would do. `records` are undone by it, the newest first.
 
     `pending` is an undo that was interrupted and that is carried on.
     """
 
     kind: Literal["undo", "redo"]
-    records: tuple[Record, ...]
-    steps: tuple[Step, ...]
+    records: tuple[JournalRecord, ...]
+    steps: tuple[UndoStep, ...]
     pending: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class UndoneFile:
     """What became of one file."""
 
     path: str
@@ -91,20 +91,20 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class UndoResult:
     """What an undo did. `turns` are the ids of the turns that it undid or brought back."""
 
     kind: Literal["undo", "redo"]
     id: str
     turns: tuple[str, ...]
-    files: tuple[Done, ...]
+    files: tuple[UndoneFile, ...]
 
 
 @dataclass
 class _Wanted:
     """What several records, taken together, ask for one path."""
 
-    target: State
+    target: FileVersion
     left: set[str]
     folders: int
     unclear: str = ""
@@ -113,12 +113,12 @@ class _Wanted:
 
 
 def plan_of(
-    shelf: Shelf,
+    shelf: Storage,
     kind: Literal["undo", "redo"],
-    records: Sequence[Record],
+    records: Sequence[JournalRecord],
     over: Collection[str] = (),
-    others: Collection[Record] = (),
-) -> Plan:
+    others: Collection[JournalRecord] = (),
+) -> UndoPlan:
     """What undoing the records, given newest first, would do now.
 
     Args:
@@ -133,16 +133,16 @@ def plan_of(
         for path in wanted.keys() & other.entries.keys():
             if other.entries[path].sure or not wanted[path].sure:
                 wanted[path].of_others.update(other.entries[path].left)
-    found: dict[str, Step] = {}
+    found: dict[str, UndoStep] = {}
     for path, each in sorted(wanted.items()):
         step = _step(shelf, path, each, over=path in over, above=found)
         if step is not None:
             found[path] = step
     steps = sorted(found.values(), key=lambda step: step.action == "remove")
-    return Plan(kind, tuple(records), tuple(steps))
+    return UndoPlan(kind, tuple(records), tuple(steps))
 
 
-def _wanted(records: Sequence[Record]) -> dict[str, _Wanted]:
+def _wanted(records: Sequence[JournalRecord]) -> dict[str, _Wanted]:
     wanted: dict[str, _Wanted] = {}
     for record in records:
         for path, entry in record.entries.items():
@@ -163,8 +163,8 @@ def _wanted(records: Sequence[Record]) -> dict[str, _Wanted]:
 
 
 def _step(
-    shelf: Shelf, path: str, wanted: _Wanted, over: bool, above: Mapping[str, Step]
-) -> Step | None:
+    shelf: Storage, path: str, wanted: _Wanted, over: bool, above: Mapping[str, UndoStep]
+) -> UndoStep | None:
     """What to do about one path; None where it is as it should be already.
 
     Args:
@@ -174,10 +174,10 @@ def _step(
     try:
         now = _now(shelf, path, {target.mark, *wanted.left})
     except OSError as error:
-        return Step(path, "not_restorable", State(), target, why=str(error.strerror))
+        return UndoStep(path, "not_restorable", FileVersion(), target, why=str(error.strerror))
     if now.is_same(target):
         return None
-    step = Step(path, "restore" if target.is_there else "remove", now, target, wanted.folders)
+    step = UndoStep(path, "restore" if target.is_there else "remove", now, target, wanted.folders)
     if problem := _obstacle(shelf, path, now, target, wanted.left, above):
         return replace(step, action="not_restorable", why=problem)
     conflict = wanted.unclear
@@ -192,16 +192,16 @@ def _step(
     return step
 
 
-def _now(shelf: Shelf, path: str, known: Collection[str]) -> State:
+def _now(shelf: Storage, path: str, known: Collection[str]) -> FileVersion:
     """What is at a path, not beyond a link.
 
     It has that very name: some file systems do not tell cases apart.
     """
     root = shelf.workspace.root
     if any((root / folder).is_symlink() for folder in Path(path).parents[:-1]):
-        return State()
+        return FileVersion()
     found = look(root / path, known)
-    return found if not found.is_there or _is_case_exact(root / path) else State()
+    return found if not found.is_there or _is_case_exact(root / path) else FileVersion()
 
 
 def _is_case_exact(place: Path) -> bool:
@@ -212,12 +212,12 @@ def _is_case_exact(place: Path) -> bool:
 
 
 def _obstacle(
-    shelf: Shelf,
+    shelf: Storage,
     path: str,
-    now: State,
-    target: State,
+    now: FileVersion,
+    target: FileVersion,
     left: Collection[str] = (),
-    above: Mapping[str, Step] | None = None,
+    above: Mapping[str, UndoStep] | None = None,
 ) -> str:
     """Why a path cannot be restored; empty where it can.
 
@@ -241,12 +241,12 @@ def _obstacle(
     return "" if source and look(source, (target.mark,)).mark == target.mark else NOT_KEPT
 
 
-def _refused(shelf: Shelf, path: str) -> str:
+def _refused(shelf: Storage, path: str) -> str:
     """Why nothing is ever written at a path; empty where it may be."""
     return "" if is_restorable(shelf.workspace, path) else NO_PLACE
 
 
-def _blocked(shelf: Shelf, path: str, above: Mapping[str, Step]) -> str:
+def _blocked(shelf: Storage, path: str, above: Mapping[str, UndoStep]) -> str:
     """Why the folder of a path cannot be used, unless what is there is about to be put away."""
     root = shelf.workspace.root
     for folder in reversed(Path(path).parents[:-1]):
@@ -261,8 +261,11 @@ def _blocked(shelf: Shelf, path: str, above: Mapping[str, Step]) -> str:
 
 
 def rest_of(
-    shelf: Shelf, kind: Literal["undo", "redo"], record: Record, undone: tuple[Record, ...]
-) -> Plan:
+    shelf: Storage,
+    kind: Literal["undo", "redo"],
+    record: JournalRecord,
+    undone: tuple[JournalRecord, ...],
+) -> UndoPlan:
     """What is left to do of an undo that was interrupted."""
     steps = []
     for path, entry in record.entries.items():
@@ -270,14 +273,14 @@ def rest_of(
         now = _now(shelf, path, (target.mark,))
         if not now.is_same(target):
             action: Action = "restore" if target.is_there else "remove"
-            steps.append(Step(path, action, now, target, entry.emptied))
-    return Plan(kind, undone, tuple(steps), record.id)
+            steps.append(UndoStep(path, action, now, target, entry.emptied))
+    return UndoPlan(kind, undone, tuple(steps), record.id)
 
 
 # Doing it ----------------------------------------------------------------------------------------
 
 
-def apply(shelf: Shelf, plan: Plan, owner: str) -> Undone:
+def apply(shelf: Storage, plan: UndoPlan, owner: str) -> UndoResult:
     """Do what a plan says, as far as things still are as it found them.
 
     Raises:
@@ -295,7 +298,7 @@ def apply(shelf: Shelf, plan: Plan, owner: str) -> Undone:
         journal = _written_down(shelf, plan, owner)
         undone = carry_out(shelf, journal)
     left = [
-        Done(step.path, step.action, step.why, step.diff)
+        UndoneFile(step.path, step.action, step.why, step.diff)
         for step in plan.steps
         if step.action in ("conflict", "not_restorable")
     ]
@@ -304,7 +307,7 @@ def apply(shelf: Shelf, plan: Plan, owner: str) -> Undone:
     return undone if turns is None else replace(undone, turns=turns)
 
 
-def _written_down(shelf: Shelf, plan: Plan, owner: str) -> Journal:
+def _written_down(shelf: Storage, plan: UndoPlan, owner: str) -> Journal:
     ids = tuple(record.id for record in plan.records)
     try:
         journal = shelf.begin(plan.kind, owner, undoes=ids)
@@ -330,7 +333,7 @@ def _written_down(shelf: Shelf, plan: Plan, owner: str) -> Journal:
     return journal
 
 
-def _kept_before(shelf: Shelf, journal: Journal, step: Step, moves_to: str) -> State:
+def _kept_before(shelf: Storage, journal: Journal, step: UndoStep, moves_to: str) -> FileVersion:
     """What an undo finds, and where it keeps it: what it removes or is large, in the trash."""
     place = f"{TRASH}/{journal.record.id}/{step.path}"
     if moves_to:
@@ -347,7 +350,7 @@ def _kept_before(shelf: Shelf, journal: Journal, step: Step, moves_to: str) -> S
     return kept if kept.kept else replace(kept, kept=place, why="")
 
 
-def carry_out(shelf: Shelf, journal: Journal) -> Undone:
+def carry_out(shelf: Storage, journal: Journal) -> UndoResult:
     """Do what an undo's journal says; what is done already stays done.
 
     First goes what is in the way, from the lowest folders up; then the rest comes, from the
@@ -370,7 +373,7 @@ def carry_out(shelf: Shelf, journal: Journal) -> Undone:
         for path in record.entries
         if (done := work.done[path]) and not work.goes_without_saying(done)
     )
-    return Undone("redo" if record.kind == "redo" else "undo", record.id, record.undoes, files)
+    return UndoResult("redo" if record.kind == "redo" else "undo", record.id, record.undoes, files)
 
 
 class _Work:
@@ -380,13 +383,13 @@ class _Work:
         done: What became of each path; of one that is in there, no more is done.
     """
 
-    def __init__(self, shelf: Shelf, journal: Journal) -> None:
-        self.done: dict[str, Done] = {}
+    def __init__(self, shelf: Storage, journal: Journal) -> None:
+        self.done: dict[str, UndoneFile] = {}
         self._shelf = shelf
         self._journal = journal
         self._folders: set[str] = set()
 
-    def attempt(self, path: str, entry: Entry, act: Callable[[str, Entry], None]) -> None:
+    def attempt(self, path: str, entry: FileEntry, act: Callable[[str, FileEntry], None]) -> None:
         """Do one thing about a path, unless it is done with."""
         if path in self.done:
             return
@@ -394,9 +397,9 @@ class _Work:
             act(path, entry)
         except (OSError, OverflowError) as error:
             problem = getattr(error, "strerror", None) or str(error)
-            self.done[path] = Done(path, "failed", problem)
+            self.done[path] = UndoneFile(path, "failed", problem)
 
-    def put_away(self, path: str, entry: Entry) -> None:
+    def put_away(self, path: str, entry: FileEntry) -> None:
         """Put a file into the trash, or aside, that is to go, or that a folder is to replace."""
         target, now = _target(entry), self._look(path, entry)
         if now.is_same(target) or now.is_folder or not now.is_there:
@@ -409,7 +412,7 @@ class _Work:
         private_folder(trash.parent)
         shutil.move(self._place(path), trash)
 
-    def remove_folder(self, path: str, entry: Entry) -> None:
+    def remove_folder(self, path: str, entry: FileEntry) -> None:
         """Remove a folder that is to go, or that a file is to replace; and what goes with files."""
         target, now = _target(entry), self._look(path, entry)
         if now.is_folder and not target.is_folder and not self._is_in_doubt(path, entry, now):
@@ -418,12 +421,12 @@ class _Work:
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-                self.done[path] = Done(path, "conflict", NOT_EMPTY)
+                self.done[path] = UndoneFile(path, "conflict", NOT_EMPTY)
                 return
         if not target.is_there:
             _remove_empty(self._place(path), entry.emptied)
 
-    def put_back(self, path: str, entry: Entry) -> None:
+    def put_back(self, path: str, entry: FileEntry) -> None:
         """Put what was there before into its place."""
         target, now = _target(entry), self._look(path, entry)
         if now.is_same(target) or not target.is_there:
@@ -436,18 +439,18 @@ class _Work:
         else:
             _put(self._shelf, self._journal.record, self._place(path), now, target)
 
-    def finish(self, path: str, entry: Entry) -> None:
+    def finish(self, path: str, entry: FileEntry) -> None:
         """Note that a path is as it should be. Folders get their permissions last."""
         target, now = _target(entry), self._look(path, entry)
         if target.is_folder and now.is_folder:
             self._place(path).chmod(_mode(target))
         elif not now.is_same(target):
-            self.done[path] = Done(path, "conflict", CHANGED_AGAIN)
+            self.done[path] = UndoneFile(path, "conflict", CHANGED_AGAIN)
             return
         self._journal.write(left_line(path, target))
-        self.done[path] = Done(path, "restored" if target.is_there else "removed")
+        self.done[path] = UndoneFile(path, "restored" if target.is_there else "removed")
 
-    def goes_without_saying(self, done: Done) -> bool:
+    def goes_without_saying(self, done: UndoneFile) -> bool:
         """Whether a path is a folder that came or went with files which are told of."""
         entry = self._journal.record.entries[done.path]
         is_folder = entry.before.is_folder or not entry.before.is_there
@@ -455,12 +458,12 @@ class _Work:
         below = any(path.startswith(f"{done.path}/") for path in self._journal.record.entries)
         return is_folder and below and done.outcome in ("restored", "removed")
 
-    def _is_in_doubt(self, path: str, entry: Entry, now: State) -> bool:
+    def _is_in_doubt(self, path: str, entry: FileEntry, now: FileVersion) -> bool:
         """Whether a path is not as the plan found it, or cannot be used; then that is noted."""
         target = _target(entry)
         if not self._is_as_found(path, entry, now):
             diff = _diff(self._shelf, path, target)
-            self.done[path] = Done(path, "conflict", CHANGED_AGAIN, diff)
+            self.done[path] = UndoneFile(path, "conflict", CHANGED_AGAIN, diff)
         else:
             left = (entry.before.mark,)
             record = self._journal.record
@@ -469,10 +472,10 @@ class _Work:
             )
             if not problem:
                 return False
-            self.done[path] = Done(path, "not_restorable", problem)
+            self.done[path] = UndoneFile(path, "not_restorable", problem)
         return True
 
-    def _is_as_found(self, path: str, entry: Entry, now: State) -> bool:
+    def _is_as_found(self, path: str, entry: FileEntry, now: FileVersion) -> bool:
         if now.mark in (entry.before.mark, _target(entry).mark):
             return True
         # This undo, interrupted or not, has put it away already.
@@ -489,20 +492,25 @@ class _Work:
         moved = self._place(entry.before.kept.removeprefix(f"{MOVED}/"))
         return look(moved, (entry.before.mark,)).mark == entry.before.mark
 
-    def _look(self, path: str, entry: Entry) -> State:
+    def _look(self, path: str, entry: FileEntry) -> FileVersion:
         return _now(self._shelf, path, {_target(entry).mark, entry.before.mark})
 
     def _place(self, path: str) -> Path:
         return self._shelf.workspace.root / path
 
 
-def _target(entry: Entry) -> State:
+def _target(entry: FileEntry) -> FileVersion:
     assert entry.target is not None  # both lines are written at once
     return entry.target
 
 
 def _blocked_or_lost(
-    shelf: Shelf, record: Record, path: str, now: State, target: State, left: Collection[str]
+    shelf: Storage,
+    record: JournalRecord,
+    path: str,
+    now: FileVersion,
+    target: FileVersion,
+    left: Collection[str],
 ) -> str:
     if problem := _blocked(shelf, path, {}):
         # What is to go is gone, whatever stands above it now.
@@ -513,7 +521,9 @@ def _blocked_or_lost(
     return _obstacle(shelf, path, now, target, left)
 
 
-def _put(shelf: Shelf, record: Record, place: Path, now: State, target: State) -> None:
+def _put(
+    shelf: Storage, record: JournalRecord, place: Path, now: FileVersion, target: FileVersion
+) -> None:
     """Make a path what it should be. Raises OSError where the system refuses."""
     place.parent.mkdir(parents=True, exist_ok=True)
     if now.mark == target.mark:
@@ -540,19 +550,19 @@ def _put(shelf: Shelf, record: Record, place: Path, now: State, target: State) -
         place.chmod(_mode(target))
 
 
-def _mode(state: State) -> int:
+def _mode(state: FileVersion) -> int:
     """The permission bits that are put back."""
     return stat.S_IMODE(state.mode) & 0o777
 
 
-def _aside(shelf: Shelf, record: Record, path: str) -> Path:
+def _aside(shelf: Storage, record: JournalRecord, path: str) -> Path:
     """Where an undo puts a file that it moves, until its place is free."""
-    aside = _in_trash(shelf, State(kept=f"{TRASH}/{record.id}/{path}"))
+    aside = _in_trash(shelf, FileVersion(kept=f"{TRASH}/{record.id}/{path}"))
     assert aside is not None  # it is below the trash
     return aside
 
 
-def _staged(shelf: Shelf, record: Record, target: State) -> Path | None:
+def _staged(shelf: Storage, record: JournalRecord, target: FileVersion) -> Path | None:
     """A file that this undo has put aside in order to move it."""
     if not target.kept.startswith(f"{MOVED}/"):
         return None
@@ -567,7 +577,7 @@ def _link(place: Path, to: str, token: str) -> None:
     temporary.replace(place)
 
 
-def _in_trash(shelf: Shelf, state: State) -> Path | None:
+def _in_trash(shelf: Storage, state: FileVersion) -> Path | None:
     """Where in the trash a state's content is, or will be; None where it is not put there."""
     if not state.kept.startswith(f"{TRASH}/"):
         return None
@@ -578,7 +588,7 @@ def _in_trash(shelf: Shelf, state: State) -> Path | None:
     return place
 
 
-def _source(shelf: Shelf, target: State) -> Path | None:
+def _source(shelf: Storage, target: FileVersion) -> Path | None:
     """The very file that is to be put back, where it is kept as one."""
     if not target.kept.startswith(f"{MOVED}/"):
         return _in_trash(shelf, target)
@@ -596,7 +606,7 @@ def _remove_empty(place: Path, count: int) -> None:
             folder.rmdir()
 
 
-def _diff(shelf: Shelf, path: str, target: State) -> str:
+def _diff(shelf: Storage, path: str, target: FileVersion) -> str:
     """From what is there to what would be put there; empty where one of them is no text."""
     try:
         place = shelf.workspace.root / path
@@ -628,7 +638,7 @@ def _text(data: bytes | None) -> str | None:
 # Which records -----------------------------------------------------------------------------------
 
 
-def standing(records: Sequence[Record]) -> Iterator[Record]:
+def standing(records: Sequence[JournalRecord]) -> Iterator[JournalRecord]:
     """The turns that are not undone, newest first."""
     by_id = {record.id: record for record in records}
     undone: set[str] = set()
@@ -642,9 +652,9 @@ def standing(records: Sequence[Record]) -> Iterator[Record]:
     return reversed(list(turns))
 
 
-def redoable(records: Sequence[Record]) -> Record | None:
+def redoable(records: Sequence[JournalRecord]) -> JournalRecord | None:
     """The last undo that was not taken back, unless a turn has run since."""
-    stack: list[Record] = []
+    stack: list[JournalRecord] = []
     for record in records:
         if record.kind == "turn":
             stack.clear()
@@ -655,7 +665,7 @@ def redoable(records: Sequence[Record]) -> Record | None:
     return stack[-1] if stack else None
 
 
-def done_by(undo: Record, by_id: Mapping[str, Record]) -> list[str]:
+def done_by(undo: JournalRecord, by_id: Mapping[str, JournalRecord]) -> list[str]:
     """The turns that an undo has undone: those without a file for which it failed."""
     failed = set(undo.failed)
     return [

@@ -28,7 +28,7 @@ from jupyter_agent.core.events import (
     ThinkingDelta,
 )
 from jupyter_agent.core.messages import clean
-from jupyter_agent.core.transcript import TurnView, Watch
+from jupyter_agent.core.transcript import LiveTranscript, TurnView
 from jupyter_agent.widgets.pace import (
     FEW_SENT,
     INTERVAL,
@@ -38,7 +38,7 @@ from jupyter_agent.widgets.pace import (
     whole_interval,
 )
 from jupyter_agent.widgets.saved import SavedOutput, running_html, running_line
-from jupyter_agent.widgets.state import Operation, Picture, Price, merged
+from jupyter_agent.widgets.state import Operation, Price, ViewState, merged
 
 if TYPE_CHECKING:
     from jupyter_agent.widgets.front import Front
@@ -142,8 +142,8 @@ class LiveView:
     def __init__(self, surface: Surface, time_out: float, price: Price = lambda view: "") -> None:
         self._surface = surface
         self._time_out = time_out
-        self._watch = Watch()
-        self._picture = Picture(price)
+        self._watch = LiveTranscript()
+        self._picture = ViewState(price)
         self._host = secrets.token_hex(8)
         self._front: Front | None = None
         self._mode: Literal["waiting", "widget", "html"] = "waiting"

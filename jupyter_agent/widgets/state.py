@@ -1,6 +1,6 @@
 """What the live view shows, as JSON, and what changes in it from one moment to the next.
 
-A `Picture` is kept of what the front end has. Each `update` gives the operations that bring it up
+A `ViewState` is kept of what the front end has. Each `update` gives the operations that bring it up
 to date: text that grew is appended, so that a streamed token costs little more than its letters.
 The front end's half is `live.js`; a test applies the operations and compares.
 """
@@ -28,7 +28,7 @@ PICTURE_LIMIT = 3_000_000
 _PICTURES = ("image/png", "image/jpeg", "image/gif")
 
 
-class Picture:
+class ViewState:
     """What the front end shows of a turn.
 
     Args:

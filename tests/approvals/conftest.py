@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.policy import Known, Surroundings, Verdict, judge
+from jupyter_agent.policy import Known, PolicyContext, Verdict, judge
 
 JudgeCode = Callable[..., Verdict]
 
@@ -27,15 +27,17 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def around(root: Path) -> Surroundings:
+def around(root: Path) -> PolicyContext:
     seen = frozenset({root / "seen.csv"})
-    return Surroundings(root, root, seen, frozenset({root / "nb.cassette.jsonl"}))
+    return PolicyContext(root, root, seen, frozenset({root / "nb.cassette.jsonl"}))
 
 
 @pytest.fixture
-def judged(around: Surroundings) -> JudgeCode:
+def judged(around: PolicyContext) -> JudgeCode:
     def call(code: str, names: Mapping[str, Known] | None = None) -> Verdict:
-        place = Surroundings(around.root, around.folder, around.seen, around.protected, names or {})
+        place = PolicyContext(
+            around.root, around.folder, around.seen, around.protected, names or {}
+        )
         return judge("execute_code", "executes", {"code": code}, "ask_risky", place)
 
     return call

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pace import processor_seconds
 
-from jupyter_agent.policy import Surroundings, always_covers, grants, judge
+from jupyter_agent.policy import PolicyContext, always_covers, grants, judge
 
 from .conftest import JudgeCode
 from .test_ordinary import ORDINARY
@@ -19,7 +19,7 @@ from .test_risky import CASES
 SHELL = {"code": "!ls"}
 
 
-def test_modes(around: Surroundings) -> None:
+def test_modes(around: PolicyContext) -> None:
     """`auto` runs all, `read_only` refuses what does not read, `ask_all` asks for reads too."""
     assert judge("execute_code", "executes", SHELL, "auto", around).decision == "allow"
     refused = judge("execute_code", "executes", {"code": "1"}, "read_only", around)
@@ -33,7 +33,7 @@ def test_modes(around: Surroundings) -> None:
     assert judge("read_file", "reads", {"path": "a"}, "ask_risky", around).decision == "allow"
 
 
-def test_grants_of_a_kind(around: Surroundings) -> None:
+def test_grants_of_a_kind(around: PolicyContext) -> None:
     """ "Always" covers the kinds that were asked for, and no others."""
     code = {"code": "import requests\nrequests.get('https://a.b')\n%pip install x"}
     verdict = judge("execute_code", "executes", code, "ask_risky", around)
@@ -45,7 +45,7 @@ def test_grants_of_a_kind(around: Surroundings) -> None:
     assert judge("execute_code", "executes", SHELL, "ask_risky", around).decision == "ask"
 
 
-def test_grants_of_a_tool(around: Surroundings) -> None:
+def test_grants_of_a_tool(around: PolicyContext) -> None:
     """In `ask_all` "always" covers one tool."""
     verdict = judge("execute_code", "executes", SHELL, "ask_all", around)
     assert always_covers(verdict) == "every call of execute_code"
@@ -54,7 +54,7 @@ def test_grants_of_a_tool(around: Surroundings) -> None:
     assert judge("write_file", "writes", {"path": "a"}, "ask_all", around).decision == "ask"
 
 
-def test_the_agent_itself_is_never_granted(around: Surroundings) -> None:
+def test_the_agent_itself_is_never_granted(around: PolicyContext) -> None:
     """Who may change the agent may change what it asks for: each time anew."""
     code = {"code": "%agent config approvals.mode auto"}
     verdict = judge("execute_code", "executes", code, "ask_risky", around)
@@ -74,20 +74,20 @@ def test_the_agent_itself_is_never_granted(around: Surroundings) -> None:
         (".jupyter_agent/config.yaml", "agent"),
     ],
 )
-def test_file_tools(around: Surroundings, path: str, kind: str) -> None:
+def test_file_tools(around: PolicyContext, path: str, kind: str) -> None:
     """A file tool asks before it writes over what the agent has not read."""
     verdict = judge("write_file", "writes", {"path": path, "content": ""}, "ask_risky", around)
     assert [risk.kind for risk in verdict.risks] == ([kind] if kind else [])
 
 
-def test_notes(around: Surroundings) -> None:
+def test_notes(around: PolicyContext) -> None:
     """The agent's own notes are written without a question."""
     note = {"content": "x", "category": "y"}
     assert judge("record_note", "writes", note, "ask_risky", around).decision == "allow"
 
 
 @pytest.mark.parametrize("arguments", [{}, {"path": "new.txt"}, {"code": "1"}])
-def test_tools_of_servers(around: Surroundings, arguments: dict[str, str]) -> None:
+def test_tools_of_servers(around: PolicyContext, arguments: dict[str, str]) -> None:
     """A tool of another server asks, whatever its arguments look like; "always" is for it alone."""
     verdict = judge("github__merge", "executes", arguments, "ask_risky", around)
     assert verdict.risks[0].what == "runs the tool merge of the server github"

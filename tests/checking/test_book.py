@@ -9,10 +9,10 @@ import pytest
 from recorded import notebook_of
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.notebooks.check.book import Book, read_book
+from jupyter_agent.notebooks.check.book import NotebookScan, read_book
 
 
-def book(folder: Path, *sources: str, **metadata: object) -> Book:
+def book(folder: Path, *sources: str, **metadata: object) -> NotebookScan:
     path = folder / "a.ipynb"
     notebook = notebook_of(*sources)
     notebook.metadata.update(metadata)
@@ -20,7 +20,7 @@ def book(folder: Path, *sources: str, **metadata: object) -> Book:
     return read_book(path, lambda task, names: task.removeprefix("/plots").strip())
 
 
-def tasks(found: Book) -> list[str]:
+def tasks(found: NotebookScan) -> list[str]:
     return [asked.task.text.strip() for asked in found.asked]
 
 

@@ -19,7 +19,7 @@ from checkpoints.conftest import redo, run, tree, undo, write
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.undo import Checkpoints, Limits
+from jupyter_agent.undo import Checkpoints, StorageLimits
 from jupyter_agent.undo.command import undo as command
 from jupyter_agent.undo.namespace import Bindings
 from jupyter_agent.undo.snapshot import NOT_SEEN
@@ -261,7 +261,7 @@ def test_more_files_than_are_looked_at(root: Path) -> None:
     for number in range(6):
         (root / f"{number}.txt").write_text("0")
     (root / "deep" / "x.txt").write_text("0")
-    checkpoints = Checkpoints(Workspace(root), limits=Limits(scanned_files=4))
+    checkpoints = Checkpoints(Workspace(root), limits=StorageLimits(scanned_files=4))
     turn = checkpoints.begin()
     run(turn, lambda: (root / "deep" / "x.txt").write_text("1"))
     turn.end()
@@ -502,7 +502,7 @@ async def test_a_pipe_in_a_files_place(root: Path, checkpoints: Checkpoints) -> 
 
 def test_back_and_forth_costs_no_turn(root: Path) -> None:
     """As many undos and redos as one likes: all turns are still there, and nothing piles up."""
-    checkpoints = Checkpoints(Workspace(root), "a.ipynb", Limits(records=6))
+    checkpoints = Checkpoints(Workspace(root), "a.ipynb", StorageLimits(records=6))
     for number in range(6):
         turn = checkpoints.begin(f"task {number}")
         turn.before_write(root / "a.txt", str(number).encode())

@@ -22,9 +22,9 @@ from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files import trust
 from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.undo import Checkpoints, Limits
-from jupyter_agent.undo.journal import Journal, Record, Seal, before_line, read
-from jupyter_agent.undo.scan import RACY, Picture, Stamp, differences
+from jupyter_agent.undo import Checkpoints, StorageLimits
+from jupyter_agent.undo.journal import Journal, JournalRecord, Seal, before_line, read
+from jupyter_agent.undo.scan import RACY, FileSnapshot, Fingerprint, differences
 from jupyter_agent.undo.states import ABSENT
 from jupyter_agent.undo.undo import BY_A_LINK, CHANGED_AGAIN, CHANGED_BETWEEN, CHANGED_SINCE
 
@@ -166,7 +166,7 @@ def tree_of_links(root: Path) -> dict[str, str]:
 
 def test_a_folder_that_was_moved(root: Path) -> None:
     """A large file that code moved comes back, although it is not kept; and goes again."""
-    checkpoints = Checkpoints(Workspace(root), limits=Limits(advance_file_bytes=10))
+    checkpoints = Checkpoints(Workspace(root), limits=StorageLimits(advance_file_bytes=10))
     (root / "raw").mkdir()
     (root / "raw" / "big.csv").write_text("x" * 1000)
     (root / "raw" / "small.csv").write_text("x")
@@ -196,8 +196,11 @@ def test_a_stamp_that_may_lie(root: Path) -> None:
     """A file that was changed just before a picture was taken counts as changed, whatever its
     times say later; one that was changed long before does not."""
     now = time.time_ns()
-    stamps = {"old.txt": Stamp(1, now - 10**9, 0, 7, 0o100644), "new.txt": Stamp(1, now, 0, 8, 1)}
-    picture = Picture(stamps, frozenset(), True, now)
+    stamps = {
+        "old.txt": Fingerprint(1, now - 10**9, 0, 7, 0o100644),
+        "new.txt": Fingerprint(1, now, 0, 8, 1),
+    }
+    picture = FileSnapshot(stamps, frozenset(), True, now)
     assert differences(picture, picture, root).changed == ("new.txt",)
 
 
@@ -231,7 +234,7 @@ def test_what_could_not_be_kept_is_tried_again(root: Path, checkpoints: Checkpoi
 def test_a_line_that_was_half_written(tmp_path: Path) -> None:
     """The disk is full in the middle of a line: that is an error, and costs no other line."""
     seal = Seal(b"secret", tmp_path)
-    journal = Journal(tmp_path / "r", Record("r"), seal)
+    journal = Journal(tmp_path / "r", JournalRecord("r"), seal)
     path = tmp_path / "r" / "journal.jsonl"
     with full_at(path.stat().st_size + 10), pytest.raises(OSError, match="too large"):
         journal.write(before_line("precious.csv", ABSENT, 0))
@@ -430,7 +433,7 @@ def test_coming_into_view_is_not_being_made(root: Path, checkpoints: Checkpoints
 
 async def test_too_large_to_keep(root: Path) -> None:
     """A file beyond the limits is not kept, and that is said when it is changed."""
-    limits = Limits(file_bytes=100, advance_file_bytes=100)
+    limits = StorageLimits(file_bytes=100, advance_file_bytes=100)
     checkpoints = Checkpoints(Workspace(root), limits=limits)
     (root / "tool.txt").write_text("x" * 200)
     (root / "code.txt").write_text("x" * 200)
@@ -455,7 +458,7 @@ async def test_too_large_to_keep(root: Path) -> None:
 
 async def test_a_large_file_goes_to_the_trash_before_it_is_written_over(root: Path) -> None:
     """What a turn left is too large to keep: undo moves it away, redo brings it back."""
-    checkpoints = Checkpoints(Workspace(root), limits=Limits(file_bytes=100))
+    checkpoints = Checkpoints(Workspace(root), limits=StorageLimits(file_bytes=100))
     (root / "a.txt").write_text("small")
     turn = checkpoints.begin()
     await write(turn, root, "a.txt", "x" * 200)
@@ -468,7 +471,7 @@ async def test_a_large_file_goes_to_the_trash_before_it_is_written_over(root: Pa
 
 async def test_the_oldest_turns_are_dropped(root: Path) -> None:
     """All together stays within the limit; the latest turns can still be undone."""
-    limits = Limits(total_bytes=10_000)
+    limits = StorageLimits(total_bytes=10_000)
     checkpoints = Checkpoints(Workspace(root), limits=limits)
     (root / "a.txt").write_text("0" * 1_000)
     for number in range(1, 31):
@@ -485,7 +488,7 @@ async def test_the_oldest_turns_are_dropped(root: Path) -> None:
 
 async def test_the_number_of_turns_is_limited(root: Path) -> None:
     """No more turns than that are remembered."""
-    checkpoints = Checkpoints(Workspace(root), limits=Limits(records=3))
+    checkpoints = Checkpoints(Workspace(root), limits=StorageLimits(records=3))
     for number in range(6):
         turn = checkpoints.begin()
         await write(turn, root, "a.txt", str(number))

@@ -17,12 +17,12 @@ from recorded import CELLS, DOUBLE, MORE, NAME, WORDS, Recorded, notebook_of, re
 
 from jupyter_agent.cli import main
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.notebooks.check.check import Plan, check
-from jupyter_agent.notebooks.check.findings import Checked, Finding, Report
+from jupyter_agent.notebooks.check.check import CheckOptions, check
+from jupyter_agent.notebooks.check.findings import Checked, CheckReport, Finding
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
-READ_ONLY = Plan(replays=False, allowed=("/tmp", "pytest"))
-REPLAYED = Plan(allowed=READ_ONLY.allowed, timeout=60)
+READ_ONLY = CheckOptions(replays=False, allowed=("/tmp", "pytest"))
+REPLAYED = CheckOptions(allowed=READ_ONLY.allowed, timeout=60)
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -50,11 +50,11 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def found(book: Recorded, plan: Plan = READ_ONLY) -> list[Finding]:
+def found(book: Recorded, plan: CheckOptions = READ_ONLY) -> list[Finding]:
     return list(check([book.path], plan).findings)
 
 
-def only(book: Recorded, plan: Plan = READ_ONLY) -> Finding:
+def only(book: Recorded, plan: CheckOptions = READ_ONLY) -> Finding:
     (finding,) = found(book, plan)
     return finding
 
@@ -66,7 +66,7 @@ def test_a_whole_notebook(book: Recorded) -> None:
     """Nothing is found, the replay is the recording byte for byte, and no file is changed."""
     before = book.path.read_bytes(), book.cassette.read_bytes()
     told: list[Checked] = []
-    report = check([book.path.parent], Plan(allowed=READ_ONLY.allowed, done=told.append))
+    report = check([book.path.parent], CheckOptions(allowed=READ_ONLY.allowed, done=told.append))
     assert report.findings == ()
     (checked,) = told
     assert checked.replayed
@@ -88,7 +88,7 @@ def test_a_notebook_without_agent_cells(book: Recorded) -> None:
 def test_several_at_once(book: Recorded) -> None:
     """Two processes replay two notebooks of one cassette, and say so in the order of the names."""
     shutil.copyfile(book.path, book.path.with_name("second.ipynb"))
-    plan = Plan(allowed=READ_ONLY.allowed, jobs=2)
+    plan = CheckOptions(allowed=READ_ONLY.allowed, jobs=2)
     report = check([book.path.parent], plan)
     assert report.findings == ()
     assert [(b.path.stem, b.replayed) for b in report.notebooks] == [
@@ -308,7 +308,7 @@ def test_a_home_folder(book: Recorded) -> None:
     finding = only(book)
     assert (finding.kind, finding.severity) == ("machine", "error")
     assert "/home/ada" in finding.message
-    assert found(book, Plan(replays=False, allowed=("/home/ada", *READ_ONLY.allowed))) == []
+    assert found(book, CheckOptions(replays=False, allowed=("/home/ada", *READ_ONLY.allowed))) == []
 
 
 # ---------------------------------------------------------------- damage
@@ -515,8 +515,8 @@ def test_junit(broken: Recorded) -> None:
     assert "100%" in failure.text
 
 
-@pytest.mark.parametrize("report", [Report(()), Report((Checked(Path("a.ipynb"), 0),))])
-def test_reports_of_nothing(report: Report) -> None:
+@pytest.mark.parametrize("report", [CheckReport(()), CheckReport((Checked(Path("a.ipynb"), 0),))])
+def test_reports_of_nothing(report: CheckReport) -> None:
     """Every form has something to say of an empty report."""
     from jupyter_agent.notebooks.check.reports import FORMS, as_summary
 

@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_agent.agent.compaction import Compactor, ModelSummary, SummaryFailed
 from jupyter_agent.agent.compaction.rounds import SUMMARY
-from jupyter_agent.agent.loop import Agent, Outcome, run_turn
+from jupyter_agent.agent.loop import Agent, TurnOutcome, run_turn
 from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.codec import event_from_json, event_to_json
 from jupyter_agent.core.events import Compacted, Event, MessageFinished, ReplySource, TextDelta
@@ -95,7 +95,7 @@ async def turn(
     size: int = 200,
     budget: Budget | None = None,
     task: str = "Look twenty times.",
-) -> tuple[Outcome, list[Event]]:
+) -> tuple[TurnOutcome, list[Event]]:
     events: list[Event] = []
     agent = Agent(
         model,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.notebooks.one import Execution
+from jupyter_agent.notebooks.one import NotebookExecution
 from jupyter_agent.notebooks.writing import with_outputs, write_copy, write_in_place
 
 OUTPUTS: list[dict[str, Any]] = [
@@ -26,11 +26,11 @@ OUTPUTS: list[dict[str, Any]] = [
 ]
 
 
-def executed(data: bytes, error: str = "", cell: int | None = None) -> Execution:
+def executed(data: bytes, error: str = "", cell: int | None = None) -> NotebookExecution:
     """What executing a file gives, with all outputs as they are in it."""
     notebook = nbformat.reads(data.decode("utf-8"), as_version=4)
     notebook.metadata["language_info"] = {"name": "python", "version": "9.9"}
-    return Execution(Path("x.ipynb"), notebook, error, cell, 1.0)
+    return NotebookExecution(Path("x.ipynb"), notebook, error, cell, 1.0)
 
 
 def file_of(cells: list[dict[str, Any]], **form: Any) -> bytes:
@@ -119,7 +119,7 @@ def test_a_file_that_somebody_changed_is_left(tmp_path: Path) -> None:
     """What was typed while the notebook was executed is not lost, and the person is told."""
     path = write(tmp_path / "a.ipynb", "1")
     original = path.read_bytes()
-    execution = Execution(path, executed(original).notebook, "", None, 1.0)
+    execution = NotebookExecution(path, executed(original).notebook, "", None, 1.0)
     typed = write(path, "2").read_bytes()
     with pytest.raises(AgentError, match=r"a\.ipynb was changed while it was executed"):
         write_in_place(original, execution)
@@ -130,7 +130,7 @@ def test_a_copy_in_a_new_folder_and_one_that_cannot_be_made(tmp_path: Path) -> N
     """Folders are made; where that fails, one line says so."""
     path = write(tmp_path / "a.ipynb", "1")
     original = path.read_bytes()
-    execution = Execution(path, executed(original).notebook, "", None, 1.0)
+    execution = NotebookExecution(path, executed(original).notebook, "", None, 1.0)
     write_copy(original, execution, tmp_path / "x" / "y" / "a.ipynb")
     assert (tmp_path / "x" / "y" / "a.ipynb").read_bytes() == original
     with pytest.raises(AgentError, match="cannot be written"):

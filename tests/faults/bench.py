@@ -12,7 +12,7 @@ from typing import Any
 from faults.hostile import Hostile
 from model_server import check_anthropic, check_openai
 
-from jupyter_agent.agent.loop import Agent, Outcome, run_turn
+from jupyter_agent.agent.loop import Agent, TurnOutcome, run_turn
 from jupyter_agent.core.events import Event, Retrying, TurnFinished
 from jupyter_agent.core.history import repair
 from jupyter_agent.core.messages import Message, Text
@@ -89,7 +89,7 @@ class Bench:
 
         return [note, hang]
 
-    async def turn(self, task: str) -> Outcome:
+    async def turn(self, task: str) -> TurnOutcome:
         """One turn; its events take the place of those before."""
         self.events.clear()
         self.view = TurnView()

@@ -19,7 +19,7 @@ from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.recording.cassette import load, record, save
 from jupyter_agent.recording.conversation import Item
-from jupyter_agent.recording.entries import Cassette, Entry
+from jupyter_agent.recording.entries import Cassette, RecordedCall
 from jupyter_agent.recording.replay import Replay
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
@@ -28,13 +28,13 @@ SCRIPTED = Cassette("scripted", "script", "scripted")
 NONE_WRITTEN: frozenset[str] = frozenset()
 
 
-def entry(digest: str, step: int = 1, text: str = "ok", task: str = "Count.") -> Entry:
+def entry(digest: str, step: int = 1, text: str = "ok", task: str = "Count.") -> RecordedCall:
     asked = (Item("task", task),) if step == 1 else (Item("result", "3"),)
     reply = MessageFinished(Message("assistant", (Text(text),)), Usage(3, 1), "end")
-    return Entry(digest, f"t-{digest}", step, asked, reply)
+    return RecordedCall(digest, f"t-{digest}", step, asked, reply)
 
 
-def turn(name: str, steps: int = 2, text: str = "ok") -> tuple[Entry, ...]:
+def turn(name: str, steps: int = 2, text: str = "ok") -> tuple[RecordedCall, ...]:
     return tuple(entry(f"{name}{n}", n, text, name) for n in range(1, steps + 1))
 
 
@@ -77,7 +77,7 @@ def there_and_back(reply: MessageFinished) -> MessageFinished:
     """A reply as the file gives it back."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "a.jsonl"
-        save(Cassette("p", "m", "recorded", ((Entry("d", "t", 1, (), reply),),)), file)
+        save(Cassette("p", "m", "recorded", ((RecordedCall("d", "t", 1, (), reply),),)), file)
         return load(file).turns[0][0].reply
 
 
@@ -121,7 +121,7 @@ def test_a_second_recording_of_a_cell(path: Path) -> None:
 def test_a_cell_whose_conversation_changed(path: Path) -> None:
     """The same task after other cells takes the place of its old recording."""
     old = entry("old", task="Count.")
-    new = Entry("new", old.turn, 1, old.asked, entry("x", text="4").reply)
+    new = RecordedCall("new", old.turn, 1, old.asked, entry("x", text="4").reply)
     save(Cassette("anthropic", "claude", "recorded", (turn("a"), (old,))), path)
     record(path, RECORDED, (new,), NONE_WRITTEN)
     assert load(path).turns == (turn("a"), (new,))
@@ -129,8 +129,8 @@ def test_a_cell_whose_conversation_changed(path: Path) -> None:
 
 def test_the_same_task_twice_in_a_notebook(path: Path) -> None:
     """What this session has recorded is not taken for an old recording."""
-    first = Entry("one", "t", 1, (Item("task", "Go on."),), entry("x").reply)
-    second = Entry("two", "t", 1, (Item("task", "Go on."),), entry("y").reply)
+    first = RecordedCall("one", "t", 1, (Item("task", "Go on."),), entry("x").reply)
+    second = RecordedCall("two", "t", 1, (Item("task", "Go on."),), entry("y").reply)
     record(path, RECORDED, (first,), NONE_WRITTEN)
     record(path, RECORDED, (second,), frozenset({"one"}))
     assert load(path).turns == ((first,), (second,))
@@ -202,7 +202,7 @@ def test_secrets_never_reach_the_file(path: Path, monkeypatch: pytest.MonkeyPatc
     message = Message("assistant", (Text(f"use {KEY} or {value}"), call))
     reply = MessageFinished(message, Usage(), "tool_use")
     asked = (Item("task", f"log in with {value} and {KEY}"),)
-    save(Cassette("p", f"m {KEY}", "recorded", ((Entry("d", "t", 1, asked, reply),),)), path)
+    save(Cassette("p", f"m {KEY}", "recorded", ((RecordedCall("d", "t", 1, asked, reply),),)), path)
     text = path.read_text(encoding="utf-8")
     assert KEY not in text
     assert "wörd" not in text
@@ -214,7 +214,7 @@ def test_an_escaped_secret_in_arguments(path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("DB_PASSWORD", "grün" + "kohl" + '"99"')
     call = ToolCall("c", "look", json.dumps({"b": 'grünkohl"99"'}))
     reply = MessageFinished(Message("assistant", (call,)), Usage(), "tool_use")
-    save(Cassette("p", "m", "recorded", ((Entry("d", "t", 1, (), reply),),)), path)
+    save(Cassette("p", "m", "recorded", ((RecordedCall("d", "t", 1, (), reply),),)), path)
     (block,) = load(path).turns[0][0].reply.message.blocks
     assert isinstance(block, ToolCall)
     assert json.loads(block.arguments) == {"b": "[redacted]"}

@@ -12,7 +12,7 @@ from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import Message, Text, Usage
 from jupyter_agent.recording.conversation import Item
 from jupyter_agent.recording.coverage import Task, coverage, nearest, task_of
-from jupyter_agent.recording.entries import Cassette, Entry
+from jupyter_agent.recording.entries import Cassette, RecordedCall
 
 WORDS = st.lists(st.sampled_from(["Count.", "Plot it.", "Why?", "Go on."]), max_size=6)
 
@@ -20,7 +20,8 @@ WORDS = st.lists(st.sampled_from(["Count.", "Plot it.", "Why?", "Go on."]), max_
 def cassette_of(tasks: Sequence[str]) -> Cassette:
     reply = MessageFinished(Message("assistant", (Text("ok"),)), Usage(), "end")
     turns = tuple(
-        (Entry(f"c{n}", f"t{n}", 1, (Item("task", task),), reply),) for n, task in enumerate(tasks)
+        (RecordedCall(f"c{n}", f"t{n}", 1, (Item("task", task),), reply),)
+        for n, task in enumerate(tasks)
     )
     return Cassette("p", "m", "recorded", turns)
 
@@ -97,7 +98,7 @@ def test_the_nearest_task() -> None:
 def test_a_turn_without_a_task() -> None:
     """A damaged turn has no task, and no cell asks for it."""
     reply = MessageFinished(Message("assistant", (Text("ok"),)), Usage(), "end")
-    odd = Cassette("p", "m", "recorded", ((Entry("c", "t", 1, (), reply),),))
+    odd = Cassette("p", "m", "recorded", ((RecordedCall("c", "t", 1, (), reply),),))
     assert task_of(odd.turns[0]) == ""
     assert coverage([Task("Count.")], odd).orphans == (0,)
 

@@ -15,8 +15,8 @@ from jupyter_agent.core.redact import redact
 from jupyter_agent.core.tool import Tool, ToolReturn
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.recording.entries import Cassette, Entry, FileState, Remembered
-from jupyter_agent.recording.past import Past, Recalled, Taking, touch
+from jupyter_agent.recording.entries import Cassette, FileState, RecordedCall, Remembered
+from jupyter_agent.recording.past import FileRecorder, FileReplayer, ToolRecording, touch
 from jupyter_agent.recording.tools import recalled_tools, remembering
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.mcp_tools import any_arguments
@@ -31,7 +31,7 @@ class Desk:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.workspace = Workspace(root)
-        self.past: Past | None = None
+        self.past: ToolRecording | None = None
         tools = [*file_tools(self.workspace), *search_tools(self.workspace)]
         tools = remembering(tools, self.workspace, lambda: self.past)
         self._tools: dict[str, Any] = {tool.name: tool.function for tool in tools}
@@ -40,15 +40,15 @@ class Desk:
         result = self._tools[name](**values)
         return str(result.content if isinstance(result, ToolReturn) else result)
 
-    def record(self) -> Taking:
-        self.past = taking = Taking(self.workspace)
+    def record(self) -> FileRecorder:
+        self.past = taking = FileRecorder(self.workspace)
         return taking
 
-    def replay(self, *turns: tuple[Entry, ...], since: int | None = None) -> Recalled:
+    def replay(self, *turns: tuple[RecordedCall, ...], since: int | None = None) -> FileReplayer:
         cassette = Cassette("p", "m", "recorded", turns)
         begun = time.time_ns() if since is None else since
         time.sleep(0.05)  # the clock of file systems is coarse
-        self.past = recalled = Recalled(cassette, self.workspace, begun)
+        self.past = recalled = FileReplayer(cassette, self.workspace, begun)
         return recalled
 
 
@@ -57,8 +57,10 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def entry(remembered: tuple[Remembered, ...] = (), files: tuple[FileState, ...] = ()) -> Entry:
-    return Entry("c", "t", 1, (), OK, remembered=remembered, files=files)
+def entry(
+    remembered: tuple[Remembered, ...] = (), files: tuple[FileState, ...] = ()
+) -> RecordedCall:
+    return RecordedCall("c", "t", 1, (), OK, remembered=remembered, files=files)
 
 
 def test_a_live_turn_is_told_as_it_is(desk: Desk) -> None:

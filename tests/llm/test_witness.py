@@ -11,7 +11,7 @@ from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import Message, Text, ToolCall, Usage
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.recording.cassette import load, save
-from jupyter_agent.recording.entries import Cassette, Decision, Entry
+from jupyter_agent.recording.entries import Cassette, Decision, RecordedCall
 
 REPLY = MessageFinished(
     Message("assistant", (Text("I try."), ToolCall("c1", "execute_code", "{}"))),
@@ -24,7 +24,7 @@ DECISION = Decision(0, "Run this code?", ("runs a shell command",), "no", "perso
 def saved(tmp_path: Path, **fields: object) -> Path:
     """A cassette of one line, with some of its fields replaced in the file."""
     path = tmp_path / "a.cassette.jsonl"
-    entry = Entry("c", "t", 1, (), REPLY, said=("Before.",), decisions=(DECISION,))
+    entry = RecordedCall("c", "t", 1, (), REPLY, said=("Before.",), decisions=(DECISION,))
     save(Cassette("anthropic", "m", "recorded", ((entry,),)), path)
     header, row = path.read_text(encoding="utf-8").splitlines()
     changed = {**json.loads(row), **fields}

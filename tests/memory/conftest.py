@@ -14,7 +14,7 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.entries import Provenance
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.scope import MemoryRoot, find_root
-from jupyter_agent.memory.search import Search
+from jupyter_agent.memory.search import MemorySearch
 from jupyter_agent.memory.store import WorkspaceMemory
 from jupyter_agent.tools.notes import note_tools
 from jupyter_agent.tools.toolbox import Toolbox
@@ -75,12 +75,12 @@ def notes(workspace: Workspace) -> Notes:
 
 
 @pytest.fixture
-def search(workspace: Workspace, root: MemoryRoot) -> Search:
-    return Search([root], workspace.state_folder)
+def search(workspace: Workspace, root: MemoryRoot) -> MemorySearch:
+    return MemorySearch([root], workspace.state_folder)
 
 
 @pytest.fixture
-def call(notes: Notes, memory: WorkspaceMemory, search: Search) -> CallTool:
+def call(notes: Notes, memory: WorkspaceMemory, search: MemorySearch) -> CallTool:
     """Run a tool through the toolbox, so that its schema takes part."""
     tools = [*note_tools(notes), *workspace_memory_tools(memory), *search_memory_tools(search)]
     toolbox = Toolbox(tools)

@@ -17,7 +17,7 @@ from jupyter_agent.magics.commands import run_line
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.review import review
 from jupyter_agent.memory.scope import MemoryRoot, Scope
-from jupyter_agent.memory.search import Search
+from jupyter_agent.memory.search import MemorySearch
 from jupyter_agent.memory.store import WorkspaceMemory
 from jupyter_agent.session.knowledge import Memory
 
@@ -27,7 +27,7 @@ def notes_command(notes: Notes, words: list[str]) -> str:
     return _said(SimpleNamespace(notes=notes), "notes", words)
 
 
-def memory_command(memory: WorkspaceMemory, search: Search, words: list[str]) -> str:
+def memory_command(memory: WorkspaceMemory, search: MemorySearch, words: list[str]) -> str:
     """What `%agent memory WORDS` says."""
     return _said(SimpleNamespace(memory=Memory(memory, search)), "memory", words)
 
@@ -61,7 +61,7 @@ def test_notes(notes: Notes) -> None:
         notes_command(notes, ["edit", "x", "y"])
 
 
-def test_memory(memory: WorkspaceMemory, search: Search, root: MemoryRoot) -> None:
+def test_memory(memory: WorkspaceMemory, search: MemorySearch, root: MemoryRoot) -> None:
     """Show, search, confirm, rebuild and sessions."""
     saved = memory.save(Scope("devtools"), "decision", "Use seals", "They bark.", "style", ["t"])
     assert memory_command(memory, search, []) == f"{'devtools':<24} 1 decisions, 0 lessons"
@@ -105,7 +105,7 @@ def test_review(memory: WorkspaceMemory, root: MemoryRoot) -> None:
     assert review(memory, scope, date.today())[0].kind == "damaged"
 
 
-def test_what_others_wrote(memory: WorkspaceMemory, search: Search, root: MemoryRoot) -> None:
+def test_what_others_wrote(memory: WorkspaceMemory, search: MemorySearch, root: MemoryRoot) -> None:
     """Records, names of files and of folders that somebody planted: one line each, no codes of
     terminals; a pipe is not waited for, and an impossible folder costs none of the others."""
     memory.save(Scope("devtools"), "decision", "Use seals", "They bark.", "style", ["t"])

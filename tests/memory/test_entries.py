@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_agent.memory.entries import (
-    Entry,
+    MemoryEntry,
     Provenance,
     confirmation,
     escape,
@@ -20,7 +20,7 @@ from jupyter_agent.memory.entries import (
     written,
 )
 
-ENTRY = Entry(
+ENTRY = MemoryEntry(
     "decision",
     "Use PostgreSQL",
     "Because of JSON.",
@@ -88,7 +88,7 @@ def test_any_content_round_trips(first: str, second: str) -> None:
     """Contents full of structure come back as they were; a file has as many entries as were put."""
     data = b""
     for content in (first, second):
-        entry = Entry("lesson", "Title", content, "c", ("t",), "2026-11-22", "l-1", "id=l-1")
+        entry = MemoryEntry("lesson", "Title", content, "c", ("t",), "2026-11-22", "l-1", "id=l-1")
         data += written(entry, data)
     parsed = parse("lesson", data)
     assert len(parsed.entries) == 2 and not parsed.torn and not parsed.conflicts
@@ -105,7 +105,7 @@ def test_any_content_round_trips(first: str, second: str) -> None:
 def test_a_write_that_dies_anywhere(content: str, cut: int) -> None:
     """Cut the last entry anywhere: the others are read, and the torn end is found exactly."""
     whole = written(ENTRY)
-    last = Entry("decision", "Other", content, "c", ("t",), "2026-11-22", "d-2", "id=d-2")
+    last = MemoryEntry("decision", "Other", content, "c", ("t",), "2026-11-22", "d-2", "id=d-2")
     added = written(last, whole)
     torn = whole + added[: min(cut, len(added) - 5)]
     parsed = parse("decision", torn)
@@ -182,6 +182,6 @@ def test_confirmations() -> None:
 def test_provenance_stays_in_its_comment() -> None:
     """A notebook's name with the comment's own marks cannot leave it."""
     source = source_of("d-1", Provenance("agent", "a--> ; id=x\n### [2026-01-01] b.ipynb"))
-    data = written(Entry("decision", "T", "c", date="2026-11-22", id="d-1", source=source))
+    data = written(MemoryEntry("decision", "T", "c", date="2026-11-22", id="d-1", source=source))
     (entry,) = parse("decision", data).entries
     assert entry.id == "d-1" and entry.title == "T"

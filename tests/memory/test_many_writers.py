@@ -15,10 +15,10 @@ from pace import processor_seconds
 
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.context import Contexts
-from jupyter_agent.memory.entries import Entry, written
+from jupyter_agent.memory.entries import MemoryEntry, written
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.scope import Scope, find_root
-from jupyter_agent.memory.search import Search
+from jupyter_agent.memory.search import MemorySearch
 from jupyter_agent.memory.store import WorkspaceMemory
 
 WRITER = """
@@ -108,7 +108,7 @@ def test_ten_thousand(empty: Path) -> None:
     path = empty / "user/memory/workspaces/team/decisions.md"
     path.parent.mkdir(parents=True)
     entries = [
-        Entry(
+        MemoryEntry(
             "decision",
             f"Decision number {number}",
             f"We use component {number % 97} because of reason {number}. It is good.",
@@ -122,7 +122,7 @@ def test_ten_thousand(empty: Path) -> None:
     path.write_bytes(b"\n".join(written(entry) for entry in entries))
     workspace = Workspace(empty)
     root = find_root(workspace)
-    contexts, search = Contexts(WorkspaceMemory(root)), Search([root], workspace.state_folder)
+    contexts, search = Contexts(WorkspaceMemory(root)), MemorySearch([root], workspace.state_folder)
     assert search.refresh() == 10_000
 
     assert processor_seconds(lambda: contexts.text(Scope("team"), ["decisions"])) < 0.6

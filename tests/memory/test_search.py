@@ -13,14 +13,14 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.files.shared import CACHE
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.memory.scope import MemoryRoot, Scope
-from jupyter_agent.memory.search import DATABASE, Search
+from jupyter_agent.memory.search import DATABASE, MemorySearch
 from jupyter_agent.memory.store import WorkspaceMemory
 from jupyter_agent.stores.runlog import RunLog
 
 from .conftest import CallTool
 
 
-def test_what_is_found(search: Search, memory: WorkspaceMemory, workspace: Workspace) -> None:
+def test_what_is_found(search: MemorySearch, memory: WorkspaceMemory, workspace: Workspace) -> None:
     """Entries, documents and run logs, by all words first, by beginnings, in any script."""
     memory.save(Scope("devtools"), "lesson", "Zürich", "The cache was stale.", tags=["redis"])
     memory.save(Scope("devtools"), "lesson", "简洁", "用户喜欢简洁回复")
@@ -40,7 +40,9 @@ def test_what_is_found(search: Search, memory: WorkspaceMemory, workspace: Works
         search.find("*** ---")
 
 
-def test_it_follows_the_files(search: Search, memory: WorkspaceMemory, root: MemoryRoot) -> None:
+def test_it_follows_the_files(
+    search: MemorySearch, memory: WorkspaceMemory, root: MemoryRoot
+) -> None:
     """What is added, edited or deleted is seen at the next query."""
     memory.save(Scope("devtools"), "lesson", "One", "About walruses.")
     assert len(search.find("walruses")) == 1
@@ -53,7 +55,7 @@ def test_it_follows_the_files(search: Search, memory: WorkspaceMemory, root: Mem
     assert search.find("otters narwhals") == []
 
 
-def test_a_damaged_index(search: Search, workspace: Workspace) -> None:
+def test_a_damaged_index(search: MemorySearch, workspace: Workspace) -> None:
     """Whatever is in the place of the index, it is made anew."""
     path = workspace.state_folder / CACHE / DATABASE
     count = search.refresh()
@@ -69,7 +71,7 @@ def test_several_roots(workspace: Workspace, root: MemoryRoot, tmp_path: Path) -
     other = MemoryRoot(tmp_path / "team")
     WorkspaceMemory(other).save(Scope("k"), "decision", "Walrus", "We use the walrus operator.")
     WorkspaceMemory(root).save(Scope("devtools"), "decision", "Other", "No walrus in Python 3.7.")
-    hits = Search([root, other], workspace.state_folder).find("walrus")
+    hits = MemorySearch([root, other], workspace.state_folder).find("walrus")
     assert {hit.title for hit in hits} == {"Walrus", "Other"}
 
 
@@ -82,7 +84,7 @@ async def test_the_tool(call: CallTool, memory: WorkspaceMemory) -> None:
     assert "Nothing was found" in (await call("workspace_search_memory", query="xylophone")).text
 
 
-def test_run_logs_that_name_what_they_said(search: Search, workspace: Workspace) -> None:
+def test_run_logs_that_name_what_they_said(search: MemorySearch, workspace: Workspace) -> None:
     """A display that is only named is found by its result, and by no part of the name."""
     said = "the zebra crossing of the savannah, as it was painted in the year of the drought"
     call = ToolCall("c1", "execute_code", '{"type": "quagga", "code": "1"}')

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from jupyter_agent.policy import Surroundings, judge
+from jupyter_agent.policy import PolicyContext, judge
 from jupyter_agent.skills import importing
 from jupyter_agent.skills.discovery import Place
 
@@ -98,7 +98,7 @@ def test_approvals_do_not_ask(tmp_path: Path) -> None:
         "import jupyter_agent_skills\nprint(overview.summary(df))\n"
         'open(jupyter_agent_skills.path("a/references/x.md")).read()\n'
     )
-    around = Surroundings(tmp_path, tmp_path)
+    around = PolicyContext(tmp_path, tmp_path)
     assert (
         judge("execute_code", "executes", {"code": code}, "ask_risky", around).decision == "allow"
     )

@@ -18,11 +18,11 @@ from jupyter_agent.core.events import (
     ApprovalAsked,
     Event,
     FileChange,
-    Kept,
     MessageFinished,
     Noticed,
     Receipt,
     Retrying,
+    SavedMemory,
     Steered,
     StepStarted,
     TextDelta,
@@ -37,7 +37,7 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.widgets.saved import SavedOutput, plain_transcript, running_html, saved_outputs
-from jupyter_agent.widgets.state import Picture
+from jupyter_agent.widgets.state import ViewState
 from jupyter_agent.widgets.terminal import TerminalView
 
 SEEN = (TextDelta, ToolOutput, ApprovalAsked, Steered)
@@ -143,7 +143,7 @@ def turn(**fields: Any) -> list[Event]:
     receipt = Receipt(
         (VariableChange(f["variable"], "added", f["summary"]),),
         (FileChange(f["file"], "created", 3, 1),),
-        saved=(Kept("lesson", f["kept"], f["file"]),),
+        saved=(SavedMemory("lesson", f["kept"], f["file"]),),
     )
     return [
         TurnStarted(f["task"], "anthropic", f["model"]),
@@ -294,7 +294,7 @@ def check_saved(outputs: list[SavedOutput]) -> None:
 def check_every_form(events: list[Event]) -> None:
     """The saved outputs, the live view at each moment, and the terminal's text."""
     check_saved(saved_outputs(view_of(events)))
-    picture, view = Picture(), TurnView()
+    picture, view = ViewState(), TurnView()
     screen = Screen()
     terminal = TerminalView(screen, {"TERM": "xterm"})
     for number, event in enumerate(events):

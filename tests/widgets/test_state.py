@@ -32,7 +32,7 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.widgets.pace import INTERVAL, PATIENCE, is_due, whole_interval
-from jupyter_agent.widgets.state import Operation, Picture, difference, merged
+from jupyter_agent.widgets.state import Operation, ViewState, difference, merged
 
 IDS = st.sampled_from(["c1", "c2", "c3"])
 WORDS = st.sampled_from(["", "a", "ab\n", "\x1b[31mred", "\ud800", "\u202ex", "<b>", "\r9 %"]) | (
@@ -144,14 +144,14 @@ def test_the_front_end_has_what_the_kernel_has(
     events: list[tuple[Event, bool]], unread: list[str]
 ) -> None:
     """Whatever happens, and however much of it in one go: both sides hold the same state."""
-    picture, view = Picture(), TurnView()
+    picture, view = ViewState(), TurnView()
     front_end = copy.deepcopy(picture.state)
     for event, is_sent in [*events, (Steered(""), True)]:
         view = reduce(view, event)
         if is_sent:
             front_end = applied(front_end, merged(picture.update(view, tuple(unread))))
             assert front_end == picture.state
-    fresh = Picture()
+    fresh = ViewState()
     fresh.update(view, tuple(unread))
     if len(fresh.state["steps"]) == len(picture.state["steps"]):
         assert fresh.state == picture.state
@@ -161,7 +161,7 @@ def test_the_front_end_has_what_the_kernel_has(
 @settings(max_examples=examples(100), deadline=None)
 def test_any_state_can_be_sent_and_read(events: list[Event]) -> None:
     """It is JSON, it is UTF-8, it holds no control characters, and no picture over the limit."""
-    picture = Picture()
+    picture = ViewState()
     picture.update(view_of(*events))
     text = json.dumps(picture.state, allow_nan=False, ensure_ascii=False)
     assert len(text) < 1_000_000
@@ -179,7 +179,7 @@ ASKS = (*START, MessageFinished(Message("assistant", (CALL,)), Usage(), "tool_us
 @pytest.mark.parametrize("delta", [TextDelta, ThinkingDelta])
 def test_a_token_costs_its_letters(delta: Any) -> None:
     """2,000 streamed tokens, sent at the pace of the live view, are at most 3 times their text."""
-    picture, view = Picture(), view_of(*START)
+    picture, view = ViewState(), view_of(*START)
     picture.update(view)
     tokens = [f"word{n} " for n in range(2_000)]
     view = reduce(view, delta(tokens[0]))
@@ -198,7 +198,7 @@ def test_a_token_costs_its_letters(delta: Any) -> None:
 def test_printed_text_costs_its_letters() -> None:
     """A line that running code prints is appended to what is there."""
     view = view_of(*ASKS, ToolStarted(CALL), ToolOutput("c1", "1\n" * 1_000))
-    picture = Picture()
+    picture = ViewState()
     picture.update(view)
     operations = picture.update(reduce(view, ToolOutput("c1", "2\n")))
     assert operations == [["append", ["steps", 0, "calls", 0, "outputs", 0, "text"], "2\n"]]
@@ -210,7 +210,7 @@ def test_steps_that_are_over_cost_nothing() -> None:
     for number in range(1, 20):
         steps += [StepStarted(number, 50), *ASKS[2:], ToolOutput("c1", "x" * 10_000)]
     view = view_of(*steps, StepStarted(20, 50), TextDelta("On"))
-    picture = Picture()
+    picture = ViewState()
     picture.update(view)
     assert picture.update(view) == []
     operations = picture.update(reduce(view, TextDelta("ward")))
@@ -222,7 +222,7 @@ def test_ten_megabytes_of_output(kind: Any) -> None:
     """Run code that prints 10 MB: the live view gets a bounded part that says what is missing."""
     output = Output(kind, {"text/plain": "x" * 10_000_000})
     result = ToolResult("c1", (Text("ok"),), False, (output,))
-    picture, view = Picture(), view_of(*ASKS)
+    picture, view = ViewState(), view_of(*ASKS)
     picture.update(view)
     operations = picture.update(reduce(view, ToolFinished(result, 1.0)))
     assert size(operations) < 25_000 and "characters left out" in json.dumps(operations)
@@ -232,7 +232,7 @@ def test_ten_megabytes_of_arguments() -> None:
     """A call with 10 MB of arguments is shown in part, and so is what it printed so far."""
     call = ToolCall("c1", "execute_code", json.dumps({"code": "x\n" * 5_000_000}))
     message = MessageFinished(Message("assistant", (call,)), Usage(), "tool_use")
-    picture = Picture()
+    picture = ViewState()
     operations = picture.update(view_of(*START, message, ToolOutput("c1", "y" * 10_000_000)))
     assert size(operations) < 60_000
 
@@ -242,7 +242,7 @@ def test_large_pictures(length: int, is_sent: bool) -> None:
     """A picture over the limit is left for the saved form; its name stands for it."""
     data = {"image/png": "A" * length, "text/plain": "<Figure size 640x480>"}
     result = ToolResult("c1", (Text("ok"),), False, (Output("display", data),))
-    picture = Picture()
+    picture = ViewState()
     picture.update(view_of(*ASKS, ToolFinished(result, 1.0)))
     (shown,) = picture.state["steps"][0]["calls"][0]["outputs"]
     assert (shown["kind"] == "image") is is_sent
@@ -252,7 +252,7 @@ def test_large_pictures(length: int, is_sent: bool) -> None:
 def test_a_question_is_there_while_it_is_open() -> None:
     """The buttons come with the question and go with the answer; what was decided stays."""
     asked = ApprovalAsked("c1", "Run this?", ("network",), "network")
-    picture, view = Picture(), view_of(*ASKS, ToolStarted(CALL), asked)
+    picture, view = ViewState(), view_of(*ASKS, ToolStarted(CALL), asked)
     picture.update(view)
     question = picture.state["steps"][0]["calls"][0]["question"]
     assert question == {"text": "Run this?", "reasons": ["network"], "always": "network"}

@@ -40,9 +40,9 @@ from jupyter_agent.core.messages import (
     ToolResult,
     Usage,
 )
-from jupyter_agent.core.transcript import CallView, StepView, TurnView, Watch, reduce
+from jupyter_agent.core.transcript import CallView, LiveTranscript, StepView, TurnView, reduce
 from jupyter_agent.promotion.turn import executed
-from jupyter_agent.session.answer import Findings
+from jupyter_agent.session.answer import TurnFindings
 
 START = TurnStarted("Count.", "anthropic", "claude")
 CALL = ToolCall("c1", "look", '{"path": "a.csv"}')
@@ -177,7 +177,7 @@ def test_a_call_that_was_only_asked_about() -> None:
     details = {"state": "interrupted", "ran": False}
     result = ToolResult("c1", (Text("Not run."),), True, details=details)
     events = [START, StepStarted(1, 5), says(call), ToolStarted(call), ToolFinished(result, 0)]
-    view, findings = view_of(*events, ended("interrupted")), Findings()
+    view, findings = view_of(*events, ended("interrupted")), TurnFindings()
     for event in events:
         findings(event)
     assert [each.state for each in view.calls] == ["not_run"]
@@ -369,7 +369,7 @@ _PIECES: list[Event] = [
 @given(st.lists(st.sampled_from(_PIECES), max_size=40), st.integers(1, 7))
 def test_a_watch_sees_what_the_reducer_makes(events: list[Event], every: int) -> None:
     """However the events are joined, and whenever somebody looks, the view is the same."""
-    watch = Watch()
+    watch = LiveTranscript()
     for number, event in enumerate(events):
         watch(event)
         if number % every == 0:
@@ -379,7 +379,7 @@ def test_a_watch_sees_what_the_reducer_makes(events: list[Event], every: int) ->
 
 def test_a_watch_that_nobody_looks_at_stays_small() -> None:
     """What comes is taken in after a while, looked at or not."""
-    watch = Watch()
+    watch = LiveTranscript()
     for event in (START, StepStarted(1, 5), *[TextDelta("a")] * 10_000):
         watch(event)
     assert len(watch._coming) < 1_000
@@ -388,7 +388,7 @@ def test_a_watch_that_nobody_looks_at_stays_small() -> None:
 
 def test_a_watch_that_is_looked_at_from_another_thread() -> None:
     """No event is lost, and none is taken in twice."""
-    watch = Watch()
+    watch = LiveTranscript()
     over = threading.Event()
 
     def look() -> None:
@@ -422,7 +422,7 @@ def _acting(act: Callable[[], None]) -> TextDelta:
 
 def test_an_interrupt_while_events_are_taken_in() -> None:
     """What was not taken in yet is taken in at the next look."""
-    watch = Watch()
+    watch = LiveTranscript()
     strikes = [KeyboardInterrupt]
 
     def strike() -> None:
@@ -439,7 +439,7 @@ def test_an_interrupt_while_events_are_taken_in() -> None:
 
 def test_an_event_amid_the_taking_in() -> None:
     """The garbage collector runs code that prints while events are taken in: nothing hangs."""
-    watch = Watch()
+    watch = LiveTranscript()
     more = [TextDelta("d")] * 1_000
 
     def printed() -> None:
@@ -454,7 +454,7 @@ def test_an_event_amid_the_taking_in() -> None:
 
 def test_an_event_that_cannot_be_shown() -> None:
     """It is left out, once, and costs no other event."""
-    watch = Watch()
+    watch = LiveTranscript()
     broken = ToolResult("c1", (), details={"plan": [{"text": "no state"}]})
     for event in (START, StepStarted(1, 5), says(CALL), ToolFinished(broken, 0), ended()):
         watch(event)

@@ -26,7 +26,7 @@ from jupyter_agent.agent.compaction.results import (
 from jupyter_agent.agent.compaction.rounds import (
     KEPT_WHOLE,
     STILL_IN_FORCE,
-    Step,
+    StepSpan,
     apart,
     current_task,
     earlier_places,
@@ -215,14 +215,14 @@ async def _summarized(
     return _Told(len(chosen), stop, made, tuple(places))
 
 
-def _chosen(draft: Draft, last: int, goal: int) -> list[Step]:
+def _chosen(draft: Draft, last: int, goal: int) -> list[StepSpan]:
     """The oldest steps: as few as needed, a finished round as a whole; none if that is no gain."""
     messages, counter = draft.messages, draft.counter
     if draft.tokens <= goal:
         return []
     current = current_task(messages)
     gone = sum(counter.message(m) for m in messages[:last] if earlier_summary(m))
-    chosen: list[Step] = []
+    chosen: list[StepSpan] = []
     for step in steps(messages):
         enough = draft.tokens - gone + min(_SUMMARY, gone // 2) <= goal
         inside = bool(chosen) and step.task == chosen[-1].task and step.task != current
@@ -233,7 +233,7 @@ def _chosen(draft: Draft, last: int, goal: int) -> list[Step]:
     return chosen if gone >= _LEAST else []
 
 
-def _in(chosen: Sequence[Step], index: int) -> bool:
+def _in(chosen: Sequence[StepSpan], index: int) -> bool:
     return any(step.start <= index < step.stop for step in chosen)
 
 

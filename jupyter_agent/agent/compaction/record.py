@@ -32,7 +32,7 @@ _NOISE = re.compile(r"^(?:File |Traceback|Cell In|-+>)|\bline \d+|0x[0-9a-f]{6}"
 
 
 @dataclass
-class Record:
+class ExecutionRecord:
     """Execution in short: each entry is one line.
 
     `found` are lines of results with numbers, `answers` what the agent said at the end of rounds,
@@ -47,9 +47,9 @@ class Record:
     tools: Counter[str] = field(default_factory=Counter)
 
 
-def record(messages: Sequence[Message]) -> Record:
+def record(messages: Sequence[Message]) -> ExecutionRecord:
     """Read whole steps: replies with the results of their calls."""
-    found = Record()
+    found = ExecutionRecord()
     calls: dict[str, ToolCall] = {}
     for message in messages:
         for call in message.tool_calls:
@@ -71,7 +71,7 @@ def findings(text: str) -> list[str]:
     return [line for line in _without_series(list(lines)) if _worth(line) >= 2]
 
 
-def _read(found: Record, call: ToolCall | None, result: ToolResult) -> None:
+def _read(found: ExecutionRecord, call: ToolCall | None, result: ToolResult) -> None:
     made = gist(call) if call else ""
     lines = _lines(result.text)
     if result.is_error:
@@ -220,7 +220,7 @@ def _first_words(line: str, words: int) -> str:
 
 
 def plain_record(messages: Sequence[Message], goal: str, words: int) -> str:
-    """A summary without a model: all that `Record` has but what was found."""
+    """A summary without a model: all that `ExecutionRecord` has but what was found."""
     found = record(messages)
     tools = ", ".join(f"{name} ×{count}" for name, count in found.tools.most_common())
     parts = [

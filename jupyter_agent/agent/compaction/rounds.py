@@ -18,7 +18,7 @@ STILL_IN_FORCE = "[Put back after the conversation was shortened]"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepSpan:
     """The messages from `start` up to `stop`. `task` is where its round's task stands, or -1."""
 
     start: int
@@ -35,12 +35,12 @@ def apart(message: Message) -> tuple[Message, ...]:
     return replace(message, blocks=results), replace(message, blocks=said)
 
 
-def steps(history: Sequence[Message]) -> list[Step]:
+def steps(history: Sequence[Message]) -> list[StepSpan]:
     """The steps of a conversation, in order. A call and its result are always in one step.
 
     Results and the person's words stand in messages of their own (`apart`).
     """
-    found: list[Step] = []
+    found: list[StepSpan] = []
     task, index = -1, 0
     while index < len(history):
         message = history[index]
@@ -50,7 +50,7 @@ def steps(history: Sequence[Message]) -> list[Step]:
             continue
         while index < len(history) and _belongs_to_step(history[index]):
             index += 1
-        found.append(Step(start, index, task))
+        found.append(StepSpan(start, index, task))
     return found
 
 

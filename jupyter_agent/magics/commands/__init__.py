@@ -21,13 +21,13 @@ from jupyter_agent.magics.commands.trust import trust
 from jupyter_agent.magics.commands.turns import cells, export, show, usage
 from jupyter_agent.magics.commands.undo import undo
 from jupyter_agent.magics.report import (
-    Report,
+    CommandReport,
     errors_without_secrets,
     report,
     table,
     without_secrets,
 )
-from jupyter_agent.session.registry import Sessions, sessions_of
+from jupyter_agent.session.registry import KernelSessions, sessions_of
 
 HEADINGS = (
     "The conversation",
@@ -55,7 +55,7 @@ def _commands(ctx: click.Context, param: click.Parameter, begun: str) -> list[st
     "name", required=False, metavar="COMMAND", help="a command", shell_complete=_commands
 )
 @click.pass_context
-def help_(ctx: click.Context, name: str | None) -> Report:
+def help_(ctx: click.Context, name: str | None) -> CommandReport:
     """what the commands are, or one of them"""
     if name is None:
         return _overview()
@@ -64,7 +64,7 @@ def help_(ctx: click.Context, name: str | None) -> Report:
     return _help_of(name, COMMANDS[name])
 
 
-def _overview() -> Report:
+def _overview() -> CommandReport:
     rows: list[tuple[str, ...]] = []
     for heading in HEADINGS:
         rows.append((f"{heading}:",))
@@ -80,7 +80,7 @@ def _overview() -> Report:
     )
 
 
-def _help_of(name: str, command: parser.Command | parser.Family) -> Report:
+def _help_of(name: str, command: parser.Command | parser.Family) -> CommandReport:
     return report(
         table([(parser.usage(command, name), parser.about(command))]),
         parser.details(command),
@@ -120,7 +120,7 @@ async def run_awaited(shell: Any, line: str) -> None:
         _publish(shell, await result if inspect.isawaitable(result) else result)
 
 
-def run_line(sessions: Sessions, line: str) -> Any:
+def run_line(sessions: KernelSessions, line: str) -> Any:
     """Run one command and return what it says, or what must be awaited for it.
 
     Args:
@@ -142,7 +142,7 @@ def run_line(sessions: Sessions, line: str) -> Any:
     return parser.run(_AGENT, [name, *words] if name else [], sessions)
 
 
-def completions(sessions: Sessions, line: str) -> list[str]:
+def completions(sessions: KernelSessions, line: str) -> list[str]:
     """The words that may stand at the end of a line: all that are possible there.
 
     Args:
@@ -154,11 +154,11 @@ def completions(sessions: Sessions, line: str) -> list[str]:
     return list(parser.completions(_AGENT, words, begun, sessions))
 
 
-def _publish(shell: Any, said: Report | str) -> None:
+def _publish(shell: Any, said: CommandReport | str) -> None:
     said = without_secrets(said)
     if not str(said):
         return
-    if isinstance(said, Report) and hasattr(shell, "kernel"):
+    if isinstance(said, CommandReport) and hasattr(shell, "kernel"):
         display({"text/plain": str(said), "text/html": said.html}, raw=True)
     else:
         print(said)  # noqa: T201 (a command's output is what the cell prints)

@@ -16,9 +16,9 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import run_and_show
 from jupyter_agent.magics.parser import Command, argument, command, completions, family
-from jupyter_agent.magics.report import Report, report, table
+from jupyter_agent.magics.report import CommandReport, report, table
 from jupyter_agent.session.options import GO_ON, OPTIONS, parse_options
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.session.registry import KernelSessions
 
 _HEADING = "The conversation"
 _NO_TASK = "(your task)"
@@ -39,7 +39,7 @@ def _task(function: Any) -> Any:
     },
 )
 @_task
-def context(sessions: Sessions, task: tuple[str, ...]) -> Report:
+def context(sessions: KernelSessions, task: tuple[str, ...]) -> CommandReport:
     """what the next turn would send; with all the whole request"""
     session = sessions["default"]
     request, _ = session.preview(" ".join(task) or _NO_TASK)
@@ -64,7 +64,7 @@ def context(sessions: Sessions, task: tuple[str, ...]) -> Report:
 
 @context.command("all", cls=Command)
 @_task
-def _all(sessions: Sessions, task: tuple[str, ...]) -> str:
+def _all(sessions: KernelSessions, task: tuple[str, ...]) -> str:
     """the whole request, as it would be sent"""
     _, body = sessions["default"].preview(" ".join(task) or _NO_TASK, with_body=True)
     return json.dumps(body, ensure_ascii=False, indent=1) if body else "Nothing is sent."
@@ -85,7 +85,7 @@ def _session(function: Any) -> Any:
     return named(click.pass_obj(function))
 
 
-def _check_begun(sessions: Sessions, name: str, command: str) -> None:
+def _check_begun(sessions: KernelSessions, name: str, command: str) -> None:
     if name != "default" and name not in sessions.names:
         raise ConfigError(f"%agent {command}: there is no session {name!r}.")
 
@@ -99,7 +99,7 @@ def _check_begun(sessions: Sessions, name: str, command: str) -> None:
     },
 )
 @_session
-def history(sessions: Sessions, name: str) -> Report | str:
+def history(sessions: KernelSessions, name: str) -> CommandReport | str:
     """the conversation so far, a line for each thing that was said or done"""
     _check_begun(sessions, name, "history")
     rows = [row for message in sessions[name].history for row in _told(message)]
@@ -128,7 +128,7 @@ def _told(message: Message) -> Iterator[tuple[str, str]]:
     examples={"%agent reset": "begin anew, for example with another subject"},
 )
 @_session
-def reset(sessions: Sessions, name: str) -> str:
+def reset(sessions: KernelSessions, name: str) -> str:
     """forget the conversation; variables and files stay"""
     _check_begun(sessions, name, "reset")
     sessions[name].reset()
@@ -162,7 +162,7 @@ def _options(ctx: click.Context, param: click.Parameter, begun: str) -> list[str
     shell_complete=_options,
 )
 @click.pass_obj
-async def resume(sessions: Sessions, trust: bool, options: tuple[str, ...]) -> str:
+async def resume(sessions: KernelSessions, trust: bool, options: tuple[str, ...]) -> str:
     """go on with a turn that ended without an answer, also after a restart
 
     After a restart it first brings the conversation of the earlier kernel back.
@@ -192,7 +192,7 @@ async def resume(sessions: Sessions, trust: bool, options: tuple[str, ...]) -> s
     examples={"%agent compact": "leave out what is old before you go on"},
 )
 @_session
-async def compact(sessions: Sessions, name: str) -> str:
+async def compact(sessions: KernelSessions, name: str) -> str:
     """shorten the conversation now"""
     if name not in sessions.names or not sessions[name].history:
         raise ConfigError(f"%agent compact: the session {name!r} has no conversation yet.")

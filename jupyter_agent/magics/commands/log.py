@@ -14,7 +14,7 @@ from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.magics.commands.turns import shown
 from jupyter_agent.magics.parser import Command, PositiveNumber, Unexpected, Word, argument, family
 from jupyter_agent.session.notebook import keeping
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.stores.retention import LOGS, MEGABYTE, OUTPUTS, SESSIONS, Limit, remove
 from jupyter_agent.stores.runs import Run, RunSummary, log_files, read_lines, read_run, runs
 
@@ -49,7 +49,7 @@ KINDS = {
     },
 )
 @click.pass_obj
-def log(sessions: Sessions) -> str:
+def log(sessions: KernelSessions) -> str:
     """the run logs: list, show, search; remove what is kept no longer, conversations, too"""
     last = sessions.notebook.log_path
     table = _table(_folder(sessions), _LISTED)
@@ -63,7 +63,7 @@ def log(sessions: Sessions) -> str:
 @log.command("list", cls=Command)
 @argument("most", metavar="COUNT", type=PositiveNumber(), default=_LISTED, help="how many, else 20")
 @click.pass_obj
-def _list(sessions: Sessions, most: int) -> str:
+def _list(sessions: KernelSessions, most: int) -> str:
     """the newest turns, a line each"""
     return "\n".join(_table(_folder(sessions), most)) or "No turn has been logged yet."
 
@@ -80,7 +80,7 @@ _NUMBER = argument(
 @log.command("show", cls=Command)
 @_NUMBER
 @click.pass_obj
-def _show(sessions: Sessions, number: int | None) -> str:
+def _show(sessions: KernelSessions, number: int | None) -> str:
     """the transcript of a turn"""
     path = _chosen(_folder(sessions), number or 1)
     run = read_run(path)
@@ -99,7 +99,7 @@ def _show(sessions: Sessions, number: int | None) -> str:
     needed="give words to look for",
 )
 @click.pass_obj
-def _grep(sessions: Sessions, words: tuple[str, ...]) -> str:
+def _grep(sessions: KernelSessions, words: tuple[str, ...]) -> str:
     """where words stand in the logs"""
     files = log_files(_folder(sessions))
     wanted = [word.casefold() for word in words]
@@ -117,7 +117,7 @@ def _grep(sessions: Sessions, words: tuple[str, ...]) -> str:
 @log.command("path", cls=Command)
 @_NUMBER
 @click.pass_obj
-def _path(sessions: Sessions, number: int | None) -> str:
+def _path(sessions: KernelSessions, number: int | None) -> str:
     """the file of a turn's log"""
     last = sessions.notebook.log_path
     if number is None and last is not None:
@@ -151,7 +151,9 @@ def _what(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
 )
 @click.option("--all", "everything", is_flag=True, hidden=True)
 @click.pass_obj
-def _clean(sessions: Sessions, what: tuple[str, ...], days: int | None, everything: bool) -> str:
+def _clean(
+    sessions: KernelSessions, what: tuple[str, ...], days: int | None, everything: bool
+) -> str:
     """remove what is kept no longer, all kinds or those that you name"""
     if everything and days is not None:
         raise Unexpected("--all")
@@ -176,7 +178,7 @@ def _clean(sessions: Sessions, what: tuple[str, ...], days: int | None, everythi
     return f"{'This would go' if is_shown else 'Removed'}: {', '.join(told)}. {stays}"
 
 
-def _folder(sessions: Sessions) -> Path:
+def _folder(sessions: KernelSessions) -> Path:
     return sessions.notebook.workspace.state_folder / "logs"
 
 

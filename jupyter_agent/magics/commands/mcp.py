@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from jupyter_agent.magics.parser import Command, argument, family
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.session.registry import KernelSessions
 
 
 @family(
@@ -20,7 +20,7 @@ from jupyter_agent.session.registry import Sessions
     },
 )
 @click.pass_obj
-def mcp(sessions: Sessions) -> str:
+def mcp(sessions: KernelSessions) -> str:
     """the MCP servers, their tools; end one, trust one"""
     return sessions.notebook.servers.status()
 
@@ -36,14 +36,14 @@ def _server(function: Any) -> Any:
 
 @mcp.command("tools", cls=Command)
 @_server
-def _tools(sessions: Sessions, name: str) -> str:
+def _tools(sessions: KernelSessions, name: str) -> str:
     """the tools of a server"""
     return sessions.notebook.servers.tools(name)
 
 
 @mcp.command("restart", cls=Command)
 @_server
-def _restart(sessions: Sessions, name: str) -> str:
+def _restart(sessions: KernelSessions, name: str) -> str:
     """end a server; its next call starts it anew"""
     sessions.notebook.refuse_while_busy()
     return sessions.notebook.servers.restart(name)
@@ -51,7 +51,7 @@ def _restart(sessions: Sessions, name: str) -> str:
 
 @mcp.command("trust", cls=Command)
 @_server
-def _trust(sessions: Sessions, name: str) -> str:
+def _trust(sessions: KernelSessions, name: str) -> str:
     """use a server that came with this folder"""
     sessions.notebook.refuse_while_busy()
     return sessions.notebook.servers.trust(name)
@@ -59,7 +59,7 @@ def _trust(sessions: Sessions, name: str) -> str:
 
 @mcp.command("revoke", cls=Command)
 @_server
-def _revoke(sessions: Sessions, name: str) -> str:
+def _revoke(sessions: KernelSessions, name: str) -> str:
     """use it no longer"""
     sessions.notebook.refuse_while_busy()
     return sessions.notebook.servers.revoke(name)

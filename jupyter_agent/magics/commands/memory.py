@@ -16,7 +16,7 @@ from jupyter_agent.memory.review import review
 from jupyter_agent.memory.scope import Scope, workspaces_in
 from jupyter_agent.memory.store import WorkspaceMemory
 from jupyter_agent.session.knowledge import Memory
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.stores.session_records import accounts
 
 _HEADING = "Memory and skills"
@@ -46,7 +46,7 @@ _NUMBER = argument(
 @notes.command("list", cls=Command)
 @argument("category", required=False, metavar="CATEGORY", help="only the notes of this category")
 @click.pass_obj
-def _list(sessions: Sessions, category: str | None) -> str:
+def _list(sessions: KernelSessions, category: str | None) -> str:
     """the notes, a line each"""
     found = _notes(sessions).read()
     wanted = None if category is None else category.casefold()
@@ -60,7 +60,7 @@ def _list(sessions: Sessions, category: str | None) -> str:
 @notes.command("show", cls=Command)
 @_NUMBER
 @click.pass_obj
-def _show_note(sessions: Sessions, number: int) -> str:
+def _show_note(sessions: KernelSessions, number: int) -> str:
     """a whole note"""
     for note in _notes(sessions).read().notes:
         if note.number == number:
@@ -72,7 +72,7 @@ def _show_note(sessions: Sessions, number: int) -> str:
 @_NUMBER
 @argument("text", nargs=-1, required=True, metavar="TEXT", help="the new text of the note")
 @click.pass_obj
-def _edit(sessions: Sessions, number: int, text: tuple[str, ...]) -> str:
+def _edit(sessions: KernelSessions, number: int, text: tuple[str, ...]) -> str:
     """write a note anew"""
     sessions.notebook.refuse_while_busy()
     return f"Changed: {_note_line(_notes(sessions).edit(number, ' '.join(text)))}"
@@ -81,13 +81,13 @@ def _edit(sessions: Sessions, number: int, text: tuple[str, ...]) -> str:
 @notes.command("delete", cls=Command)
 @_NUMBER
 @click.pass_obj
-def _delete(sessions: Sessions, number: int) -> str:
+def _delete(sessions: KernelSessions, number: int) -> str:
     """delete a note"""
     sessions.notebook.refuse_while_busy()
     return f"Deleted: {_note_line(_notes(sessions).delete(number))}"
 
 
-def _notes(sessions: Sessions) -> Notes:
+def _notes(sessions: KernelSessions) -> Notes:
     return sessions["default"].equipment.knowledge.notes
 
 
@@ -122,7 +122,7 @@ def _scope_argument(**more: Any) -> Any:
 @memory.command("show", cls=Command)
 @_scope_argument(required=False)
 @click.pass_obj
-def _show(sessions: Sessions, scope: str | None) -> str:
+def _show(sessions: KernelSessions, scope: str | None) -> str:
     """what is remembered: of all workspaces how much, of one scope each entry"""
     memory = _memory(sessions).store
     if scope is None:
@@ -154,7 +154,7 @@ def _show(sessions: Sessions, scope: str | None) -> str:
 @memory.command("search", cls=Command)
 @argument("words", nargs=-1, required=True, metavar="WORDS", help="words to look for")
 @click.pass_obj
-def _search(sessions: Sessions, words: tuple[str, ...]) -> str:
+def _search(sessions: KernelSessions, words: tuple[str, ...]) -> str:
     """find words in memory, resources, records of sessions and run logs"""
     hits = _memory(sessions).search.find(" ".join(words), 20)
     return (
@@ -171,7 +171,7 @@ def _search(sessions: Sessions, words: tuple[str, ...]) -> str:
 @memory.command("review", cls=Command)
 @_scope_argument(required=False)
 @click.pass_obj
-def _review(sessions: Sessions, scope: str | None) -> str:
+def _review(sessions: KernelSessions, scope: str | None) -> str:
     """list what is old, names files that are gone, or contradicts other entries"""
     memory = _memory(sessions).store
     scopes = [_scope(scope)] if scope is not None else _all_scopes(memory)
@@ -194,7 +194,7 @@ def _review(sessions: Sessions, scope: str | None) -> str:
 @_scope_argument()
 @argument("entry", metavar="ID", help="an entry, as show and review name it")
 @click.pass_obj
-def _confirm(sessions: Sessions, scope: str, entry: str) -> str:
+def _confirm(sessions: KernelSessions, scope: str, entry: str) -> str:
     """say that an entry still holds"""
     sessions.notebook.refuse_while_busy()
     memory = _memory(sessions).store
@@ -204,7 +204,7 @@ def _confirm(sessions: Sessions, scope: str, entry: str) -> str:
 @memory.command("rebuild", cls=Command)
 @argument("workspace", required=False, metavar="WORKSPACE", help="only the index of this one")
 @click.pass_obj
-def _rebuild(sessions: Sessions, workspace: str | None) -> str:
+def _rebuild(sessions: KernelSessions, workspace: str | None) -> str:
     """make the indexes again, from the files"""
     sessions.notebook.refuse_while_busy()
     memory = _memory(sessions)
@@ -216,7 +216,7 @@ def _rebuild(sessions: Sessions, workspace: str | None) -> str:
 
 @memory.command("sessions", cls=Command)
 @click.pass_obj
-def _sessions(sessions: Sessions) -> str:
+def _sessions(sessions: KernelSessions) -> str:
     """what the sessions of this memory do and did"""
     parts = []
     for account in accounts(_memory(sessions).store.root, 20):
@@ -226,7 +226,7 @@ def _sessions(sessions: Sessions) -> str:
     return "\n".join(parts) or "No session has been recorded yet."
 
 
-def _memory(sessions: Sessions) -> Memory:
+def _memory(sessions: KernelSessions) -> Memory:
     knowledge = sessions["default"].equipment.knowledge
     if knowledge.memory is None:
         raise ConfigError(knowledge.problem)

@@ -10,8 +10,8 @@ from jupyter_agent import config as configuration
 from jupyter_agent.core.wording import count
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.magics.parser import argument, command
-from jupyter_agent.magics.report import Report, report, table
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.magics.report import CommandReport, report, table
+from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.version import __version__
 
 
@@ -21,7 +21,7 @@ from jupyter_agent.version import __version__
     examples={"%agent status": "see which model answers, and what is allowed"},
 )
 @click.pass_obj
-def status(sessions: Sessions) -> Report:
+def status(sessions: KernelSessions) -> CommandReport:
     """the model, the mode, the workspace, the sessions"""
     notebook, settings = sessions.notebook, sessions.notebook.settings().settings
     cassette = notebook.cassette
@@ -75,7 +75,9 @@ def _values(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]
     shell_complete=_values,
 )
 @click.pass_obj
-def config(sessions: Sessions, key: str | None, value: tuple[str, ...]) -> Report | str:
+def config(
+    sessions: KernelSessions, key: str | None, value: tuple[str, ...]
+) -> CommandReport | str:
     """the settings, or one of them; with a value set it"""
     if len(value) > 1:
         raise ConfigError("%agent config takes KEY, or KEY VALUE. Put quotes around spaces.")
@@ -105,7 +107,7 @@ def config(sessions: Sessions, key: str | None, value: tuple[str, ...]) -> Repor
 )
 @argument("file", required=False, metavar="FILE", help="a cassette; it need not exist yet")
 @click.pass_obj
-def cassette(sessions: Sessions, file: str | None) -> str:
+def cassette(sessions: KernelSessions, file: str | None) -> str:
     """the cassette in use, or use another one"""
     from jupyter_agent.recording.cassette import load
 
@@ -131,7 +133,7 @@ def cassette(sessions: Sessions, file: str | None) -> str:
     examples={"%agent tools": "list each tool with what it does at most: reads, writes, executes"},
 )
 @click.pass_obj
-def tools(sessions: Sessions) -> Report:
+def tools(sessions: KernelSessions) -> CommandReport:
     """the tools that the model may call"""
     known = sessions["default"].equipment.tools
     return report(

@@ -11,7 +11,7 @@ from jupyter_agent.core.plaintext import one_line, plain, shorten
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
 from jupyter_agent.magics.parser import Command, argument, family
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.skills.discovery import KIND, Catalogue, Place, Skill, discover, load
 from jupyter_agent.skills.folder import SKILL_FILE, Resource, contents, digest, read_skill
 from jupyter_agent.skills.frontmatter import SkillError
@@ -42,7 +42,7 @@ def _name(**more: Any) -> Any:
 )
 @_name(required=False)
 @click.pass_obj
-def skills(sessions: Sessions, name: str | None) -> str:
+def skills(sessions: KernelSessions, name: str | None) -> str:
     """the skills, or one of them; what is wrong with them; trust or no longer trust one"""
     catalogue = discover(sessions.notebook.skill_places())
     return listed(catalogue) if name is None else shown(catalogue.any(name))
@@ -51,7 +51,7 @@ def skills(sessions: Sessions, name: str | None) -> str:
 @skills.command("check", cls=Command)
 @argument("folder", required=False, metavar="FOLDER", help="a skill, or a folder of skills")
 @click.pass_obj
-def _check(sessions: Sessions, folder: str | None) -> str:
+def _check(sessions: KernelSessions, folder: str | None) -> str:
     """what is wrong with skills: all, or those of a folder"""
     if folder is None:
         return check(sessions.notebook.skill_places())
@@ -61,7 +61,7 @@ def _check(sessions: Sessions, folder: str | None) -> str:
 @skills.command("trust", cls=Command)
 @_name()
 @click.pass_obj
-def _trust(sessions: Sessions, name: str) -> str:
+def _trust(sessions: KernelSessions, name: str) -> str:
     """use a skill that came with this folder, as it is now"""
     sessions.notebook.refuse_while_busy()  # the agent's code must not trust what it found or wrote
     return trust_skill(discover(sessions.notebook.skill_places()), name)
@@ -70,7 +70,7 @@ def _trust(sessions: Sessions, name: str) -> str:
 @skills.command("revoke", cls=Command)
 @_name()
 @click.pass_obj
-def _revoke(sessions: Sessions, name: str) -> str:
+def _revoke(sessions: KernelSessions, name: str) -> str:
     """use it no longer"""
     sessions.notebook.refuse_while_busy()
     return revoke_skill(discover(sessions.notebook.skill_places()), name)

@@ -24,8 +24,8 @@ from jupyter_agent.mcp.servers import TRUST_KIND as SERVERS
 from jupyter_agent.recording.trusted import KIND as CASSETTES
 from jupyter_agent.session.deciding import Pending
 from jupyter_agent.session.effective import digest_of, trust_settings, untrusted_settings
-from jupyter_agent.session.notebook import Notebook
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.session.notebook import Kernel
+from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.skills.discovery import KIND as SKILLS
 from jupyter_agent.skills.discovery import discover
 
@@ -80,7 +80,7 @@ class _Waiting:
     },
 )
 @click.pass_obj
-def trust(sessions: Sessions) -> str:
+def trust(sessions: KernelSessions) -> str:
     """show what this folder's settings, servers, skills and recordings would do, and trust them"""
     waiting = _waiting_in(sessions)
     if not waiting:
@@ -91,14 +91,14 @@ def trust(sessions: Sessions) -> str:
 
 @trust.command("show", cls=Command)
 @click.pass_obj
-def _show(sessions: Sessions) -> str:
+def _show(sessions: KernelSessions) -> str:
     """only show it"""
     return _told(_waiting_in(sessions)) or _NOTHING
 
 
 @trust.command("revoke", cls=Command)
 @click.pass_obj
-def _revoke(sessions: Sessions) -> str:
+def _revoke(sessions: KernelSessions) -> str:
     """trust nothing of this folder any more"""
     notebook = sessions.notebook
     notebook.refuse_while_busy()
@@ -115,7 +115,7 @@ def _revoke(sessions: Sessions) -> str:
     return "Nothing of this folder is trusted any more." if any(done) else "Nothing was trusted."
 
 
-def _waiting_in(sessions: Sessions) -> list[_Waiting]:
+def _waiting_in(sessions: KernelSessions) -> list[_Waiting]:
     sessions.notebook.refuse_while_busy()
     return list(_waiting(sessions.notebook))
 
@@ -140,7 +140,7 @@ def _decided(shell: Any, waiting: Sequence[_Waiting]) -> str:
     return "Trusted, as it is now. A change is asked about again."
 
 
-def _waiting(notebook: Notebook) -> Iterator[_Waiting]:
+def _waiting(notebook: Kernel) -> Iterator[_Waiting]:
     """All that waits, as it is on the disk: a change that is held back is among it."""
     pending = notebook.deciding.pending
     if changes := tuple(_changes(pending)):

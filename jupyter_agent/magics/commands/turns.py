@@ -14,13 +14,13 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.magics.ask import publish
 from jupyter_agent.magics.parser import Word, argument, command
-from jupyter_agent.magics.report import Report, report, table, without_secrets
+from jupyter_agent.magics.report import CommandReport, report, table, without_secrets
 from jupyter_agent.promotion import opaque_names
 from jupyter_agent.promotion.cell import cell, comment
 from jupyter_agent.promotion.export import export as export_notebook
 from jupyter_agent.promotion.export import notebook as notebook_of
 from jupyter_agent.promotion.turn import executed, results
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.widgets.saved import plain_transcript
 
 _NO_TURN = "no turn has run yet. Give the agent a task first: %%agent"
@@ -33,14 +33,14 @@ _NO_TURN = "no turn has run yet. Give the agent a task first: %%agent"
 )
 @argument("which", required=False, type=Word({"last": "the last turn, as without the word"}))
 @click.pass_obj
-def show(sessions: Sessions, which: str | None) -> str:
+def show(sessions: KernelSessions, which: str | None) -> str:
     """the transcript of the last turn"""
     if sessions.last is None:
         return "No turn has run yet."
     return shown(sessions, "", sessions.last)
 
 
-def shown(sessions: Sessions, heading: str, view: TurnView) -> str:
+def shown(sessions: KernelSessions, heading: str, view: TurnView) -> str:
     """Show a transcript below a heading: publish it in a notebook, return it in a terminal."""
     if not hasattr(sessions.notebook.shell, "kernel"):
         return "\n".join([*([heading] if heading else []), plain_transcript(view)])
@@ -56,7 +56,7 @@ def shown(sessions: Sessions, heading: str, view: TurnView) -> str:
     examples={"%agent usage": "see what the conversation cost so far"},
 )
 @click.pass_obj
-def usage(sessions: Sessions) -> Report | str:
+def usage(sessions: KernelSessions) -> CommandReport | str:
     """tokens and cost so far, by session and turn"""
     rows: list[tuple[str, str, str]] = []
     base = sessions.notebook.settings().settings.api_base
@@ -89,7 +89,7 @@ def _tokens(usage: Usage, amount: Decimal | None) -> str:
     examples={"%agent cells": "get the code of the last turn, to keep it and run it yourself"},
 )
 @click.pass_obj
-def cells(sessions: Sessions) -> str:
+def cells(sessions: KernelSessions) -> str:
     """put what the agent ran in the last turn into a cell below, cleaned"""
     shell, turn = sessions.notebook.shell, sessions.last
     if turn is None:
@@ -109,7 +109,7 @@ def cells(sessions: Sessions) -> str:
 )
 @argument("file", metavar="FILE.ipynb", help="a new notebook", needed="a file is needed")
 @click.pass_obj
-def export(sessions: Sessions, file: str) -> str:
+def export(sessions: KernelSessions, file: str) -> str:
     """write the last turn to a notebook, a cell for each step"""
     notebook, turn = sessions.notebook, sessions.last
     notebook.refuse_while_busy()

@@ -8,7 +8,7 @@ import click
 
 from jupyter_agent.config import UndoSettings
 from jupyter_agent.magics.parser import Command, PositiveNumber, Rest, argument, family
-from jupyter_agent.session.registry import Sessions
+from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.undo.command import UndoReport
 
 
@@ -37,7 +37,7 @@ from jupyter_agent.undo.command import UndoReport
     help="restore these files too, although they were changed after the turn",
 )
 @click.pass_obj
-def undo(sessions: Sessions, turns: int, over: Sequence[str]) -> str:
+def undo(sessions: KernelSessions, turns: int, over: Sequence[str]) -> str:
     """take back what turns did to files and variables; see what that would do
 
     Files that you changed after the turn stay as they are, unless you name them after --over. What
@@ -47,7 +47,7 @@ def undo(sessions: Sessions, turns: int, over: Sequence[str]) -> str:
 
 
 @click.pass_obj
-def _show(sessions: Sessions, turns: int, over: Sequence[str]) -> str:
+def _show(sessions: KernelSessions, turns: int, over: Sequence[str]) -> str:
     """what that would change; nothing is done"""
     return sessions.notebook.safekeeping.preview(_settings(sessions), turns, over)
 
@@ -57,24 +57,24 @@ undo.add_command(Command("show", callback=_show, params=undo.own_params, help=_s
 
 @undo.command("list", cls=Command)
 @click.pass_obj
-def _list(sessions: Sessions) -> str:
+def _list(sessions: KernelSessions) -> str:
     """the turns that can be undone"""
     return sessions.notebook.safekeeping.listed(_settings(sessions))
 
 
 @undo.command("redo", cls=Command)
 @click.pass_obj
-def _redo(sessions: Sessions) -> str:
+def _redo(sessions: KernelSessions) -> str:
     """take the last undo back, as long as no turn has run since"""
     return _done(sessions, sessions.notebook.safekeeping.redo(_settings(sessions)))
 
 
-def _settings(sessions: Sessions) -> UndoSettings:
+def _settings(sessions: KernelSessions) -> UndoSettings:
     sessions.notebook.refuse_while_busy()
     return sessions.notebook.settings().settings.undo
 
 
-def _done(sessions: Sessions, report: UndoReport) -> str:
+def _done(sessions: KernelSessions, report: UndoReport) -> str:
     if report.news:
         for name in sessions.names:
             sessions[name].equipment.news.append(report.news)

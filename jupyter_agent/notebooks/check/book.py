@@ -34,7 +34,7 @@ LoadedByHand = Callable[[str, tuple[str, ...]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedTurn:
     """One turn that a cell asks for.
 
     Attributes:
@@ -49,7 +49,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class CellProblem:
     """What is wrong with a cell before anything is run: its kind, what and the remedy."""
 
     cell: int
@@ -59,7 +59,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class NotebookScan:
     """One notebook.
 
     Attributes:
@@ -75,8 +75,8 @@ class Book:
     path: Path
     notebook: Any
     lines: tuple[int, ...]
-    asked: tuple[Asked, ...]
-    troubles: tuple[Trouble, ...]
+    asked: tuple[RequestedTurn, ...]
+    troubles: tuple[CellProblem, ...]
     is_named: bool
     is_open: bool
 
@@ -94,7 +94,7 @@ class Book:
         return self.lines[cell] if cell is not None and cell < len(self.lines) else 1
 
 
-def read_book(path: Path, by_hand: LoadedByHand) -> Book:
+def read_book(path: Path, by_hand: LoadedByHand) -> NotebookScan:
     """Read a notebook and find what it asks for. Nothing is run.
 
     Raises:
@@ -108,7 +108,7 @@ def read_book(path: Path, by_hand: LoadedByHand) -> Book:
         tags = cell.get("metadata", {}).get("tags", [])
         if cell.cell_type == "code" and SKIPPED_TAG not in tags:
             reader.read(number, cell.source)
-    return Book(
+    return NotebookScan(
         path,
         notebook,
         tuple(cell_lines(path.read_text(encoding="utf-8-sig"))),
@@ -136,8 +136,8 @@ class _Reader:
 
     path: Path
     by_hand: LoadedByHand
-    asked: list[Asked] = field(default_factory=list)
-    troubles: list[Trouble] = field(default_factory=list)
+    asked: list[RequestedTurn] = field(default_factory=list)
+    troubles: list[CellProblem] = field(default_factory=list)
     is_named: bool = False
     is_open: bool = False
     has_nested: bool = False
@@ -173,7 +173,7 @@ class _Reader:
                 raise ConfigError("There is no task. Write what to do below the %%agent line.")
             self._add(cell, self.by_hand(body, skills), repeats)
         except AgentError as error:
-            self.troubles.append(Trouble(cell, "bad-cell", str(error)))
+            self.troubles.append(CellProblem(cell, "bad-cell", str(error)))
 
     def _agent_line(self, cell: int, line: str) -> None:
         from jupyter_agent.session.options import GO_ON
@@ -210,11 +210,11 @@ class _Reader:
         try:
             self._add(cell, self.by_hand(task, ()), repeats)
         except AgentError as error:
-            self.troubles.append(Trouble(cell, "bad-cell", str(error)))
+            self.troubles.append(CellProblem(cell, "bad-cell", str(error)))
 
     def _live(self, cell: int, what: str) -> None:
         self.troubles.append(
-            Trouble(
+            CellProblem(
                 cell,
                 "asks-a-model",
                 f"{what}, which is stronger than JUPYTER_AGENT_MODE: in CI it may ask a model.",
@@ -224,7 +224,7 @@ class _Reader:
 
     def _add(self, cell: int, task: str, repeats: bool) -> None:
         cassette = self._cassette or cassette_of(self.path)
-        self.asked.append(Asked(cell, Task(task, repeats), cassette))
+        self.asked.append(RequestedTurn(cell, Task(task, repeats), cassette))
 
 
 def _parsed(source: str) -> ast.AST:

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.workspace import CASSETTE, cassette_of, cassettes_in
-from jupyter_agent.notebooks.check.book import Book, LoadedByHand, Trouble, read_book
+from jupyter_agent.notebooks.check.book import CellProblem, LoadedByHand, NotebookScan, read_book
 from jupyter_agent.notebooks.check.find import find_files, find_notebooks
-from jupyter_agent.notebooks.check.findings import Checked, Finding, Report
+from jupyter_agent.notebooks.check.findings import Checked, CheckReport, Finding
 from jupyter_agent.notebooks.check.replay import replayed
 from jupyter_agent.notebooks.check.tapes import Tapes, given_away
 from jupyter_agent.notebooks.check.traces import Machine, Trace, strings, this_machine
@@ -30,7 +30,7 @@ from jupyter_agent.session.effective import effective_settings
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CheckOptions:
     """How to check.
 
     Attributes:
@@ -49,17 +49,19 @@ class Plan:
 
 
 def check(
-    paths: Sequence[Path], plan: Plan | None = None, environ: Mapping[str, str] | None = None
-) -> Report:
+    paths: Sequence[Path],
+    plan: CheckOptions | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> CheckReport:
     """Check the notebooks that `paths` name, and those in the folders among them.
 
     Raises:
         ConfigError: A path names no notebook, or there is none.
     """
-    plan, environ = plan or Plan(), os.environ if environ is None else environ
+    plan, environ = plan or CheckOptions(), os.environ if environ is None else environ
     notebooks = find_notebooks(paths)
     books = [_read(path, environ) for path in notebooks]
-    whole = [book for book in books if isinstance(book, Book)]
+    whole = [book for book in books if isinstance(book, NotebookScan)]
     tapes = Tapes([*whole, *_neighbours(whole, notebooks, environ)])
     machines: dict[Path, Machine] = {}
 
@@ -69,20 +71,20 @@ def check(
         return machines[folder]
 
     read = [
-        _static(book, tapes, machine(book.path.parent)) if isinstance(book, Book) else book
+        _static(book, tapes, machine(book.path.parent)) if isinstance(book, NotebookScan) else book
         for book in books
     ]
     done = []
     for checked in _all_replayed(books, read, plan):
         plan.done(checked)
         done.append(checked)
-    return Report(tuple(done), tuple(_unused(paths, tapes, machine)))
+    return CheckReport(tuple(done), tuple(_unused(paths, tapes, machine)))
 
 
 # ---------------------------------------------------------------- reading
 
 
-def _read(path: Path, environ: Mapping[str, str]) -> Book | Checked:
+def _read(path: Path, environ: Mapping[str, str]) -> NotebookScan | Checked:
     """A notebook; or the report on one that cannot be read."""
     try:
         return read_book(path, _loader(path.parent, environ))
@@ -112,21 +114,21 @@ def _loader(folder: Path, environ: Mapping[str, str]) -> LoadedByHand:
 
 
 def _neighbours(
-    books: Sequence[Book], known: Sequence[Path], environ: Mapping[str, str]
-) -> Iterator[Book]:
+    books: Sequence[NotebookScan], known: Sequence[Path], environ: Mapping[str, str]
+) -> Iterator[NotebookScan]:
     """Notebooks beside the checked ones, which may share a cassette with them."""
     seen = {os.path.realpath(path) for path in known}
     for folder in dict.fromkeys(book.path.parent for book in books if book.asked):
         for path in sorted(folder.glob("*.ipynb")):
             book = None if os.path.realpath(path) in seen else _read(path, environ)
-            if isinstance(book, Book):
+            if isinstance(book, NotebookScan):
                 yield book
 
 
 # ---------------------------------------------------------------- without running anything
 
 
-def _static(book: Book, tapes: Tapes, machine: Machine) -> Checked:
+def _static(book: NotebookScan, tapes: Tapes, machine: Machine) -> Checked:
     findings = [
         *(_trouble(book, trouble) for trouble in book.troubles),
         *tapes.findings(book, machine),
@@ -136,13 +138,13 @@ def _static(book: Book, tapes: Tapes, machine: Machine) -> Checked:
     return Checked(book.path, len(book.asked), tapes.facts(book), tuple(findings))
 
 
-def _trouble(book: Book, trouble: Trouble) -> Finding:
+def _trouble(book: NotebookScan, trouble: CellProblem) -> Finding:
     line = book.line(trouble.cell)
     message = " ".join(trouble.message.split())
     return Finding("error", trouble.kind, message, trouble.remedy, book.path, line, trouble.cell)
 
 
-def _unnamed(book: Book) -> Iterator[Finding]:
+def _unnamed(book: NotebookScan) -> Iterator[Finding]:
     """Plain nbval tells a kernel nothing of the notebook's name, so all cassettes there answer."""
     own = cassette_of(book.path)
     if book.is_named or own not in book.cassettes or not own.exists():
@@ -163,7 +165,7 @@ def _unnamed(book: Book) -> Iterator[Finding]:
     )
 
 
-def _given_away(book: Book, machine: Machine) -> Iterator[Finding]:
+def _given_away(book: NotebookScan, machine: Machine) -> Iterator[Finding]:
     """Secrets in the cells and their outputs, and in the outputs what tells of a machine."""
     for number, cell in enumerate(book.notebook.cells):
         found: dict[Trace, str] = {}
@@ -206,7 +208,7 @@ def _unused(
 
 
 def _all_replayed(
-    books: Sequence[Book | Checked], read: Sequence[Checked], plan: Plan
+    books: Sequence[NotebookScan | Checked], read: Sequence[Checked], plan: CheckOptions
 ) -> Iterator[Checked]:
     """The notebooks with what their replays find, in their order.
 
@@ -226,7 +228,7 @@ def _all_replayed(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    book: Book | Checked
+    book: NotebookScan | Checked
     checked: Checked
     replays: bool
     timeout: float | None
@@ -234,7 +236,7 @@ class _Job:
 
 def _replayed(job: _Job) -> Checked:
     book, checked = job.book, job.checked
-    if not isinstance(book, Book):
+    if not isinstance(book, NotebookScan):
         return checked
     if not book.asked and not book.is_open:
         return replace(checked, unreplayed="it asks for nothing")

@@ -34,7 +34,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
+class CassetteSummary:
     """What a cassette says of itself: who replied, and how often."""
 
     path: Path
@@ -61,7 +61,7 @@ class Checked:
 
     path: Path
     asked: int
-    tapes: tuple[Tape, ...] = ()
+    tapes: tuple[CassetteSummary, ...] = ()
     findings: tuple[Finding, ...] = ()
     replayed: bool = False
     unreplayed: str = ""
@@ -77,7 +77,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """All notebooks, and what is wrong with files that belong to none of them."""
 
     notebooks: tuple[Checked, ...]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jupyter_agent.core.plaintext import plain
-from jupyter_agent.notebooks import Execution, execute
-from jupyter_agent.notebooks.check.book import Book
+from jupyter_agent.notebooks import NotebookExecution, execute
+from jupyter_agent.notebooks.check.book import NotebookScan
 from jupyter_agent.notebooks.check.findings import Finding
 from jupyter_agent.notebooks.check.outputs import lasting, parting
 
@@ -15,7 +15,7 @@ MODE = {"mode": "replay"}
 _IGNORED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
 
 
-def replayed(book: Book, timeout: float | None) -> tuple[tuple[Finding, ...], float]:
+def replayed(book: NotebookScan, timeout: float | None) -> tuple[tuple[Finding, ...], float]:
     """What a replay finds, and the seconds that it took. The notebook's file is not written.
 
     Raises:
@@ -31,7 +31,7 @@ def record_again(path: Path, cell: int | None = None) -> str:
     return f"jupyter agent record {name}" + (f" --cell {cell + 1}" if cell is not None else "")
 
 
-def _failure(book: Book, execution: Execution) -> Iterator[Finding]:
+def _failure(book: NotebookScan, execution: NotebookExecution) -> Iterator[Finding]:
     if not execution.error:
         return
     what = " ".join(plain(execution.error).split())
@@ -50,7 +50,7 @@ def _failure(book: Book, execution: Execution) -> Iterator[Finding]:
     )
 
 
-def _partings(book: Book, execution: Execution) -> Iterator[Finding]:
+def _partings(book: NotebookScan, execution: NotebookExecution) -> Iterator[Finding]:
     """The cells of the agent whose outputs are not the saved ones."""
     saved, now = book.notebook.cells, execution.notebook.cells
     cells = [

@@ -15,14 +15,14 @@ from xml.etree import ElementTree
 
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.core.redact import redact, secret_values
-from jupyter_agent.notebooks.check.findings import Checked, Finding, Report, Tape
+from jupyter_agent.notebooks.check.findings import CassetteSummary, Checked, CheckReport, Finding
 from jupyter_agent.version import __version__
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def as_text(report: Report) -> str:
+def as_text(report: CheckReport) -> str:
     """Notebook by notebook, for a terminal."""
     blocks = [notebook_text(checked) for checked in report.notebooks]
     return "\n".join([*blocks, ending(report)])
@@ -34,7 +34,7 @@ def notebook_text(checked: Checked) -> str:
     return "\n".join([*lines, *map(_finding_text, checked.findings)])
 
 
-def ending(report: Report) -> str:
+def ending(report: CheckReport) -> str:
     """What belongs to no notebook, and the sum."""
     asking = [book for book in report.notebooks if book.asked or book.findings]
     replayed = sum(book.replayed for book in report.notebooks)
@@ -46,7 +46,7 @@ def ending(report: Report) -> str:
     return "\n".join([*map(_finding_text, report.beside), total])
 
 
-def as_github(report: Report) -> str:
+def as_github(report: CheckReport) -> str:
     """A workflow command for each finding, which GitHub shows at its line; then the sum."""
     lines = [
         f"::{found.severity} file={_property(_in_repository(found.file))},line={found.line},"
@@ -54,10 +54,10 @@ def as_github(report: Report) -> str:
         for found in report.findings
     ]
     states = [f"{place(book.path)}: {_state(book)}" for book in report.notebooks]
-    return "\n".join([*map(_inert, states), *lines, ending(Report(report.notebooks, ()))])
+    return "\n".join([*map(_inert, states), *lines, ending(CheckReport(report.notebooks, ()))])
 
 
-def as_json(report: Report) -> str:
+def as_json(report: CheckReport) -> str:
     """Everything, for programs."""
     return json.dumps(
         {
@@ -72,7 +72,7 @@ def as_json(report: Report) -> str:
     )
 
 
-def as_junit(report: Report, strict: bool = False) -> str:
+def as_junit(report: CheckReport, strict: bool = False) -> str:
     """A suite for each notebook: a case for each cell with a finding, and one for the notebook."""
     root = ElementTree.Element("testsuites", name="jupyter agent check")
     for book in report.notebooks:
@@ -84,7 +84,7 @@ def as_junit(report: Report, strict: bool = False) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}'
 
 
-def as_summary(report: Report) -> str:
+def as_summary(report: CheckReport) -> str:
     """Markdown for the page of a CI job."""
     rows = "".join(
         f"| {_markdown(place(book.path))} | {_markdown(_recorded(book.tapes))} | "
@@ -98,11 +98,11 @@ def as_summary(report: Report) -> str:
     return (
         "## Notebooks with agent cells\n\n"
         "| notebook | replies | replay | errors | warnings |\n|---|---|---|---|---|\n"
-        f"{rows}\n{found}\n{_markdown(ending(Report(report.notebooks)))}\n"
+        f"{rows}\n{found}\n{_markdown(ending(CheckReport(report.notebooks)))}\n"
     )
 
 
-Form = Callable[[Report], str]
+Form = Callable[[CheckReport], str]
 FORMS: dict[str, Form] = {
     "text": as_text,
     "github": as_github,
@@ -137,7 +137,7 @@ def _outcome(checked: Checked) -> str:
     return f"not replayed ({checked.unreplayed})" if checked.unreplayed else "not replayed"
 
 
-def _recorded(tapes: tuple[Tape, ...]) -> str:
+def _recorded(tapes: tuple[CassetteSummary, ...]) -> str:
     """Who replied: never more than the cassette's header says."""
     return "; ".join(
         f"{_count(tape.replies, 'reply')} "

@@ -11,8 +11,8 @@ from pathlib import Path
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.workspace import cassette_of
-from jupyter_agent.notebooks.check.book import Asked, Book
-from jupyter_agent.notebooks.check.findings import Finding, Tape
+from jupyter_agent.notebooks.check.book import NotebookScan, RequestedTurn
+from jupyter_agent.notebooks.check.findings import CassetteSummary, Finding
 from jupyter_agent.notebooks.check.replay import record_again
 from jupyter_agent.notebooks.check.traces import Machine, strings
 from jupyter_agent.recording.cassette import load
@@ -30,9 +30,9 @@ class Tapes:
         books: The notebooks, and those beside them that may share a cassette.
     """
 
-    def __init__(self, books: Iterable[Book]) -> None:
+    def __init__(self, books: Iterable[NotebookScan]) -> None:
         self._read: dict[Path, Cassette | ConfigError] = {}
-        self._uses: defaultdict[Path, list[tuple[Book, Asked]]] = defaultdict(list)
+        self._uses: defaultdict[Path, list[tuple[NotebookScan, RequestedTurn]]] = defaultdict(list)
         self._open: set[Path] = set()
         self._told: set[Path] = set()
         for book in books:
@@ -43,15 +43,17 @@ class Tapes:
                 cassettes = (cassette_of(book.path), *book.cassettes)
                 self._open |= {path.resolve() for path in cassettes}
 
-    def facts(self, book: Book) -> tuple[Tape, ...]:
+    def facts(self, book: NotebookScan) -> tuple[CassetteSummary, ...]:
         """What the notebook's cassettes say of themselves, as far as they can be read."""
         return tuple(
-            Tape(path, tape.source, tape.provider, tape.model, len(tape.turns), tape.replies)
+            CassetteSummary(
+                path, tape.source, tape.provider, tape.model, len(tape.turns), tape.replies
+            )
             for path in book.cassettes
             if isinstance(tape := self._tape(path), Cassette)
         )
 
-    def findings(self, book: Book, machine: Machine) -> Iterator[Finding]:
+    def findings(self, book: NotebookScan, machine: Machine) -> Iterator[Finding]:
         """What is wrong with the notebook's cassettes. What concerns a file is told once."""
         for path in book.cassettes:
             is_new, tape = path.resolve() not in self._told, self._tape(path)
@@ -76,12 +78,14 @@ class Tapes:
                 self._read[key] = error
         return self._read[key]
 
-    def _uncovered(self, book: Book, path: Path, tape: Cassette, is_new: bool) -> Iterator[Finding]:
+    def _uncovered(
+        self, book: NotebookScan, path: Path, tape: Cassette, is_new: bool
+    ) -> Iterator[Finding]:
         """A notebook's tasks without a recording; and, once, what is odd about the recordings.
 
         Each kernel replays a cassette from its beginning, so that notebooks may share turns.
         """
-        of_books: dict[Path, list[Asked]] = {}
+        of_books: dict[Path, list[RequestedTurn]] = {}
         for user, asked in self._uses[path.resolve()]:
             of_books.setdefault(user.path, []).append(asked)
         covers = {
@@ -127,7 +131,7 @@ def _texts(line: str) -> Iterator[str]:
         return iter((line,))
 
 
-def _unread(book: Book, path: Path, error: ConfigError) -> Finding:
+def _unread(book: NotebookScan, path: Path, error: ConfigError) -> Finding:
     if not path.exists():
         return Finding(
             "error",
@@ -144,7 +148,7 @@ def _unread(book: Book, path: Path, error: ConfigError) -> Finding:
     return Finding("error", "damaged", " ".join(str(error).split()), again, path, line)
 
 
-def _unrecorded(book: Book, asked: Asked, tape: Cassette) -> Finding:
+def _unrecorded(book: NotebookScan, asked: RequestedTurn, tape: Cassette) -> Finding:
     name, task = asked.cassette.name, one_line(asked.task.text, 60)
     parted = nearest(asked.task.text, tape, book.path.resolve().parent)
     hint = f" The nearest differs {parted}" if parted else ""
@@ -159,7 +163,9 @@ def _unrecorded(book: Book, asked: Asked, tape: Cassette) -> Finding:
     )
 
 
-def _orphan(book: Book, path: Path, tape: Cassette, number: int, lines: dict[int, int]) -> Finding:
+def _orphan(
+    book: NotebookScan, path: Path, tape: Cassette, number: int, lines: dict[int, int]
+) -> Finding:
     task = one_line(task_of(tape.turns[number]), 60)
     return Finding(
         "warning",

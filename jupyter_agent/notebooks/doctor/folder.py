@@ -14,7 +14,7 @@ from jupyter_agent import config
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files import trust
 from jupyter_agent.files.workspace import CASSETTE
-from jupyter_agent.notebooks.check.book import Book, read_book
+from jupyter_agent.notebooks.check.book import NotebookScan, read_book
 from jupyter_agent.notebooks.check.find import find_files
 from jupyter_agent.notebooks.doctor.examined import Examined
 from jupyter_agent.recording.cassette import load
@@ -196,7 +196,7 @@ def _notebooks(folder: Path) -> list[Path]:
     return list(islice(find_files(folder, "*.ipynb"), _MOST_NOTEBOOKS))
 
 
-def _read(path: Path) -> Book | None:
+def _read(path: Path) -> NotebookScan | None:
     try:
         return read_book(path, lambda task, names: task)
     except AgentError:
