@@ -32,8 +32,8 @@ from jupyter_agent.core import events, messages
 from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.magics import parser as magic_parser
 from jupyter_agent.magics.commands import COMMANDS, HEADINGS
-from jupyter_agent.recording import cassette, entries
-from jupyter_agent.recording.conversation import Digests, asked
+from jupyter_agent.recording import cassette, cassette_model
+from jupyter_agent.recording.digests import Digests, asked
 from jupyter_agent.session.options import option_rows
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -248,7 +248,7 @@ def _session_tools() -> Iterator[list[Any]]:
         try:
             shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
             shell.extension_manager.load_extension("jupyter_agent")
-            yield list(sessions_of(shell)["default"].equipment.tools)
+            yield list(sessions_of(shell)["default"].setup.tools)
             shell.extension_manager.unload_extension("jupyter_agent")
         finally:
             os.chdir(before)
@@ -322,8 +322,8 @@ def cassette_format() -> str:
     """The lines of a cassette, and what is in them."""
     kinds = [
         value
-        for value in vars(entries).values()
-        if is_dataclass(value) and value.__module__ == entries.__name__
+        for value in vars(cassette_model).values()
+        if is_dataclass(value) and value.__module__ == cassette_model.__name__
     ]
     return page(
         "Cassette format",
@@ -340,7 +340,7 @@ def cassette_format() -> str:
         "`Entry` is a line, and its `reply` is `finished` in the file.",
         *(dataclass_section(kind) for kind in kinds),
         "## Words",
-        words_of(entries),
+        words_of(cassette_model),
     )
 
 
@@ -357,10 +357,12 @@ def _example_cassette() -> str:
     for step, (before, spoken, stop) in enumerate(said, 1):
         digest = Digests().conversation(before)
         finished = events.MessageFinished(spoken, messages.Usage(900, 20), stop)  # type: ignore[arg-type]
-        turn.append(entries.RecordedCall(digest, digest, step, asked(before), finished))
+        turn.append(cassette_model.RecordedCall(digest, digest, step, asked(before), finished))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "example.cassette.jsonl"
-        cassette.save(entries.Cassette("openai", "some-model", "recorded", (tuple(turn),)), path)
+        cassette.save(
+            cassette_model.Cassette("openai", "some-model", "recorded", (tuple(turn),)), path
+        )
         return path.read_text(encoding="utf-8")
 
 

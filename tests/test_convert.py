@@ -20,7 +20,7 @@ from widgets.hostile import Inert
 
 from jupyter_agent.core.codec import event_from_json
 from jupyter_agent.core.events import MessageFinished
-from jupyter_agent.recording.conversation import Item, extend, items
+from jupyter_agent.recording.digests import Item, extend, items
 
 TASK = "Look at the sales, plot them and write a report."
 STEERING = "By month, please. It costs $5, not $6."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.session.effective import (
+from jupyter_agent.session.effective_settings import (
     digest_of,
     effective_settings,
     trust_settings,

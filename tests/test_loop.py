@@ -33,7 +33,6 @@ from jupyter_agent.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from jupyter_agent.core.extent import TextLength
 from jupyter_agent.core.messages import (
     Block,
     Context,
@@ -46,6 +45,7 @@ from jupyter_agent.core.messages import (
     Usage,
 )
 from jupyter_agent.core.ports import ReplyPart, Request
+from jupyter_agent.core.text_length import TextLength
 from jupyter_agent.core.tool import Tool, tool
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.errors import ContextOverflow, ProviderError, ToolError

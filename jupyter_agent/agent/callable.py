@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from jupyter_agent.agent.gate import Note, Rule, Ruling, refused
+from jupyter_agent.agent.approval_gate import Note, Rule, Ruling, refused
 from jupyter_agent.core.messages import Image, Output, Text, ToolCall, ToolResult
 from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ToolError

@@ -9,8 +9,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from jupyter_agent.agent.approval_gate import ApprovalGate
 from jupyter_agent.agent.compaction import Compactor, about_tokens, shortened
-from jupyter_agent.agent.gate import ApprovalGate
 from jupyter_agent.agent.repetition import RepetitionDetector
 from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.events import (
@@ -24,7 +24,6 @@ from jupyter_agent.core.events import (
     ToolStarted,
     TurnStop,
 )
-from jupyter_agent.core.extent import TextLength
 from jupyter_agent.core.history import free_id, repair
 from jupyter_agent.core.messages import (
     Context,
@@ -39,6 +38,7 @@ from jupyter_agent.core.messages import (
 )
 from jupyter_agent.core.ports import Model, Nobody, Request, User
 from jupyter_agent.core.printed import Printed
+from jupyter_agent.core.text_length import TextLength
 from jupyter_agent.core.tool import Prepared, report
 from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry

@@ -72,7 +72,7 @@ async def run_and_show(
     skills: Sequence[str] = (),
 ) -> Answer:
     """One turn, from the task to what stays in the notebook. Errors are shown by who catches."""
-    session, kernel, watch = sessions[session_name], sessions.notebook, LiveTranscript()
+    session, kernel, watch = sessions[session_name], sessions.kernel, LiveTranscript()
     if fresh:
         session.reset()
     window: Window | None = None

@@ -54,10 +54,10 @@ def _begun_with(begun: str, words: Iterable[str]) -> list[str]:
 def _in_task(sessions: KernelSessions, lines: list[str], row: int) -> tuple[str, list[str]]:
     line = lines[row]
     if mention := _MENTION.search(line):
-        variables = user_variables(sessions.notebook.shell)
+        variables = user_variables(sessions.kernel.shell)
         return mention[0], sorted(f"@{name}" for name in variables if name.startswith(mention[1]))
     is_start = not any(text.strip() for text in lines[1:row])
     if is_start and (skill := _SKILL.fullmatch(line.rpartition(" ")[2])):
-        names = [each.name for each in discover(sessions.notebook.skill_places()).skills]
+        names = [each.name for each in discover(sessions.kernel.skill_places()).skills]
         return skill[0], sorted(f"/{name}" for name in names if name.startswith(skill[1]))
     return "", []

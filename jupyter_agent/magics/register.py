@@ -105,7 +105,7 @@ class AgentMagics(Configurable):
         sessions = getattr(self.shell, "agent_sessions", None)
         try:
             if sessions is not None:
-                sessions.notebook.refuse_while_busy()
+                sessions.kernel.refuse_while_busy()
             key = proposal["trait"].name.replace("__", ".")
             config.layer(CONFIGURED, {key: proposal["value"]})
         except AgentError as error:
@@ -185,7 +185,7 @@ def _catalogue(shell: Any) -> Any:
     from jupyter_agent.session.registry import sessions_of
     from jupyter_agent.skills.discovery import discover
 
-    return discover(sessions_of(shell).notebook.skill_places())
+    return discover(sessions_of(shell).kernel.skill_places())
 
 
 def _matcher(complete: Callable[[Any], Any]) -> Any:
@@ -241,7 +241,7 @@ def unregister(shell: Any) -> None:
     if sessions is not None:
         from jupyter_agent.magics.window import forget_finished
 
-        sessions.notebook.refuse_while_busy()
+        sessions.kernel.refuse_while_busy()
         sessions.end()
         forget_finished()
     shell.input_transformers_post.remove(magics.await_agent)

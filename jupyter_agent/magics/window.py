@@ -16,7 +16,7 @@ from jupyter_agent.kernel.comms import Clicks
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.magics.prompt import ask_by_input
 from jupyter_agent.magics.surface import KernelSurface, is_attended, is_captured, show
-from jupyter_agent.session.notebook import Kernel
+from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.widgets.live import LiveView
 from jupyter_agent.widgets.saved import SavedOutput
 from jupyter_agent.widgets.terminal import TerminalView
@@ -39,19 +39,19 @@ class Window:
     forget: Callable[[], None] = lambda: None
 
 
-def open_window(notebook: Kernel, settings: Settings) -> Window:
+def open_window(kernel: Kernel, settings: Settings) -> Window:
     """The window that there is for the cell that runs now."""
-    if not hasattr(notebook.shell, "kernel"):
-        return _terminal(notebook, settings)
-    if not is_attended(notebook.shell):
+    if not hasattr(kernel.shell, "kernel"):
+        return _terminal(kernel, settings)
+    if not is_attended(kernel.shell):
         return Window(_nothing, Nobody(), _publish)
-    surface = KernelSurface(notebook.shell, notebook.interrupts, settings.approvals.timeout)
-    if settings.display == "static" or is_captured(notebook.shell):
+    surface = KernelSurface(kernel.shell, kernel.interrupts, settings.approvals.timeout)
+    if settings.display == "static" or is_captured(kernel.shell):
         by_prompt = ByPrompt(surface.ask)
         return Window(by_prompt, by_prompt, _publish)
     live = LiveView(surface, settings.approvals.timeout, lambda view: _price(view, settings))
 
-    clicks = Clicks(notebook.shell.kernel)
+    clicks = Clicks(kernel.shell.kernel)
     clicks.start()
 
     async def close(outputs: Sequence[SavedOutput]) -> bool:
@@ -69,13 +69,13 @@ def forget_finished() -> None:
     LiveView.forget_lingering()
 
 
-def _terminal(notebook: Kernel, settings: Settings) -> Window:
+def _terminal(kernel: Kernel, settings: Settings) -> Window:
     live = settings.display != "static" and sys.stdout.isatty()
 
     def ask(asked: ApprovalAsked, about: str) -> ApprovalAnswered:
         # The live view shows the call above the question.
         about, seconds = "" if live else about, settings.approvals.timeout
-        return ask_by_input(asked, notebook.interrupts, seconds, input, about)
+        return ask_by_input(asked, kernel.interrupts, seconds, input, about)
 
     by_prompt = ByPrompt(ask)
     person = by_prompt if sys.stdin is not None and sys.stdin.isatty() else Nobody()

@@ -34,7 +34,7 @@ def prepare(mode: str, takes: str, asks: bool) -> dict[str, str]:
     from jupyter_agent.errors import ConfigError
     from jupyter_agent.session.registry import sessions_of
 
-    notebook = sessions_of(shell).notebook
+    notebook = sessions_of(shell).kernel
     notebook.set("mode", mode)
     if (used := notebook.cassette) is None:
         return {}

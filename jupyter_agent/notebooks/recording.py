@@ -29,7 +29,7 @@ from jupyter_agent.notebooks.one import (
 )
 from jupyter_agent.notebooks.writing import write_in_place
 from jupyter_agent.recording.cassette import load, save
-from jupyter_agent.recording.entries import Cassette, RecordedCall
+from jupyter_agent.recording.cassette_model import Cassette, RecordedCall
 from jupyter_agent.recording.trusted import forget, is_trusted, trust_as_written
 from jupyter_agent.source.agent_cells import Difference, agent_cells, asks_from_code, differences
 

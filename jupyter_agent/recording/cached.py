@@ -12,10 +12,10 @@ from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.errors import ReplayMismatch
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.recording.cassette import load
-from jupyter_agent.recording.entries import Remembered, Source
-from jupyter_agent.recording.past import CallKey, ToolRecording
+from jupyter_agent.recording.cassette_model import Remembered, Source
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
+from jupyter_agent.recording.tool_results import CallKey, ToolRecording
 from jupyter_agent.recording.trusted import digest_of
 
 

@@ -32,8 +32,7 @@ from jupyter_agent.core.messages import clean
 from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.atomic import atomic_write
-from jupyter_agent.recording.conversation import Item
-from jupyter_agent.recording.entries import (
+from jupyter_agent.recording.cassette_model import (
     SOURCES,
     Cassette,
     Decision,
@@ -43,6 +42,7 @@ from jupyter_agent.recording.entries import (
     Remembered,
     Source,
 )
+from jupyter_agent.recording.digests import Item
 from jupyter_agent.recording.trusted import is_trusted, trust_as_written
 from jupyter_agent.version import __version__
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_agent.recording.conversation import Item, exact
-from jupyter_agent.recording.entries import Cassette, RecordedCall
+from jupyter_agent.recording.cassette_model import Cassette, RecordedCall
+from jupyter_agent.recording.digests import Item, exact
 from jupyter_agent.recording.miss import difference
 
 _SKILLS = re.compile(r"^(?:/[\w-]+\s+)+")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from jupyter_agent.core.messages import Message
 from jupyter_agent.core.plaintext import one_line
-from jupyter_agent.recording.conversation import Item, asked, extend, items, items_before
-from jupyter_agent.recording.entries import Cassette, RecordedCall
+from jupyter_agent.recording.cassette_model import Cassette, RecordedCall
+from jupyter_agent.recording.digests import Item, asked, extend, items, items_before
 
 THIS_CELL = (
     "To record this cell and no other: %agent config mode record, run the cell, "

@@ -16,15 +16,15 @@ from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.tokens import TokenCounter
 from jupyter_agent.recording import cassette as tape
-from jupyter_agent.recording.conversation import Digests, asked
-from jupyter_agent.recording.entries import (
+from jupyter_agent.recording.cassette_model import (
     Cassette,
     Decision,
     PromptFingerprint,
     RecordedCall,
     Source,
 )
-from jupyter_agent.recording.past import FileRecorder
+from jupyter_agent.recording.digests import Digests, asked
+from jupyter_agent.recording.tool_results import FileRecorder
 
 
 class Recorder:

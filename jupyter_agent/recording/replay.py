@@ -12,11 +12,11 @@ from jupyter_agent.core.messages import JsonObject, Message
 from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ReplayMismatch
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.recording.conversation import Digests
-from jupyter_agent.recording.entries import Cassette, Decision, RecordedCall
+from jupyter_agent.recording.cassette_model import Cassette, Decision, RecordedCall
+from jupyter_agent.recording.digests import Digests
 from jupyter_agent.recording.miss import explain
-from jupyter_agent.recording.past import FileReplayer
 from jupyter_agent.recording.recorder import told
+from jupyter_agent.recording.tool_results import FileReplayer
 from jupyter_agent.recording.trusted import is_trusted
 
 _Place = tuple[int, RecordedCall]

@@ -13,9 +13,9 @@ from jupyter_agent.core.ports import Model, User
 from jupyter_agent.core.tool import Tool
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.recording.cached import Cached
-from jupyter_agent.recording.past import ToolRecording, touch
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
+from jupyter_agent.recording.tool_results import ToolRecording, touch
 from jupyter_agent.recording.tools import recalled_tools
 from jupyter_agent.recording.user import CachedUser, RecordingUser, ReplayUser
 

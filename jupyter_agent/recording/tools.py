@@ -14,8 +14,8 @@ from jupyter_agent.core.tool import Tool, ToolReturn
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.schemas import any_arguments
-from jupyter_agent.recording.entries import Remembered
-from jupyter_agent.recording.past import CallKey, ToolRecording, touch
+from jupyter_agent.recording.cassette_model import Remembered
+from jupyter_agent.recording.tool_results import CallKey, ToolRecording, touch
 
 _REMEMBERED = frozenset(
     {"write_file", "edit_file", "read_file", "search_files"}

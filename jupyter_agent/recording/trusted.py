@@ -16,7 +16,7 @@ from pathlib import Path
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
-from jupyter_agent.recording.entries import Cassette
+from jupyter_agent.recording.cassette_model import Cassette
 
 KIND = "cassette"
 _MOST_REASONS = 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, MessageFinished
 from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.recording.cached import Cached
-from jupyter_agent.recording.entries import Decision
-from jupyter_agent.recording.past import CallKey
+from jupyter_agent.recording.cassette_model import Decision
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
+from jupyter_agent.recording.tool_results import CallKey
 
 _NOTICE = (
     "{name}: not recorded or trusted here, so what it allowed is asked about again. To trust it: "

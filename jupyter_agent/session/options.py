@@ -83,7 +83,7 @@ def _skills(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     from jupyter_agent.skills.discovery import discover
 
     sessions: KernelSessions = ctx.obj
-    return [skill.name for skill in discover(sessions.notebook.skill_places()).skills]
+    return [skill.name for skill in discover(sessions.kernel.skill_places()).skills]
 
 
 OPTIONS = click.Command(

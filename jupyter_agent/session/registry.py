@@ -10,7 +10,7 @@ from typing import Any
 
 from jupyter_agent.core.transcript import TurnView
 from jupyter_agent.kernel.recent import RecentCells
-from jupyter_agent.session.notebook import Kernel
+from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.session import Session
 
 MOST_UNCLAIMED = 20
@@ -24,16 +24,16 @@ class KernelSessions:
         shell: The kernel's IPython shell.
 
     Attributes:
-        notebook: What the sessions share.
+        kernel: What the sessions share.
         last: The view of the turn that ended last; None before the first.
     """
 
     def __init__(self, shell: Any) -> None:
         magics = getattr(shell, "agent_magics", None)
         if magics is None:  # `ask` without the extension
-            self.notebook = Kernel(shell, RecentCells(shell), Path.cwd())
+            self.kernel = Kernel(shell, RecentCells(shell), Path.cwd())
         else:
-            self.notebook = Kernel(shell, magics.recent, magics.folder, magics.configured)
+            self.kernel = Kernel(shell, magics.recent, magics.folder, magics.configured)
         self.last: TurnView | None = None
         self._unclaimed: deque[Callable[[], None]] = deque()
         self._sessions: dict[str, Session] = {}
@@ -41,7 +41,7 @@ class KernelSessions:
 
     def __getitem__(self, name: str) -> Session:
         if name not in self._sessions:
-            self._sessions[name] = Session(self.notebook, name)
+            self._sessions[name] = Session(self.kernel, name)
         return self._sessions[name]
 
     def end(self) -> None:
@@ -50,7 +50,7 @@ class KernelSessions:
         self.finish()
         while self._unclaimed:
             self._unclaimed.popleft()()
-        self.notebook.close()
+        self.kernel.close()
 
     def finish(self) -> None:
         """Write down what the sessions did."""

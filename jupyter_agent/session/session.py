@@ -21,9 +21,9 @@ from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.grounding import Index
 from jupyter_agent.recording.tape import tape_of
+from jupyter_agent.session.agent_setup import AgentSetup
 from jupyter_agent.session.answer import Answer
-from jupyter_agent.session.equipment import AgentSetup
-from jupyter_agent.session.notebook import Kernel
+from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.turn import Turn, TurnUsage
 from jupyter_agent.stores.conversations import Stored, gone
 from jupyter_agent.tools.plan import PlanItem
@@ -43,11 +43,11 @@ class Session:
         is_restored: Whether an earlier kernel's conversation was brought back, or looked for.
     """
 
-    def __init__(self, notebook: Kernel, name: str = "default") -> None:
+    def __init__(self, kernel: Kernel, name: str = "default") -> None:
         self.name = name
-        self.notebook = notebook
+        self.kernel = kernel
         self.history: list[Message] = []
-        self.equipment = AgentSetup(notebook, name)
+        self.setup = AgentSetup(kernel, name)
         self.turn_usages: list[TurnUsage] = []
         self.last_stop: TurnStop | None = None
         self.is_restored = False
@@ -62,19 +62,19 @@ class Session:
         Raises:
             AgentError: A turn is running.
         """
-        self.notebook.refuse_while_busy()
+        self.kernel.refuse_while_busy()
         self.finish()
-        if self.notebook.settings().settings.session.save:
-            self.notebook.conversations.reset(self.name)
+        if self.kernel.settings().settings.session.save:
+            self.kernel.conversations.reset(self.name)
         self.is_restored = True
         self.history.clear()
         self.turn_usages.clear()
         self.last_stop = self.numbers = None
-        self.equipment = AgentSetup(self.notebook, self.name)
+        self.setup = AgentSetup(self.kernel, self.name)
 
     def finish(self) -> None:
         """The session ends, with the kernel or by `reset`: its record says what it did."""
-        self.equipment.finish()
+        self.setup.finish()
 
     async def ask(
         self,
@@ -101,13 +101,13 @@ class Session:
         """
         if not task.strip():
             raise ConfigError("There is no task. Write what to do below the %%agent line.")
-        equipment = self.equipment
+        setup = self.setup
         self._restore_unasked(settings)
-        if not equipment.is_ready(settings):
-            connecting = equipment.begin(settings)
+        if not setup.is_ready(settings):
+            connecting = setup.begin(settings)
             await self.interruptible(connecting, "the MCP servers were connected")
-        agent, tape = equipment.agent(settings, user or Nobody())
-        by_hand, task = equipment.knowledge.skills.by_hand(task, skills)
+        agent, tape = setup.agent(settings, user or Nobody())
+        by_hand, task = setup.resources.skills.by_hand(task, skills)
         try:
             turn = Turn(
                 session=self,
@@ -116,11 +116,11 @@ class Session:
                 agent=agent,
                 tape=tape,
                 sinks=sinks,
-                skills=equipment.knowledge.skills.given(by_hand),
+                skills=setup.resources.skills.given(by_hand),
             )
             return await turn.run()
         finally:
-            self.notebook.tidy(settings)
+            self.kernel.tidy(settings)
 
     def turn_ended(self, stop: TurnStop, used: TurnUsage) -> None:
         """Keep how a turn ended and what it used."""
@@ -139,7 +139,7 @@ class Session:
         Raises:
             TurnInterrupted: A person interrupted it; the line says what it was.
         """
-        interrupts = self.notebook.interrupts
+        interrupts = self.kernel.interrupts
         task = asyncio.ensure_future(work)
         with interrupts.cancelling(task):
             try:
@@ -155,9 +155,9 @@ class Session:
         A recording and its replay begin anew, as the notebook does.
         """
         wanted = settings.session.resume == "auto" and not self.history and not self.is_restored
-        if not wanted or tape_of(self.notebook.provider(settings), Nobody()).is_exact:
+        if not wanted or tape_of(self.kernel.provider(settings), Nobody()).is_exact:
             return
-        found = self.notebook.conversations
+        found = self.kernel.conversations
         stored = found.look(self.name)
         if stored.history and found.is_foreign:
             self.late.append(f"Not resumed by itself: {self._foreign(stored)}")
@@ -176,7 +176,7 @@ class Session:
 
     def proposed_cell(self, answer: Answer) -> str:
         """The cell to insert below after a turn that ended well; empty where there is none."""
-        proposals = self.equipment.proposals
+        proposals = self.setup.proposals
         if not proposals or answer.stop_reason != "end":
             return ""
         return as_one_cell(proposals)
@@ -194,8 +194,8 @@ class Session:
             AgentError: A turn is running, what was kept cannot be read, or it was not written by
                 this person in this folder.
         """
-        self.notebook.refuse_while_busy()
-        found = self.notebook.conversations
+        self.kernel.refuse_while_busy()
+        found = self.kernel.conversations
         stored = found.look(self.name)
         if found.path is None:
             raise AgentError(f"%agent resume: what was kept cannot be read: {found.problem}.")
@@ -220,12 +220,12 @@ class Session:
 
     @property
     def _kept_in(self) -> str:
-        path = self.notebook.conversations.path
+        path = self.kernel.conversations.path
         return f"{STATE_FOLDER}/sessions/{path.name}" if path else "no file"
 
     def _restore(self, trusted: bool = False) -> str:
-        was_foreign = self.notebook.conversations.is_foreign
-        stored = self.notebook.conversations.load(self.name, trusted)
+        was_foreign = self.kernel.conversations.is_foreign
+        stored = self.kernel.conversations.load(self.name, trusted)
         self.is_restored = True
         if not stored.history:
             return ""
@@ -235,11 +235,11 @@ class Session:
         if self.last_stop is None:
             last = stored.turns[-1].stop_reason if stored.turns else None
             self.last_stop = "interrupted" if stored.is_unfinished else last
-            self.equipment.plan.items = tuple(PlanItem(**item) for item in stored.plan)
-        level = self.notebook.settings().settings.context.detail
-        lost = gone(stored.variables, self.notebook.snapshot().values, level)
+            self.setup.plan.items = tuple(PlanItem(**item) for item in stored.plan)
+        level = self.kernel.settings().settings.context.detail
+        lost = gone(stored.variables, self.kernel.snapshot().values, level)
         if lost:
-            self.equipment.news.append(lost)
+            self.setup.news.append(lost)
         turns = count(len(stored.turns), "turn")
         skipped = f" {stored.skipped} lines could not be read." if stored.skipped else ""
         source = "not written by you in this folder" if was_foreign else "written by you"
@@ -254,15 +254,15 @@ class Session:
         Raises:
             AgentError: A turn is running, or a setting is wrong.
         """
-        with self.notebook.interrupts.installed(), self.notebook.turn() as settings:
+        with self.kernel.interrupts.installed(), self.kernel.turn() as settings:
             work = self._compact(settings)
             return await self.interruptible(work, "the conversation was shortened")
 
     async def _compact(self, settings: config.Settings) -> Compaction:
-        if not self.equipment.is_ready(settings):
-            await self.equipment.begin(settings)
-        agent, tape = self.equipment.agent(settings, Nobody())
-        compactor = self.equipment.compactor(tape)
+        if not self.setup.is_ready(settings):
+            await self.setup.begin(settings)
+        agent, tape = self.setup.agent(settings, Nobody())
+        compactor = self.setup.compactor(tape)
         history = tuple(repair(self.history))
         request = Request(agent.system, history, agent.toolbox.specs)
         try:
@@ -286,11 +286,11 @@ class Session:
         Raises:
             ConfigError: A setting is wrong; or, for the body, no model is configured.
         """
-        equipment = self.equipment
-        settings = self.notebook.settings().settings
-        now = self.notebook.snapshot()
-        message = equipment.message(task, settings, now, not self.history)
-        specs = tuple(tool.spec for tool in equipment.tools)
-        request = Request(equipment.system(settings), (*self.history, message), specs)
-        body = self.notebook.provider(settings).body(request) if with_body else {}
+        setup = self.setup
+        settings = self.kernel.settings().settings
+        now = self.kernel.snapshot()
+        message = setup.message(task, settings, now, not self.history)
+        specs = tuple(tool.spec for tool in setup.tools)
+        request = Request(setup.system(settings), (*self.history, message), specs)
+        body = self.kernel.provider(settings).body(request) if with_body else {}
         return request, body

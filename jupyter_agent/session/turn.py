@@ -82,8 +82,8 @@ class Turn:
         skills: str,
     ) -> None:
         self._session = session
-        self._kernel = session.notebook
-        self._undo = session.notebook.safekeeping
+        self._kernel = session.kernel
+        self._undo = session.kernel.undo
         self._task = task
         self._settings = settings
         self._agent = agent
@@ -132,7 +132,7 @@ class Turn:
             folder = self._kernel.workspace.state_folder / "logs"
             self._log = RunLog(folder, session.schemas, self._kernel.prepare_state)
             resources.callback(self._close_log, self._log)
-        record = session.equipment.knowledge.record
+        record = session.setup.resources.record
         kept = (self._kernel.conversations, self._log, record)
         self._news = _News([each.take_notices for each in kept if each], bool(self._unkept))
         keepers = [sink for sink in (spans, self._saver(), self._log) if sink]
@@ -141,16 +141,16 @@ class Turn:
 
     def _begin(self, resources: ExitStack) -> None:
         """Add the task to the conversation, open the undo point, and say what there is to say."""
-        session, equipment = self._session, self._session.equipment
-        equipment.proposals.clear()
-        equipment.knowledge.model = self._agent.provider.model
-        message = equipment.message(
+        session, setup = self._session, self._session.setup
+        setup.proposals.clear()
+        setup.resources.model = self._agent.provider.model
+        message = setup.message(
             self._task, self._settings, self._before, not session.history, self._skills
         )
         conversation = [*repair(session.history), message]
         self._tape.begin(conversation)
         session.history[:] = conversation
-        equipment.news.clear()
+        setup.news.clear()
         resources.callback(self._undo.end, self._before)  # where the turn breaks off
         self._undo.begin(self._task, self._before, self._settings.undo)
         self._emit_start()
@@ -158,7 +158,7 @@ class Turn:
         self._tell(
             [
                 *self._tape.warnings(),
-                *equipment.knowledge.untold(),
+                *setup.resources.untold(),
                 *self._known,
                 *session.untold(self._no_tracing, *self._kernel.take_notices()),
             ]
@@ -174,15 +174,15 @@ class Turn:
             outcome = await self._session.interruptible(loop)
         except TurnInterrupted:
             outcome = TurnOutcome("interrupted", Usage())  # before the turn's first step
-        lines = self._kernel.deciding.end()
-        self._session.equipment.news += lines
+        lines = self._kernel.protected.end()
+        self._session.setup.news += lines
         self._tell(lines)
         return outcome
 
     def _end(self, outcome: TurnOutcome) -> Receipt:
         """Take stock: variables, files, numbers, what it cost; then close the turn's stores."""
         after = self._kernel.snapshot()
-        self._session.equipment.saw(after)
+        self._session.setup.saw(after)
         receipt = self._receipt(outcome, after)
         self._tell(self._tape.notices())
         self._session.numbers = self._findings.index
@@ -199,7 +199,7 @@ class Turn:
         self._tell([x for x in self._undo.notices if not self._unkept and x not in known])
         # A recording and its replay have the same receipt but for what is known to differ.
         is_live = self._agent.provider.source == "live"
-        proposals = self._session.equipment.proposals
+        proposals = self._session.setup.proposals
         receipt = self._findings.receipt(
             changes(self._before, after, one_line, self._undo.mutated),
             len(proposals) if outcome.stop_reason == "end" else 0,
@@ -235,8 +235,8 @@ class Turn:
 
     def _watchers(self) -> list[Sink]:
         """The sinks that the turn itself goes on by."""
-        equipment = self._session.equipment
-        own: list[Sink] = [self._findings, equipment.permissions, *equipment.knowledge.sinks]
+        setup = self._session.setup
+        own: list[Sink] = [self._findings, setup.approvals, *setup.resources.sinks]
         return [*self._tape.sinks, *own]
 
     def _saver(self) -> Sink | None:
@@ -254,7 +254,7 @@ class Turn:
 
     def _save_end(self, outcome: TurnOutcome, after: Snapshot) -> None:
         session, model = self._session, self._agent.provider
-        items = session.equipment.plan.items
+        items = session.setup.plan.items
         plan = tuple({"text": item.text, "state": item.state} for item in items)
         variables, stop = described(after.values), outcome.stop_reason
         end = TurnEnd(stop, model.name, model.model, outcome.usage, plan, variables)

@@ -50,7 +50,7 @@ from jupyter_agent.files.atomic import atomic_write, ordinary, private_folder
 from jupyter_agent.files.jsonl import Reader, Upkeep, append, decode, encode
 from jupyter_agent.kernel.context import Level
 from jupyter_agent.kernel.describe import one_line
-from jupyter_agent.kernel.describe.anatomy import module_name, type_name
+from jupyter_agent.kernel.describe.introspection import module_name, type_name
 from jupyter_agent.kernel.describe.parts import inert
 from jupyter_agent.kernel.describe.parts import name as inert_name
 from jupyter_agent.version import __version__

@@ -27,7 +27,7 @@ from typing import Any, Literal
 from jupyter_agent.files import jsonl, trust
 from jupyter_agent.files.atomic import atomic_write, ordinary, private_folder
 from jupyter_agent.files.workspace import Workspace, refused_on_windows
-from jupyter_agent.undo.states import ABSENT, FileVersion, from_json, to_json
+from jupyter_agent.undo.versions import ABSENT, FileVersion, from_json, to_json
 
 FORMAT = 2
 FILE = "journal.jsonl"

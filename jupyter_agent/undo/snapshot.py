@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.files.atomic import atomic_write
-from jupyter_agent.kernel.writes import Writes
+from jupyter_agent.kernel.effects import Writes
 from jupyter_agent.undo.journal import JournalRecord, before_line, left_line, notice_line
 from jupyter_agent.undo.scan import FileSnapshot, Fingerprint, differences, from_json, to_json
-from jupyter_agent.undo.states import ABSENT, MOVED, FileVersion, folder_state, look, stat_mark
+from jupyter_agent.undo.versions import ABSENT, MOVED, FileVersion, folder_state, look, stat_mark
 
 PICTURE = "picture.json"
 KNOWN = "known.json"

@@ -34,7 +34,7 @@ from jupyter_agent.undo import journal
 from jupyter_agent.undo.blobs import Blobs
 from jupyter_agent.undo.journal import FILE, Journal, JournalRecord, Kind, Seal
 from jupyter_agent.undo.snapshot import load_known, pictured_digests
-from jupyter_agent.undo.states import FileVersion, read
+from jupyter_agent.undo.versions import FileVersion, read
 
 FOLDER = "checkpoints"
 TRASH = "trash"

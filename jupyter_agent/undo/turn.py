@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from filelock import FileLock
 
-from jupyter_agent.kernel.writes import Writes, watched
+from jupyter_agent.kernel.effects import Writes, watched
 from jupyter_agent.undo.journal import FileEntry, Journal, before_line, left_line, notice_line
 from jupyter_agent.undo.scan import FileSnapshot, Fingerprint, Scanner, differences
 from jupyter_agent.undo.snapshot import (
@@ -23,8 +23,8 @@ from jupyter_agent.undo.snapshot import (
     load_known,
     save_known,
 )
-from jupyter_agent.undo.states import ABSENT, FileVersion, look, mark_of
 from jupyter_agent.undo.storage import Storage
+from jupyter_agent.undo.versions import ABSENT, FileVersion, look, mark_of
 
 ALIVE = "alive"
 _BEAT = 0.5

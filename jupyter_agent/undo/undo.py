@@ -32,9 +32,9 @@ from jupyter_agent.undo.journal import (
     target_line,
 )
 from jupyter_agent.undo.snapshot import NOT_SEEN
-from jupyter_agent.undo.states import MOVED, FileVersion, look
 from jupyter_agent.undo.storage import TRASH, Storage
 from jupyter_agent.undo.turn import missing_folders
+from jupyter_agent.undo.versions import MOVED, FileVersion, look
 
 Action = Literal["restore", "remove", "conflict", "not_restorable"]
 Outcome = Literal["restored", "removed", "conflict", "not_restorable", "failed"]

@@ -9,7 +9,7 @@ import pytest
 from recorded import notebook_of
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.notebooks.check.book import NotebookScan, read_book
+from jupyter_agent.notebooks.check.notebook_scan import NotebookScan, read_book
 
 
 def book(folder: Path, *sources: str, **metadata: object) -> NotebookScan:

@@ -54,10 +54,10 @@ class Sessions:
     def __init__(self, of: Notebook, news: list[str]) -> None:
         self._news = news
         parts = (of.checkpoints, of.bindings, of.names)
-        self.notebook = SimpleNamespace(
+        self.kernel = SimpleNamespace(
             refuse_while_busy=lambda: None,
             settings=lambda: SimpleNamespace(settings=SimpleNamespace(undo=None)),
-            safekeeping=SimpleNamespace(
+            undo=SimpleNamespace(
                 undo=lambda settings, turns, over: undo(*parts, turns, over),
                 redo=lambda settings: redo(*parts),
                 preview=lambda settings, turns, over: preview(*parts[:2], turns, over),
@@ -66,7 +66,7 @@ class Sessions:
         )
 
     def __getitem__(self, name: str) -> object:
-        return SimpleNamespace(equipment=SimpleNamespace(news=self._news))
+        return SimpleNamespace(setup=SimpleNamespace(news=self._news))
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from jupyter_agent.undo import Checkpoints, StorageLimits
 from jupyter_agent.undo.command import undo as command
 from jupyter_agent.undo.namespace import Bindings
 from jupyter_agent.undo.snapshot import NOT_SEEN
-from jupyter_agent.undo.states import kind_mark, mark_of
 from jupyter_agent.undo.undo import BY_ANOTHER, NO_PLACE
+from jupyter_agent.undo.versions import kind_mark, mark_of
 
 
 @contextmanager

@@ -25,8 +25,8 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import Checkpoints, StorageLimits
 from jupyter_agent.undo.journal import Journal, JournalRecord, Seal, before_line, read
 from jupyter_agent.undo.scan import RACY, FileSnapshot, Fingerprint, differences
-from jupyter_agent.undo.states import ABSENT
 from jupyter_agent.undo.undo import BY_A_LINK, CHANGED_AGAIN, CHANGED_BETWEEN, CHANGED_SINCE
+from jupyter_agent.undo.versions import ABSENT
 
 # What a turn did ---------------------------------------------------------------------------------
 

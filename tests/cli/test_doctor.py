@@ -33,7 +33,7 @@ from jupyter_agent.notebooks.doctor.front import examine_front
 from jupyter_agent.notebooks.doctor.model import examine_model
 from jupyter_agent.notebooks.doctor.packages import examine_packages
 from jupyter_agent.notebooks.doctor.servers import examine_servers
-from jupyter_agent.session.effective import (
+from jupyter_agent.session.effective_settings import (
     digest_of,
     effective_settings,
     trust_settings,

@@ -18,8 +18,8 @@ from jupyter_agent.core.messages import Block, Message, Text, ToolCall, Usage
 from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.recording.cassette import load, record, save
-from jupyter_agent.recording.conversation import Item
-from jupyter_agent.recording.entries import Cassette, RecordedCall
+from jupyter_agent.recording.cassette_model import Cassette, RecordedCall
+from jupyter_agent.recording.digests import Item
 from jupyter_agent.recording.replay import Replay
 
 KEY = "sk-" + "ant-" + "Abc1" * 8

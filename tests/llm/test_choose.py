@@ -13,7 +13,7 @@ from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.inline import Inline
 from jupyter_agent.recording.cassette import save
-from jupyter_agent.recording.entries import Cassette
+from jupyter_agent.recording.cassette_model import Cassette
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
 from jupyter_agent.session.provider_choice import (

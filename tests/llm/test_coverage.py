@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import Message, Text, Usage
-from jupyter_agent.recording.conversation import Item
+from jupyter_agent.recording.cassette_model import Cassette, RecordedCall
 from jupyter_agent.recording.coverage import Task, coverage, nearest, task_of
-from jupyter_agent.recording.entries import Cassette, RecordedCall
+from jupyter_agent.recording.digests import Item
 
 WORDS = st.lists(st.sampled_from(["Count.", "Plot it.", "Why?", "Go on."]), max_size=6)
 

@@ -15,8 +15,8 @@ from jupyter_agent.core.redact import redact
 from jupyter_agent.core.tool import Tool, ToolReturn
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.recording.entries import Cassette, FileState, RecordedCall, Remembered
-from jupyter_agent.recording.past import FileRecorder, FileReplayer, ToolRecording, touch
+from jupyter_agent.recording.cassette_model import Cassette, FileState, RecordedCall, Remembered
+from jupyter_agent.recording.tool_results import FileRecorder, FileReplayer, ToolRecording, touch
 from jupyter_agent.recording.tools import recalled_tools, remembering
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.mcp_tools import any_arguments

@@ -31,14 +31,8 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.llm.tokens import TokenCounter
 from jupyter_agent.recording.cassette import load
-from jupyter_agent.recording.conversation import (
-    Item,
-    extend,
-    items,
-    items_before,
-    normalized,
-)
 from jupyter_agent.recording.coverage import Task, coverage
+from jupyter_agent.recording.digests import Item, extend, items, items_before, normalized
 from jupyter_agent.recording.miss import THIS_CELL
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay

@@ -11,7 +11,7 @@ from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import Message, Text, ToolCall, Usage
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.recording.cassette import load, save
-from jupyter_agent.recording.entries import Cassette, Decision, RecordedCall
+from jupyter_agent.recording.cassette_model import Cassette, Decision, RecordedCall
 
 REPLY = MessageFinished(
     Message("assistant", (Text("I try."), ToolCall("c1", "execute_code", "{}"))),

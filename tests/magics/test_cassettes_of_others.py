@@ -176,7 +176,7 @@ def test_in_the_widget(theirs: LiveKernel) -> None:
 
 def test_once_it_is_trusted(theirs: LiveKernel) -> None:
     """After the person's word nobody is asked, until the file changes."""
-    waiting = "get_ipython().agent_sessions.notebook.untrusted_cassettes()"
+    waiting = "get_ipython().agent_sessions.kernel.untrusted_cassettes()"
     told = theirs.value(f"[(one.name, one.does) for one in {waiting}]")
     ((name, does),) = told
     assert name == CASSETTE and "1 call was allowed" in does and "echo risky" in does

@@ -72,7 +72,7 @@ def said(folder: Path, words: str, last: Path | None = None, shell: object = Non
     """What `%agent log WORDS` says, in a terminal unless the shell has a kernel."""
     workspace = SimpleNamespace(state_folder=folder.parent)
     notebook = SimpleNamespace(workspace=workspace, log_path=last, shell=shell)
-    sessions: Any = SimpleNamespace(notebook=notebook)
+    sessions: Any = SimpleNamespace(kernel=notebook)
     return str(run_line(sessions, f"log {words}"))
 
 

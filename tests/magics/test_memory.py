@@ -158,7 +158,7 @@ def test_switched_off(desk: LiveKernel) -> None:
     desk.run("%%agent\nHi.")
     blocks = desk.value(f"[b.text for b in {SESSION}.history[0].blocks]")
     assert blocks == ["Hi."]
-    assert "skill" not in desk.value(f"{SESSION}.equipment._system").lower()
+    assert "skill" not in desk.value(f"{SESSION}.setup._system").lower()
 
 
 def test_another_kernel_sees_what_a_session_does(desk: LiveKernel, tmp_path: Path) -> None:

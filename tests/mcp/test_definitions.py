@@ -20,7 +20,7 @@ from jupyter_agent.mcp.servers import Servers
 def mcp_command(servers: Servers, words: list[str]) -> str:
     """What `%agent mcp WORDS` says."""
     notebook = SimpleNamespace(servers=servers, refuse_while_busy=lambda: None)
-    sessions: Any = SimpleNamespace(notebook=notebook)
+    sessions: Any = SimpleNamespace(kernel=notebook)
     return str(run_line(sessions, shlex.join(["mcp", *words])))
 
 

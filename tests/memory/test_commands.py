@@ -19,7 +19,7 @@ from jupyter_agent.memory.review import review
 from jupyter_agent.memory.scope import MemoryRoot, Scope
 from jupyter_agent.memory.search import MemorySearch
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.session.knowledge import Memory
+from jupyter_agent.session.resources import Memory
 
 
 def notes_command(notes: Notes, words: list[str]) -> str:
@@ -34,10 +34,10 @@ def memory_command(memory: WorkspaceMemory, search: MemorySearch, words: list[st
 
 def _said(knowledge: object, name: str, words: list[str]) -> str:
     class Sessions:
-        notebook = SimpleNamespace(refuse_while_busy=lambda: None)
+        kernel = SimpleNamespace(refuse_while_busy=lambda: None)
 
         def __getitem__(self, name: str) -> object:
-            return SimpleNamespace(equipment=SimpleNamespace(knowledge=knowledge))
+            return SimpleNamespace(setup=SimpleNamespace(resources=knowledge))
 
     sessions: Any = Sessions()
     return str(run_line(sessions, shlex.join([name, *words])))

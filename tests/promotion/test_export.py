@@ -111,7 +111,7 @@ def said(
         recent=SimpleNamespace(worked=before),
         refuse_while_busy=lambda: None,
     )
-    sessions: Any = SimpleNamespace(last=view, notebook=notebook)
+    sessions: Any = SimpleNamespace(last=view, kernel=notebook)
     printed = str(run_line(sessions, line))
     return printed or "".join(put)
 
@@ -289,7 +289,7 @@ _book = _Space(
     recent=_Space(worked=[{before}]),
     refuse_while_busy=lambda: None,
 )
-_sessions = _Space(last=_shell.agent_sessions.last, notebook=_book)
+_sessions = _Space(last=_shell.agent_sessions.last, kernel=_book)
 try:
     _run_line(_sessions, "cells")
 except Exception as _error:

@@ -42,7 +42,7 @@ def test_a_skill_is_loaded_used_and_put_back(tmp_path: Path) -> None:
         assert code.startswith("344 rows, 8 columns")
         assert str(tmp_path) not in skill + file + code
         active = kernel.value(
-            "get_ipython().agent_sessions['default'].equipment.knowledge.skills.active"
+            "get_ipython().agent_sessions['default'].setup.resources.skills.active"
         )
         assert active == ["exploring-tables"]
 
@@ -74,7 +74,7 @@ def test_skills_of_the_workspace_by_hand(tmp_path: Path) -> None:
 def test_a_cassette_outlives_a_better_worded_skill() -> None:
     """The text of a skill does not count for a cassette; which skill it was, and errors, do."""
     from jupyter_agent.core.messages import Message, Text, ToolResult
-    from jupyter_agent.recording.conversation import items
+    from jupyter_agent.recording.digests import items
 
     def counted(text: str) -> str:
         (item,) = items(Message("user", (ToolResult("c1", (Text(text),)),)))

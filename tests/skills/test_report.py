@@ -24,7 +24,7 @@ def say(root: Path, where: list[Place]) -> Callable[..., str]:
         workspace=SimpleNamespace(root=root),
         refuse_while_busy=lambda: None,
     )
-    sessions: Any = SimpleNamespace(notebook=notebook)
+    sessions: Any = SimpleNamespace(kernel=notebook)
     return lambda *words: str(run_line(sessions, shlex.join(["skills", *words])))
 
 

@@ -13,7 +13,7 @@ keeping     where the whole of what was shortened is kept
 from jupyter_agent.agent.compaction.compact import Compaction, compact
 from jupyter_agent.agent.compaction.compactor import Compactor
 from jupyter_agent.agent.compaction.due import should_compact
-from jupyter_agent.agent.compaction.keeping import Keep, keep_in
+from jupyter_agent.agent.compaction.offload import Keep, keep_in
 from jupyter_agent.agent.compaction.overflow import about_tokens, shortened
 from jupyter_agent.agent.compaction.summary import ModelSummary, Summarize, SummaryFailed
 

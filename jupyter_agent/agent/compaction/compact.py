@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from jupyter_agent.agent.compaction.keeping import Keep
+from jupyter_agent.agent.compaction.offload import Keep
 from jupyter_agent.agent.compaction.record import gist
 from jupyter_agent.agent.compaction.results import (
     Draft,

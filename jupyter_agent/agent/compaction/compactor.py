@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from jupyter_agent.agent.compaction.compact import STEPS_KEPT, Compaction, compact
 from jupyter_agent.agent.compaction.due import should_compact
-from jupyter_agent.agent.compaction.keeping import Keep
+from jupyter_agent.agent.compaction.offload import Keep
 from jupyter_agent.agent.compaction.summary import ModelSummary
 from jupyter_agent.core.messages import Usage
 from jupyter_agent.core.ports import Model, Request

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from jupyter_agent.agent.compaction.keeping import Keep
+from jupyter_agent.agent.compaction.offload import Keep
 from jupyter_agent.agent.compaction.record import excerpt
 from jupyter_agent.agent.compaction.rounds import is_ours, persons
 from jupyter_agent.core.messages import Block, Context, Image, Message, Said, Text, ToolResult

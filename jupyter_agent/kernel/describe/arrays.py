@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import field_names, module_name, type_name
+from jupyter_agent.kernel.describe.introspection import field_names, module_name, type_name
 from jupyter_agent.kernel.describe.parts import (
     Describer,
     Level,

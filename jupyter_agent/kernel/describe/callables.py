@@ -9,7 +9,7 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType, GenericAlias, ModuleType, UnionType
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import (
+from jupyter_agent.kernel.describe.introspection import (
     MISSING,
     ancestry,
     attributes,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import (
+from jupyter_agent.kernel.describe.introspection import (
     MISSING,
     ancestry,
     class_attribute,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import type_name
+from jupyter_agent.kernel.describe.introspection import type_name
 from jupyter_agent.kernel.describe.parts import (
     Describer,
     Level,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import type_name
+from jupyter_agent.kernel.describe.introspection import type_name
 from jupyter_agent.kernel.describe.parts import (
     Describer,
     Level,

@@ -10,9 +10,14 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import MISSING, attributes, class_attribute, type_name
 from jupyter_agent.kernel.describe.arrays import dtype, shape
 from jupyter_agent.kernel.describe.frames import pandas_dtype
+from jupyter_agent.kernel.describe.introspection import (
+    MISSING,
+    attributes,
+    class_attribute,
+    type_name,
+)
 from jupyter_agent.kernel.describe.parts import (
     Describer,
     Level,

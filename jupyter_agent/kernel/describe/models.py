@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import attributes, class_attribute, type_name
 from jupyter_agent.kernel.describe.arrays import shape
+from jupyter_agent.kernel.describe.introspection import attributes, class_attribute, type_name
 from jupyter_agent.kernel.describe.parts import (
     Describer,
     Level,

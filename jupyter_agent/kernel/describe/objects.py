@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import (
+from jupyter_agent.kernel.describe.introspection import (
     MISSING,
     attributes,
     class_attribute,

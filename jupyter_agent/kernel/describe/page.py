@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from jupyter_agent.kernel.describe.anatomy import type_name
+from jupyter_agent.kernel.describe.introspection import type_name
 from jupyter_agent.kernel.describe.parts import Level, Listing, Nested, Part, inert
 from jupyter_agent.kernel.describe.registry import parts_of
 

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import (
+from jupyter_agent.kernel.describe.arrays import DESCRIBERS as ARRAYS
+from jupyter_agent.kernel.describe.callables import DESCRIBERS as CALLABLES
+from jupyter_agent.kernel.describe.containers import DESCRIBERS as CONTAINERS
+from jupyter_agent.kernel.describe.figures import DESCRIBERS as FIGURES
+from jupyter_agent.kernel.describe.frames import DESCRIBERS as FRAMES
+from jupyter_agent.kernel.describe.introspection import (
     MISSING,
     ancestry,
     class_attribute,
@@ -15,11 +20,6 @@ from jupyter_agent.kernel.describe.anatomy import (
     module_name,
     type_name,
 )
-from jupyter_agent.kernel.describe.arrays import DESCRIBERS as ARRAYS
-from jupyter_agent.kernel.describe.callables import DESCRIBERS as CALLABLES
-from jupyter_agent.kernel.describe.containers import DESCRIBERS as CONTAINERS
-from jupyter_agent.kernel.describe.figures import DESCRIBERS as FIGURES
-from jupyter_agent.kernel.describe.frames import DESCRIBERS as FRAMES
 from jupyter_agent.kernel.describe.lazy import DESCRIBERS as LAZY
 from jupyter_agent.kernel.describe.models import DESCRIBERS as MODELS
 from jupyter_agent.kernel.describe.objects import DESCRIBERS as OBJECTS

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
-from jupyter_agent.kernel.describe.anatomy import ancestry, is_enum, module_name, type_name
+from jupyter_agent.kernel.describe.introspection import ancestry, is_enum, module_name, type_name
 from jupyter_agent.kernel.describe.parts import (
     Describer,
     Level,

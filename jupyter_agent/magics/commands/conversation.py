@@ -48,7 +48,7 @@ def context(sessions: KernelSessions, task: tuple[str, ...]) -> CommandReport:
     sent = "\n\n".join(text for text in told if not text.startswith("<rules "))
     history = json.dumps([message_to_json(message) for message in request.messages[:-1]])
     tools = "".join(f"{s.name} {s.description} {json.dumps(s.parameters)}" for s in request.tools)
-    detail = sessions.notebook.settings().settings.context.detail
+    detail = sessions.kernel.settings().settings.context.detail
     rows = [
         ("system prompt", request.system),
         (f"tools ({len(request.tools)})", tools),
@@ -57,7 +57,7 @@ def context(sessions: KernelSessions, task: tuple[str, ...]) -> CommandReport:
         *([("rules", rules)] if rules else []),
     ]
     counts = table((name, f"{count_tokens(text):,} tokens") for name, text in rows)
-    waits = session.equipment.awaits_servers
+    waits = session.setup.awaits_servers
     more = "The first turn adds the tools of MCP servers." if waits else ""
     return report(counts, more, rules, sent or "Nothing is told of the kernel.")
 
@@ -182,7 +182,7 @@ async def resume(sessions: KernelSessions, trust: bool, options: tuple[str, ...]
         raise ConfigError("%agent resume: the last turn ended with an answer. Give a new task.")
     answer = await run_and_show(sessions, GO_ON, turn.settings, turn.session, fresh=False)
     if turn.into:
-        sessions.notebook.shell.user_ns[turn.into] = answer
+        sessions.kernel.shell.user_ns[turn.into] = answer
     return ""
 
 

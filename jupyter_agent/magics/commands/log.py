@@ -13,7 +13,7 @@ from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.magics.commands.turns import shown
 from jupyter_agent.magics.parser import Command, PositiveNumber, Unexpected, Word, argument, family
-from jupyter_agent.session.notebook import keeping
+from jupyter_agent.session.kernel import keeping
 from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.stores.retention import LOGS, MEGABYTE, OUTPUTS, SESSIONS, Limit, remove
 from jupyter_agent.stores.runs import Run, RunSummary, log_files, read_lines, read_run, runs
@@ -51,7 +51,7 @@ KINDS = {
 @click.pass_obj
 def log(sessions: KernelSessions) -> str:
     """the run logs: list, show, search; remove what is kept no longer, conversations, too"""
-    last = sessions.notebook.log_path
+    last = sessions.kernel.log_path
     table = _table(_folder(sessions), _LISTED)
     if not table:
         return str(last) if last else "No turn has been logged yet."
@@ -119,7 +119,7 @@ def _grep(sessions: KernelSessions, words: tuple[str, ...]) -> str:
 @click.pass_obj
 def _path(sessions: KernelSessions, number: int | None) -> str:
     """the file of a turn's log"""
-    last = sessions.notebook.log_path
+    last = sessions.kernel.log_path
     if number is None and last is not None:
         return str(last)
     return str(_chosen(_folder(sessions), number or 1))
@@ -157,19 +157,19 @@ def _clean(
     """remove what is kept no longer, all kinds or those that you name"""
     if everything and days is not None:
         raise Unexpected("--all")
-    notebook = sessions.notebook
-    notebook.refuse_while_busy()
+    kernel = sessions.kernel
+    kernel.refuse_while_busy()
     days, is_shown = 1 if everything else days, "show" in what
     kinds = [word for word in what if word != "show"] or list(KINDS)
-    settings = notebook.settings().settings
+    settings = kernel.settings().settings
     limits = {name: limit for name, limit in keeping(settings).items() if name in kinds}
     if days is not None:
         limits = {name: Limit(days, limit.megabytes) for name, limit in limits.items()}
-    files = [one for one in notebook.surplus(limits) if is_shown or remove(one)]
+    files = [one for one in kernel.surplus(limits) if is_shown or remove(one)]
     told = [_sum_of(name, [one.size for one in files if one.folder == name]) for name in limits]
     if _UNDO in kinds:
         age = settings.undo.keep_days if days is None else days
-        turns = notebook.safekeeping.forget(settings.undo, age, is_shown)
+        turns = kernel.undo.forget(settings.undo, age, is_shown)
         told.append(count(turns, KINDS[_UNDO]) if turns else "")
     told = [each for each in told if each]
     stays = "What is in use or was changed within a day stays."
@@ -179,7 +179,7 @@ def _clean(
 
 
 def _folder(sessions: KernelSessions) -> Path:
-    return sessions.notebook.workspace.state_folder / "logs"
+    return sessions.kernel.workspace.state_folder / "logs"
 
 
 def _sum_of(name: str, sizes: Sequence[int]) -> str:

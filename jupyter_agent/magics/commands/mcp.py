@@ -22,11 +22,11 @@ from jupyter_agent.session.registry import KernelSessions
 @click.pass_obj
 def mcp(sessions: KernelSessions) -> str:
     """the MCP servers, their tools; end one, trust one"""
-    return sessions.notebook.servers.status()
+    return sessions.kernel.servers.status()
 
 
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> tuple[str, ...]:
-    return tuple(ctx.obj.notebook.servers.names)
+    return tuple(ctx.obj.kernel.servers.names)
 
 
 def _server(function: Any) -> Any:
@@ -38,28 +38,28 @@ def _server(function: Any) -> Any:
 @_server
 def _tools(sessions: KernelSessions, name: str) -> str:
     """the tools of a server"""
-    return sessions.notebook.servers.tools(name)
+    return sessions.kernel.servers.tools(name)
 
 
 @mcp.command("restart", cls=Command)
 @_server
 def _restart(sessions: KernelSessions, name: str) -> str:
     """end a server; its next call starts it anew"""
-    sessions.notebook.refuse_while_busy()
-    return sessions.notebook.servers.restart(name)
+    sessions.kernel.refuse_while_busy()
+    return sessions.kernel.servers.restart(name)
 
 
 @mcp.command("trust", cls=Command)
 @_server
 def _trust(sessions: KernelSessions, name: str) -> str:
     """use a server that came with this folder"""
-    sessions.notebook.refuse_while_busy()
-    return sessions.notebook.servers.trust(name)
+    sessions.kernel.refuse_while_busy()
+    return sessions.kernel.servers.trust(name)
 
 
 @mcp.command("revoke", cls=Command)
 @_server
 def _revoke(sessions: KernelSessions, name: str) -> str:
     """use it no longer"""
-    sessions.notebook.refuse_while_busy()
-    return sessions.notebook.servers.revoke(name)
+    sessions.kernel.refuse_while_busy()
+    return sessions.kernel.servers.revoke(name)

@@ -15,8 +15,8 @@ from jupyter_agent.memory.notes import Note, Notes, shown_time
 from jupyter_agent.memory.review import review
 from jupyter_agent.memory.scope import Scope, workspaces_in
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.session.knowledge import Memory
 from jupyter_agent.session.registry import KernelSessions
+from jupyter_agent.session.resources import Memory
 from jupyter_agent.stores.session_records import accounts
 
 _HEADING = "Memory and skills"
@@ -74,7 +74,7 @@ def _show_note(sessions: KernelSessions, number: int) -> str:
 @click.pass_obj
 def _edit(sessions: KernelSessions, number: int, text: tuple[str, ...]) -> str:
     """write a note anew"""
-    sessions.notebook.refuse_while_busy()
+    sessions.kernel.refuse_while_busy()
     return f"Changed: {_note_line(_notes(sessions).edit(number, ' '.join(text)))}"
 
 
@@ -83,12 +83,12 @@ def _edit(sessions: KernelSessions, number: int, text: tuple[str, ...]) -> str:
 @click.pass_obj
 def _delete(sessions: KernelSessions, number: int) -> str:
     """delete a note"""
-    sessions.notebook.refuse_while_busy()
+    sessions.kernel.refuse_while_busy()
     return f"Deleted: {_note_line(_notes(sessions).delete(number))}"
 
 
 def _notes(sessions: KernelSessions) -> Notes:
-    return sessions["default"].equipment.knowledge.notes
+    return sessions["default"].setup.resources.notes
 
 
 def _note_line(note: Note) -> str:
@@ -196,7 +196,7 @@ def _review(sessions: KernelSessions, scope: str | None) -> str:
 @click.pass_obj
 def _confirm(sessions: KernelSessions, scope: str, entry: str) -> str:
     """say that an entry still holds"""
-    sessions.notebook.refuse_while_busy()
+    sessions.kernel.refuse_while_busy()
     memory = _memory(sessions).store
     return f"Confirmed {entry} in {memory.confirm(_scope(scope), entry)}."
 
@@ -206,7 +206,7 @@ def _confirm(sessions: KernelSessions, scope: str, entry: str) -> str:
 @click.pass_obj
 def _rebuild(sessions: KernelSessions, workspace: str | None) -> str:
     """make the indexes again, from the files"""
-    sessions.notebook.refuse_while_busy()
+    sessions.kernel.refuse_while_busy()
     memory = _memory(sessions)
     done = memory.store.rebuild(workspace)
     count = memory.search.rebuild()
@@ -227,10 +227,10 @@ def _sessions(sessions: KernelSessions) -> str:
 
 
 def _memory(sessions: KernelSessions) -> Memory:
-    knowledge = sessions["default"].equipment.knowledge
-    if knowledge.memory is None:
-        raise ConfigError(knowledge.problem)
-    return knowledge.memory
+    resources = sessions["default"].setup.resources
+    if resources.memory is None:
+        raise ConfigError(resources.problem)
+    return resources.memory
 
 
 def _all_scopes(memory: WorkspaceMemory) -> list[Scope]:

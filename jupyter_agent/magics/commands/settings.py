@@ -23,14 +23,14 @@ from jupyter_agent.version import __version__
 @click.pass_obj
 def status(sessions: KernelSessions) -> CommandReport:
     """the model, the mode, the workspace, the sessions"""
-    notebook, settings = sessions.notebook, sessions.notebook.settings().settings
-    cassette = notebook.cassette
+    kernel, settings = sessions.kernel, sessions.kernel.settings().settings
+    cassette = kernel.cassette
     names = [f"{name} ({count(sessions[name].turns, 'turn')})" for name in sessions.names]
     granted = sorted(
-        {kind for name in sessions.names for kind in sessions[name].equipment.permissions.granted}
+        {kind for name in sessions.names for kind in sessions[name].setup.approvals.granted}
     )
     allowed = f"; allowed in this session: {', '.join(granted)}" if granted else ""
-    notices = [*sessions["default"].equipment.knowledge.notices, notebook.ignored]
+    notices = [*sessions["default"].setup.resources.notices, kernel.ignored]
     return report(
         table(
             [
@@ -38,7 +38,7 @@ def status(sessions: KernelSessions) -> CommandReport:
                 ("mode", settings.mode),
                 ("provider", settings.provider or "(by the environment)"),
                 ("model", settings.model or "(the default)"),
-                ("workspace", str(notebook.workspace.root)),
+                ("workspace", str(kernel.workspace.root)),
                 ("cassette", cassette.name if cassette else "(none)"),
                 ("sessions", ", ".join(names) or "(none yet)"),
                 ("approvals", settings.approvals.mode + allowed),
@@ -82,9 +82,9 @@ def config(
     if len(value) > 1:
         raise ConfigError("%agent config takes KEY, or KEY VALUE. Put quotes around spaces.")
     if key is not None and value:
-        sessions.notebook.set(key, value[0])
+        sessions.kernel.set(key, value[0])
         return ""
-    resolved = sessions.notebook.settings()
+    resolved = sessions.kernel.settings()
     keys: Iterable[str] = configuration.keys()
     if key is not None:
         keys = [configuration.describe(key).key]
@@ -93,7 +93,7 @@ def config(
             (each, configuration.shown(resolved.settings, each), resolved.source_of(each))
             for each in keys
         ),
-        sessions.notebook.ignored,
+        sessions.kernel.ignored,
     )
 
 
@@ -113,9 +113,9 @@ def cassette(sessions: KernelSessions, file: str | None) -> str:
 
     if file is not None:
         # Nothing is said, since a cassette that is about to be recorded would say something else.
-        sessions.notebook.use_cassette(file)
+        sessions.kernel.use_cassette(file)
         return ""
-    path = sessions.notebook.cassette
+    path = sessions.kernel.cassette
     if path is None:
         return "No cassette. Name one: %agent cassette FILE"
     if not path.exists():
@@ -135,7 +135,7 @@ def cassette(sessions: KernelSessions, file: str | None) -> str:
 @click.pass_obj
 def tools(sessions: KernelSessions) -> CommandReport:
     """the tools that the model may call"""
-    known = sessions["default"].equipment.tools
+    known = sessions["default"].setup.tools
     return report(
         table((tool.name, tool.effect, tool.spec.description.splitlines()[0]) for tool in known)
     )

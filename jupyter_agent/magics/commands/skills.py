@@ -20,7 +20,7 @@ _SHOWN = 20_000
 
 
 def _names(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
-    found = discover(ctx.obj.notebook.skill_places())
+    found = discover(ctx.obj.kernel.skill_places())
     return [skill.name for skill in (*found.skills, *found.untrusted)]
 
 
@@ -44,7 +44,7 @@ def _name(**more: Any) -> Any:
 @click.pass_obj
 def skills(sessions: KernelSessions, name: str | None) -> str:
     """the skills, or one of them; what is wrong with them; trust or no longer trust one"""
-    catalogue = discover(sessions.notebook.skill_places())
+    catalogue = discover(sessions.kernel.skill_places())
     return listed(catalogue) if name is None else shown(catalogue.any(name))
 
 
@@ -54,8 +54,8 @@ def skills(sessions: KernelSessions, name: str | None) -> str:
 def _check(sessions: KernelSessions, folder: str | None) -> str:
     """what is wrong with skills: all, or those of a folder"""
     if folder is None:
-        return check(sessions.notebook.skill_places())
-    return check((sessions.notebook.workspace.root / Path(folder).expanduser()).resolve())
+        return check(sessions.kernel.skill_places())
+    return check((sessions.kernel.workspace.root / Path(folder).expanduser()).resolve())
 
 
 @skills.command("trust", cls=Command)
@@ -63,8 +63,8 @@ def _check(sessions: KernelSessions, folder: str | None) -> str:
 @click.pass_obj
 def _trust(sessions: KernelSessions, name: str) -> str:
     """use a skill that came with this folder, as it is now"""
-    sessions.notebook.refuse_while_busy()  # the agent's code must not trust what it found or wrote
-    return trust_skill(discover(sessions.notebook.skill_places()), name)
+    sessions.kernel.refuse_while_busy()  # the agent's code must not trust what it found or wrote
+    return trust_skill(discover(sessions.kernel.skill_places()), name)
 
 
 @skills.command("revoke", cls=Command)
@@ -72,8 +72,8 @@ def _trust(sessions: KernelSessions, name: str) -> str:
 @click.pass_obj
 def _revoke(sessions: KernelSessions, name: str) -> str:
     """use it no longer"""
-    sessions.notebook.refuse_while_busy()
-    return revoke_skill(discover(sessions.notebook.skill_places()), name)
+    sessions.kernel.refuse_while_busy()
+    return revoke_skill(discover(sessions.kernel.skill_places()), name)
 
 
 def listed(catalogue: Catalogue) -> str:

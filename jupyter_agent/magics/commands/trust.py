@@ -22,9 +22,9 @@ from jupyter_agent.magics.parser import Command, family
 from jupyter_agent.magics.surface import is_attended
 from jupyter_agent.mcp.servers import TRUST_KIND as SERVERS
 from jupyter_agent.recording.trusted import KIND as CASSETTES
-from jupyter_agent.session.deciding import Pending
-from jupyter_agent.session.effective import digest_of, trust_settings, untrusted_settings
-from jupyter_agent.session.notebook import Kernel
+from jupyter_agent.session.effective_settings import digest_of, trust_settings, untrusted_settings
+from jupyter_agent.session.kernel import Kernel
+from jupyter_agent.session.protected_settings import Pending
 from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.skills.discovery import KIND as SKILLS
 from jupyter_agent.skills.discovery import discover
@@ -86,7 +86,7 @@ def trust(sessions: KernelSessions) -> str:
     if not waiting:
         return _NOTHING
     print(_told(waiting))  # noqa: T201 (the question below is about it)
-    return _decided(sessions.notebook.shell, waiting)
+    return _decided(sessions.kernel.shell, waiting)
 
 
 @trust.command("show", cls=Command)
@@ -100,24 +100,24 @@ def _show(sessions: KernelSessions) -> str:
 @click.pass_obj
 def _revoke(sessions: KernelSessions) -> str:
     """trust nothing of this folder any more"""
-    notebook = sessions.notebook
-    notebook.refuse_while_busy()
-    root = notebook.workspace.root
+    kernel = sessions.kernel
+    kernel.refuse_while_busy()
+    root = kernel.workspace.root
     skills = [
         skill.folder
-        for skill in discover(notebook.skill_places()).skills
+        for skill in discover(kernel.skill_places()).skills
         if skill.origin == "workspace"
     ]
     places: list[tuple[str, Path]] = [(store.SETTINGS, root), (SERVERS, root)]
     places += [(SKILLS, folder) for folder in skills]
-    places += [(CASSETTES, path) for path in notebook.cassettes]
+    places += [(CASSETTES, path) for path in kernel.cassettes]
     done = [store.revoke(kind, place) for kind, place in places]
     return "Nothing of this folder is trusted any more." if any(done) else "Nothing was trusted."
 
 
 def _waiting_in(sessions: KernelSessions) -> list[_Waiting]:
-    sessions.notebook.refuse_while_busy()
-    return list(_waiting(sessions.notebook))
+    sessions.kernel.refuse_while_busy()
+    return list(_waiting(sessions.kernel))
 
 
 def _told(waiting: Sequence[_Waiting]) -> str:
@@ -140,16 +140,16 @@ def _decided(shell: Any, waiting: Sequence[_Waiting]) -> str:
     return "Trusted, as it is now. A change is asked about again."
 
 
-def _waiting(notebook: Kernel) -> Iterator[_Waiting]:
+def _waiting(kernel: Kernel) -> Iterator[_Waiting]:
     """All that waits, as it is on the disk: a change that is held back is among it."""
-    pending = notebook.deciding.pending
+    pending = kernel.protected.pending
     if changes := tuple(_changes(pending)):
-        yield _Waiting(changes, notebook.deciding.accept)
+        yield _Waiting(changes, kernel.protected.accept)
     with held.released(pending.files):
-        effective = notebook.effective()
+        effective = kernel.effective()
         acting = untrusted_settings(effective)
-        servers = notebook.servers.untrusted()
-        catalogue = discover(notebook.skill_places())
+        servers = kernel.servers.untrusted()
+        catalogue = discover(kernel.skill_places())
     if acting is not None:
         lines = tuple(f"  {_does(key, acting)}" for key in acting.values)
         head = "Settings of this folder (.jupyter_agent/config.yaml):"
@@ -160,7 +160,7 @@ def _waiting(notebook: Kernel) -> Iterator[_Waiting]:
         yield _Waiting(
             (line,), partial(store.trust, SERVERS, effective.workspace.root, server.digest)
         )
-    for cassette in notebook.untrusted_cassettes():
+    for cassette in kernel.untrusted_cassettes():
         line = f"Cassette {one_line(cassette.name, 60)}: {cassette.does}"
         yield _Waiting((line,), cassette.trust)
     for skill in catalogue.untrusted:

@@ -42,7 +42,7 @@ def show(sessions: KernelSessions, which: str | None) -> str:
 
 def shown(sessions: KernelSessions, heading: str, view: TurnView) -> str:
     """Show a transcript below a heading: publish it in a notebook, return it in a terminal."""
-    if not hasattr(sessions.notebook.shell, "kernel"):
+    if not hasattr(sessions.kernel.shell, "kernel"):
         return "\n".join([*([heading] if heading else []), plain_transcript(view)])
     if heading:
         print(without_secrets(heading))  # noqa: T201 (above what is published)
@@ -59,7 +59,7 @@ def shown(sessions: KernelSessions, heading: str, view: TurnView) -> str:
 def usage(sessions: KernelSessions) -> CommandReport | str:
     """tokens and cost so far, by session and turn"""
     rows: list[tuple[str, str, str]] = []
-    base = sessions.notebook.settings().settings.api_base
+    base = sessions.kernel.settings().settings.api_base
     begun = [(name, sessions[name]) for name in sessions.names if sessions[name].turns]
     for name, session in begun:
         costs = [cost(t.provider, t.model, t.usage, base) for t in session.turn_usages]
@@ -91,7 +91,7 @@ def _tokens(usage: Usage, amount: Decimal | None) -> str:
 @click.pass_obj
 def cells(sessions: KernelSessions) -> str:
     """put what the agent ran in the last turn into a cell below, cleaned"""
-    shell, turn = sessions.notebook.shell, sessions.last
+    shell, turn = sessions.kernel.shell, sessions.last
     if turn is None:
         raise ConfigError(f"%agent cells: {_NO_TURN}")
     text = cell(executed(turn), results(turn), opaque_names(shell.user_ns))
@@ -111,15 +111,15 @@ def cells(sessions: KernelSessions) -> str:
 @click.pass_obj
 def export(sessions: KernelSessions, file: str) -> str:
     """write the last turn to a notebook, a cell for each step"""
-    notebook, turn = sessions.notebook, sessions.last
-    notebook.refuse_while_busy()
+    kernel, turn = sessions.kernel, sessions.last
+    kernel.refuse_while_busy()
     if turn is None:
         raise ConfigError(f"%agent export: {_NO_TURN}")
-    before = [_without_secrets(code) for code in notebook.recent.worked]
-    made = notebook_of(turn, opaque_names(notebook.shell.user_ns), before)
+    before = [_without_secrets(code) for code in kernel.recent.worked]
+    made = notebook_of(turn, opaque_names(kernel.shell.user_ns), before)
     for each in made.cells:
         each.source = _without_secrets(each.source)
-    written = export_notebook(made, file, notebook.workspace)
+    written = export_notebook(made, file, kernel.workspace)
     return f"{written}: {len(made.cells)} cells. None of them has run yet."
 
 

@@ -43,13 +43,13 @@ def undo(sessions: KernelSessions, turns: int, over: Sequence[str]) -> str:
     Files that you changed after the turn stay as they are, unless you name them after --over. What
     an undo removes lies in the trash, .jupyter_agent/trash.
     """
-    return _done(sessions, sessions.notebook.safekeeping.undo(_settings(sessions), turns, over))
+    return _done(sessions, sessions.kernel.undo.undo(_settings(sessions), turns, over))
 
 
 @click.pass_obj
 def _show(sessions: KernelSessions, turns: int, over: Sequence[str]) -> str:
     """what that would change; nothing is done"""
-    return sessions.notebook.safekeeping.preview(_settings(sessions), turns, over)
+    return sessions.kernel.undo.preview(_settings(sessions), turns, over)
 
 
 undo.add_command(Command("show", callback=_show, params=undo.own_params, help=_show.__doc__))
@@ -59,23 +59,23 @@ undo.add_command(Command("show", callback=_show, params=undo.own_params, help=_s
 @click.pass_obj
 def _list(sessions: KernelSessions) -> str:
     """the turns that can be undone"""
-    return sessions.notebook.safekeeping.listed(_settings(sessions))
+    return sessions.kernel.undo.listed(_settings(sessions))
 
 
 @undo.command("redo", cls=Command)
 @click.pass_obj
 def _redo(sessions: KernelSessions) -> str:
     """take the last undo back, as long as no turn has run since"""
-    return _done(sessions, sessions.notebook.safekeeping.redo(_settings(sessions)))
+    return _done(sessions, sessions.kernel.undo.redo(_settings(sessions)))
 
 
 def _settings(sessions: KernelSessions) -> UndoSettings:
-    sessions.notebook.refuse_while_busy()
-    return sessions.notebook.settings().settings.undo
+    sessions.kernel.refuse_while_busy()
+    return sessions.kernel.settings().settings.undo
 
 
 def _done(sessions: KernelSessions, report: UndoReport) -> str:
     if report.news:
         for name in sessions.names:
-            sessions[name].equipment.news.append(report.news)
+            sessions[name].setup.news.append(report.news)
     return report.text

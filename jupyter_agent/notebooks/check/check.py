@@ -20,13 +20,18 @@ from pathlib import Path
 
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.workspace import CASSETTE, cassette_of, cassettes_in
-from jupyter_agent.notebooks.check.book import CellProblem, LoadedByHand, NotebookScan, read_book
+from jupyter_agent.notebooks.check.cassettes import Tapes, given_away
 from jupyter_agent.notebooks.check.find import find_files, find_notebooks
 from jupyter_agent.notebooks.check.findings import Checked, CheckReport, Finding
+from jupyter_agent.notebooks.check.notebook_scan import (
+    CellProblem,
+    LoadedByHand,
+    NotebookScan,
+    read_book,
+)
 from jupyter_agent.notebooks.check.replay import replayed
-from jupyter_agent.notebooks.check.tapes import Tapes, given_away
 from jupyter_agent.notebooks.check.traces import Machine, Trace, strings, this_machine
-from jupyter_agent.session.effective import effective_settings
+from jupyter_agent.session.effective_settings import effective_settings
 
 
 @dataclass(frozen=True, slots=True)

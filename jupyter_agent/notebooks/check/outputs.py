@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.notebooks.check.findings import Severity
-from jupyter_agent.recording.conversation import Item
+from jupyter_agent.recording.digests import Item
 from jupyter_agent.recording.miss import difference
 from jupyter_agent.source import agent_cells
 

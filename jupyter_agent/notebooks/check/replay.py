@@ -7,8 +7,8 @@ from pathlib import Path
 
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.notebooks import NotebookExecution, execute
-from jupyter_agent.notebooks.check.book import NotebookScan
 from jupyter_agent.notebooks.check.findings import Finding
+from jupyter_agent.notebooks.check.notebook_scan import NotebookScan
 from jupyter_agent.notebooks.check.outputs import lasting, parting
 
 MODE = {"mode": "replay"}

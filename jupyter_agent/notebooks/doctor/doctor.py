@@ -21,7 +21,7 @@ from jupyter_agent.notebooks.doctor.front import examine_front, examine_kernel
 from jupyter_agent.notebooks.doctor.model import examine_model
 from jupyter_agent.notebooks.doctor.packages import examine_packages
 from jupyter_agent.notebooks.doctor.servers import examine_servers
-from jupyter_agent.session.effective import effective_settings
+from jupyter_agent.session.effective_settings import effective_settings
 
 
 def examine(

@@ -11,7 +11,7 @@ from jupyter_agent.files import trust
 from jupyter_agent.mcp.definitions import Definition, read_definitions
 from jupyter_agent.mcp.servers import TRUST_KIND, Offer, Servers
 from jupyter_agent.notebooks.doctor.examined import Examined
-from jupyter_agent.session.effective import EffectiveSettings
+from jupyter_agent.session.effective_settings import EffectiveSettings
 
 _TOPIC = "MCP servers"
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.workspace import cassette_of
-from jupyter_agent.notebooks.check.book import NotebookScan, RequestedTurn
 from jupyter_agent.notebooks.check.findings import CassetteSummary, Finding
+from jupyter_agent.notebooks.check.notebook_scan import NotebookScan, RequestedTurn
 from jupyter_agent.notebooks.check.replay import record_again
 from jupyter_agent.notebooks.check.traces import Machine, strings
 from jupyter_agent.recording.cassette import load
-from jupyter_agent.recording.conversation import extend
+from jupyter_agent.recording.cassette_model import Cassette
 from jupyter_agent.recording.coverage import coverage, nearest, task_of
-from jupyter_agent.recording.entries import Cassette
+from jupyter_agent.recording.digests import extend
 
 _NUMBERED = re.compile(r", line (\d+):")
 

@@ -7,9 +7,9 @@ from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
+from jupyter_agent.agent.approval_gate import ApprovalGate
 from jupyter_agent.agent.callable import CallableToolbox, CodeTools, show_picture
 from jupyter_agent.agent.compaction import Compactor, keep_in
-from jupyter_agent.agent.gate import ApprovalGate
 from jupyter_agent.agent.loop import Agent
 from jupyter_agent.agent.prompts import render
 from jupyter_agent.config import Settings
@@ -26,10 +26,10 @@ from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.recording.tape import Tape, tape_of
 from jupyter_agent.recording.tools import remembering
-from jupyter_agent.session.knowledge import Resources
-from jupyter_agent.session.notebook import Kernel
-from jupyter_agent.session.permissions import Approvals
+from jupyter_agent.session.approvals import Approvals
+from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.provider_choice import is_brief, token_limit
+from jupyter_agent.session.resources import Resources
 from jupyter_agent.tools.code import Sight, code_tools
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.inspect import inspect_tools
@@ -45,7 +45,7 @@ class AgentSetup:
     """Everything that one conversation's agent is given. The first turn fixes prompt and tools.
 
     Args:
-        notebook: Where the conversation takes place.
+        kernel: Where the conversation takes place.
         name: The session's name.
 
     Attributes:
@@ -56,13 +56,13 @@ class AgentSetup:
         news: What the model is told with the next task: what was undone, what is gone.
     """
 
-    def __init__(self, notebook: Kernel, name: str) -> None:
+    def __init__(self, kernel: Kernel, name: str) -> None:
         self.settings = Settings()
         self.plan = Plan()
         self.proposals: list[Proposal] = []
-        self.permissions = Approvals(notebook)
+        self.approvals = Approvals(kernel)
         self.news: list[str] = []
-        self._notebook = notebook
+        self._kernel = kernel
         self._name = name
         self._tape = Tape(Nobody())
         self._seen: Snapshot | None = None
@@ -81,24 +81,24 @@ class AgentSetup:
             ConfigError: A setting names a folder that does not exist.
         """
         if not self.is_fixed:
-            self._knowledge = Resources(self._notebook, self._name, settings)
+            self._knowledge = Resources(self._kernel, self._name, settings)
         if self._asks_servers(settings):
             self._tools = None
-            await self.knowledge.connect()
+            await self.resources.connect()
             self._has_asked = True
 
     @property
-    def knowledge(self) -> Resources:
+    def resources(self) -> Resources:
         """The skills, memory and rules that the first turn fixed; before that, a preview."""
         if self._knowledge is not None:
             return self._knowledge
-        return Resources(self._notebook, self._name, self._notebook.settings().settings)
+        return Resources(self._kernel, self._name, self._kernel.settings().settings)
 
     @property
     def awaits_servers(self) -> bool:
         """Whether the first turn will ask MCP servers for tools, which no preview has."""
-        wanted = self._notebook.settings().settings.tools.enable_mcp
-        return not self.is_fixed and wanted and self._notebook.servers.is_configured
+        wanted = self._kernel.settings().settings.tools.enable_mcp
+        return not self.is_fixed and wanted and self._kernel.servers.is_configured
 
     def finish(self) -> None:
         """The conversation ends: its record says what it did."""
@@ -120,12 +120,12 @@ class AgentSetup:
 
     def _asks_servers(self, settings: Settings) -> bool:
         """A replay asks no server: it gives what the servers said when it was recorded."""
-        return tape_of(self._notebook.provider(settings), Nobody()).asks_servers
+        return tape_of(self._kernel.provider(settings), Nobody()).asks_servers
 
     @property
     def tools(self) -> list[Tool]:
         """The tools of this session: those that the first turn fixed, before that a preview."""
-        return self._tools or self._make_tools(self._notebook.settings().settings)
+        return self._tools or self._make_tools(self._kernel.settings().settings)
 
     def agent(self, settings: Settings, user: User) -> tuple[Agent, Tape]:
         """The agent for a turn, and the turn's tape.
@@ -135,7 +135,7 @@ class AgentSetup:
         Raises:
             ConfigError: A setting is wrong, or no model is configured.
         """
-        provider = self._notebook.provider(settings)
+        provider = self._kernel.provider(settings)
         tape = self._tape = tape_of(provider, user)
         if self._system is None:
             self._system = self._system_prompt(settings)
@@ -153,7 +153,7 @@ class AgentSetup:
             gate=self._gate(tape),
             person=tape.user,
             budget=_budget(settings, provider),
-            advice=self.knowledge.advice if settings.tools.enable_memory else str,
+            advice=self.resources.advice if settings.tools.enable_memory else str,
             compactor=self.compactor(tape) if settings.compaction.enabled else None,
         )
         return agent, tape
@@ -169,19 +169,19 @@ class AgentSetup:
 
     @cached_property
     def _compactor(self) -> Compactor:
-        notebook = self._notebook
-        stem = notebook.path.stem if notebook.path else "kernel"
-        keep = keep_in(notebook.workspace, f"{stem}-{self._name}")
+        kernel = self._kernel
+        stem = kernel.path.stem if kernel.path else "kernel"
+        keep = keep_in(kernel.workspace, f"{stem}-{self._name}")
         limit = token_limit(self.settings, os.environ)
         return Compactor(limit, keep, self._still_in_force)
 
     def _still_in_force(self) -> list[str]:
         """What a shortened conversation is told again: plan, skills, rules, the variables."""
         level = self.settings.context.detail
-        now = KernelState(self._notebook.snapshot().values)
+        now = KernelState(self._kernel.snapshot().values)
         return [
             f"Your plan:\n{self.plan}" if self.plan.items else "",
-            self.knowledge.skills.active_text(),
+            self.resources.skills.active_text(),
             self._rules(self.settings),
             turn_context("", now, level),
         ]
@@ -197,11 +197,11 @@ class AgentSetup:
     def _system_prompt(self, settings: Settings) -> str:
         if settings.system_prompt_path is None and is_brief(settings, os.environ):
             return render("short")
-        listed = self.knowledge.skills.metadata_prompt()
+        listed = self.resources.skills.metadata_prompt()
         if settings.system_prompt_path is None:
             skills = render("skills", SKILLS_METADATA=listed) if listed else ""
             return render("system") + (f"\n{skills}" if skills else "")
-        path = self._notebook.workspace.root / Path(settings.system_prompt_path).expanduser()
+        path = self._kernel.workspace.root / Path(settings.system_prompt_path).expanduser()
         try:
             return path.read_text(encoding="utf-8").replace("{SKILLS_METADATA}", listed)
         except (OSError, UnicodeDecodeError) as error:
@@ -230,68 +230,68 @@ class AgentSetup:
         """The hot rules; with short instructions the person's own alone."""
         if settings.context.detail == "none":
             return ""
-        rules = self.knowledge.rules
+        rules = self.resources.rules
         return rules.own.text if is_brief(settings, os.environ) else rules.text
 
     def saw(self, after: Snapshot) -> None:
         """A turn has ended: the model knows the kernel as it is now."""
-        self._seen, self._cells_seen = after.faded(), self._notebook.recent.count
+        self._seen, self._cells_seen = after.faded(), self._kernel.recent.count
 
     def _kernel_state(self, now: Snapshot) -> KernelState:
-        recent = self._notebook.recent
+        recent = self._kernel.recent
         changed = () if self._seen is None else changes(self._seen, now)
         cells = recent.since(self._cells_seen)
         return KernelState(now.values, changed, cells, recent.last_failed)
 
     def _make_tools(self, settings: Settings) -> list[Tool]:
-        notebook, knowledge = self._notebook, self.knowledge
+        kernel, resources = self._kernel, self.resources
         files, code = [], []
         if settings.tools.enable_file_tools:
             files = file_tools(
-                notebook.workspace,
+                kernel.workspace,
                 self._unlisted,
                 self._shapes_only,
-                knowledge.skills.file,
-                notebook.safekeeping.before_write,
+                resources.skills.file,
+                kernel.undo.before_write,
             )
         if settings.tools.enable_code:
-            around = notebook.safekeeping.around_code
-            code = code_tools(notebook.executor, self._sight, around)
+            around = kernel.undo.around_code
+            code = code_tools(kernel.executor, self._sight, around)
         tools = [
             *code,
-            *inspect_tools(lambda: user_variables(notebook.shell), self._shapes_only),
+            *inspect_tools(lambda: user_variables(kernel.shell), self._shapes_only),
             *files,
-            *knowledge.tools(settings),
+            *resources.tools(settings),
             *plan_tools(self.plan),
             *propose_tools(self.proposals),
-            *mcp_tools(knowledge.offer, self._sight, notebook.outputs),
+            *mcp_tools(resources.offer, self._sight, kernel.outputs),
             *self._tape.tools(),
         ]
-        return remembering(tools, notebook.workspace, lambda: self._tape.past)
+        return remembering(tools, kernel.workspace, lambda: self._tape.past)
 
     def _unlisted(self) -> frozenset[Path]:
         """Files that a recording and its replay do not both have."""
-        return self._notebook.own_files() | self._tape.leftovers()
+        return self._kernel.own_files() | self._tape.leftovers()
 
     def _toolbox(self, tools: list[Tool]) -> Toolbox:
         """The tools, which are functions in the code of a model that calls none."""
-        permissions, shell = self.permissions, self._notebook.shell
+        approvals, shell = self.approvals, self._kernel.shell
         return CallableToolbox(
             tools,
             CodeTools(
                 shell.user_ns,
                 shell.user_ns_hidden,
-                permissions.rule(self.settings, None),
-                permissions.passed,
-                lambda result: permissions(ToolFinished(result, 0.0)),
+                approvals.rule(self.settings, None),
+                approvals.passed,
+                lambda result: approvals(ToolFinished(result, 0.0)),
                 show_picture,
             ),
         )
 
     def _gate(self, tape: Tape) -> ApprovalGate:
-        permissions = self.permissions
-        rule = permissions.rule(self.settings, tape)
-        return ApprovalGate(rule, tape.user, permissions.grant, permissions.passed)
+        approvals = self.approvals
+        rule = approvals.rule(self.settings, tape)
+        return ApprovalGate(rule, tape.user, approvals.grant, approvals.passed)
 
     def _sight(self) -> Sight:
         images = self.settings.images

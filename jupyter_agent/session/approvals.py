@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jupyter_core.paths import jupyter_config_dir
 
-from jupyter_agent.agent.gate import Rule, Ruling
+from jupyter_agent.agent.approval_gate import Rule, Ruling
 from jupyter_agent.config import Settings
 from jupyter_agent.core.events import Event, ToolFinished
 from jupyter_agent.core.messages import is_served
@@ -17,7 +17,7 @@ from jupyter_agent.llm.inline import is_from_text
 from jupyter_agent.policy import PolicyContext, always_covers, grants, judge
 from jupyter_agent.policy.known import KnownNames
 from jupyter_agent.recording.tape import Tape
-from jupyter_agent.session.notebook import Kernel
+from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.notes import NOTE_TOOLS
 from jupyter_agent.tools.skills import GET_SKILL
@@ -39,8 +39,8 @@ class Approvals:
 
     lasting_only = True
 
-    def __init__(self, notebook: Kernel) -> None:
-        self._notebook = notebook
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
         self._granted: set[str] = set()
         self._seen: set[Path] = set()
 
@@ -48,7 +48,7 @@ class Approvals:
         if isinstance(event, ToolFinished) and not event.result.is_error:
             path = event.result.details.get("path")
             if isinstance(path, str):
-                self._seen.add((self._notebook.workspace.root / path).resolve())
+                self._seen.add((self._kernel.workspace.root / path).resolve())
 
     @property
     def granted(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class Approvals:
             if tape is None:
                 return found
             name, mode = prepared.tool.name, settings.approvals.mode
-            workspace = self._notebook.workspace
+            workspace = self._kernel.workspace
             then = tape.approval(prepared.call.id, name, prepared.values, workspace, mode)
             if then is None:
                 return found
@@ -114,14 +114,14 @@ class Approvals:
         )
 
     def _surroundings(self) -> PolicyContext:
-        notebook = self._notebook
-        workspace = notebook.workspace
+        kernel = self._kernel
+        workspace = kernel.workspace
         return PolicyContext(
             root=workspace.root,
             folder=_working_folder(workspace.root),
             seen=frozenset(self._seen),
-            protected=frozenset({workspace.state_folder, _trusted_folder(), *notebook.own_files()}),
-            names=KnownNames(notebook.shell.user_ns),
+            protected=frozenset({workspace.state_folder, _trusted_folder(), *kernel.own_files()}),
+            names=KnownNames(kernel.shell.user_ns),
             granted=frozenset(self._granted),
         )
 

@@ -27,8 +27,8 @@ from jupyter_agent.core.messages import is_served
 from jupyter_agent.core.redact import MARK
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.recording.conversation import exact_json
-from jupyter_agent.recording.entries import Cassette, FileState, Remembered
+from jupyter_agent.recording.cassette_model import Cassette, FileState, Remembered
+from jupyter_agent.recording.digests import exact_json
 
 _NOTEBOOK = ".ipynb"
 _FIRST_USE = time.time_ns()

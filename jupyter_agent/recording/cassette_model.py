@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from jupyter_agent.core.events import ApprovalAnswer, Decider, MessageFinished
 from jupyter_agent.core.messages import Image, JsonObject, Output, Text, is_served
-from jupyter_agent.recording.conversation import Item
+from jupyter_agent.recording.digests import Item
 
 Source = Literal["recorded", "scripted"]
 SOURCES = ("recorded", "scripted")

@@ -19,7 +19,7 @@ from jupyter_agent.memory.rules import HotRules, hot_rules
 from jupyter_agent.memory.scope import all_roots, find_root
 from jupyter_agent.memory.search import MemorySearch
 from jupyter_agent.memory.store import WorkspaceMemory
-from jupyter_agent.session.notebook import Kernel
+from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.skills.session import Skills
 from jupyter_agent.stores.session_records import SessionRecord
 from jupyter_agent.tools.notes import note_tools
@@ -42,7 +42,7 @@ class Resources:
     """The stores that one session reads and writes, found when it begins.
 
     Args:
-        notebook: The kernel's.
+        kernel: The kernel's.
         session: The session's name.
         settings: What may be used, and where else to search.
 
@@ -61,14 +61,14 @@ class Resources:
         ConfigError: A setting names a folder that does not exist.
     """
 
-    def __init__(self, notebook: Kernel, session: str, settings: Settings) -> None:
-        workspace = notebook.workspace
-        name = notebook.path.name if notebook.path else ""
-        self._notebook = notebook
+    def __init__(self, kernel: Kernel, session: str, settings: Settings) -> None:
+        workspace = kernel.workspace
+        name = kernel.path.name if kernel.path else ""
+        self._kernel = kernel
         self._enabled: ToolsSettings = settings.tools
         self._told: list[str] = []
         self.model = ""
-        self.skills = Skills(notebook.skill_places() if settings.tools.enable_skills else ())
+        self.skills = Skills(kernel.skill_places() if settings.tools.enable_skills else ())
         self.notes = Notes(workspace)
         self.learning = Learning()
         self.offer = Offer()
@@ -92,11 +92,11 @@ class Resources:
         if not self._enabled.enable_memory:
             return HotRules((), ())
         root = self.memory.store.root if self.memory else None
-        return hot_rules(self._notebook.workspace, root, count_tokens)
+        return hot_rules(self._kernel.workspace, root, count_tokens)
 
     async def connect(self) -> None:
         """Ask the MCP servers for their tools, which takes `mcp.connect_timeout` at most."""
-        servers = self._notebook.servers
+        servers = self._kernel.servers
         if self._enabled.enable_mcp and servers.is_configured:
             self.offer = await servers.offer()
 

@@ -31,8 +31,12 @@ from jupyter_agent.llm.connection import keep_secrets
 from jupyter_agent.llm.embedded import Embedded
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.recording.trusted import UntrustedCassette, cassettes
-from jupyter_agent.session.deciding import ProtectedSettings, deciding_variables
-from jupyter_agent.session.effective import EffectiveSettings, effective_settings, workspace_of
+from jupyter_agent.session.effective_settings import (
+    EffectiveSettings,
+    effective_settings,
+    workspace_of,
+)
+from jupyter_agent.session.protected_settings import ProtectedSettings, deciding_variables
 from jupyter_agent.session.provider_choice import choose
 from jupyter_agent.skills.discovery import Place, places
 from jupyter_agent.stores.conversations import Conversations
@@ -46,7 +50,7 @@ from jupyter_agent.stores.retention import (
     remove,
     surplus,
 )
-from jupyter_agent.undo.safekeeping import KernelUndo
+from jupyter_agent.undo.kernel_undo import KernelUndo
 
 TIDYING = 0.3
 """Seconds that the end of a turn may spend on removing what is kept no longer."""
@@ -94,8 +98,8 @@ class Kernel:
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
-        self.deciding = ProtectedSettings()
-        self.safekeeping = KernelUndo(lambda: self.workspace, name, self.own_files, shell.user_ns)
+        self.protected = ProtectedSettings()
+        self.undo = KernelUndo(lambda: self.workspace, name, self.own_files, shell.user_ns)
         self._configured = configured
         self._folder = self.path.parent if self.path else folder
         self._by_command = config.layer(SETTINGS_COMMAND, {})
@@ -135,17 +139,17 @@ class Kernel:
         """
         self.refuse_while_busy()
         settled = self.effective(layer)
-        self.deciding.begin(settled.workspace)
+        self.protected.begin(settled.workspace)
         self._settled = settled
         try:
             yield settled.settings.settings
         finally:
             self._settled = None
-            self._notices += self.deciding.end()
+            self._notices += self.protected.end()
 
     def effective(self, turn: config.Layer | None = None) -> EffectiveSettings:
         """The workspace, and all layers of settings. Files and the environment are read anew."""
-        self.deciding.look()
+        self.protected.look()
         found = effective_settings(self._folder, os.environ, self._nearer(turn))
         keep_secrets(found.settings.settings)
         return found
@@ -163,7 +167,7 @@ class Kernel:
 
     def take_notices(self) -> tuple[str, ...]:
         """What a turn has to tell of what decides the next one, a line each; given once."""
-        notices, self._notices = (self.deciding.take_notice(), *self._notices), ()
+        notices, self._notices = (self.protected.take_notice(), *self._notices), ()
         return notices
 
     def set(self, key: str, value: str) -> None:
@@ -339,7 +343,7 @@ class Kernel:
                 remove(one)
             yield
         with suppress(AgentError, OSError):
-            self.safekeeping.forget(settings.undo, settings.undo.keep_days)
+            self.undo.forget(settings.undo, settings.undo.keep_days)
 
     def surplus(self, limits: Mapping[str, Limit]) -> list[Surplus]:
         """The files that are beyond these limits and not in use."""

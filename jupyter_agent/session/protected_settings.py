@@ -28,7 +28,7 @@ from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.definitions import USER_FILE as USER_SERVERS
 from jupyter_agent.mcp.definitions import WORKSPACE_FILE as WORKSPACE_SERVERS
-from jupyter_agent.session import midturn
+from jupyter_agent.session import turn_marker
 
 _NAMES = re.compile(
     r"JUPYTER_AGENT_\w+|ANTHROPIC_\w+|OPENAI_\w+|(?:https?|all|no|ftp|wss?)_proxy|"
@@ -78,12 +78,12 @@ class ProtectedSettings:
     def look(self) -> None:
         """Hold what the code of another kernel, or of an earlier one, changed meanwhile."""
         with suppress(OSError, ConfigError):
-            for place, _ in midturn.others():
-                with midturn.outlived(place) as is_over:
-                    began = midturn.read(place) if is_over else None
+            for place, _ in turn_marker.others():
+                with turn_marker.outlived(place) as is_over:
+                    began = turn_marker.read(place) if is_over else None
                     if began is not None:
                         self._hold_for_good(began)
-            running = midturn.others()
+            running = turn_marker.others()
             stamps = [*map(_stamp, (*_own_files(), trust.store_path())), running]
             if stamps == self._looked_at:
                 return
@@ -91,11 +91,11 @@ class ProtectedSettings:
             for path in _own_files():
                 if not held.is_held(path) and _hold_again(path):
                     self._note(path)
-            for began in filter(None, (midturn.read(place) for place, _ in running)):
+            for began in filter(None, (turn_marker.read(place) for place, _ in running)):
                 for path in self._changed_since(began):
                     self._note(path)
 
-    def _hold_for_good(self, began: midturn.TurnMarker) -> None:
+    def _hold_for_good(self, began: turn_marker.TurnMarker) -> None:
         """Hold what changed since a turn began whose kernel died, also in kernels to come."""
         for path in self._changed_since(began):
             self._note(path)
@@ -105,7 +105,7 @@ class ProtectedSettings:
         if _trust_again(began.trusted, began.root, by_others=True):
             self._found.append("what you trust")
 
-    def _changed_since(self, began: midturn.TurnMarker) -> Iterator[Path]:
+    def _changed_since(self, began: turn_marker.TurnMarker) -> Iterator[Path]:
         """The person's files that are not as they were when a turn began; they are held now."""
         for path in _own_files():
             seen, counting = began.files.get(path.name, ("", None))
@@ -132,7 +132,7 @@ class ProtectedSettings:
         with suppress(Exception):  # code of earlier turns may have replaced what is called here
             self._forget_settled()
             self._before = _State(workspace)
-            self._turn = midturn.begin(self._before.for_kernels_to_come())
+            self._turn = turn_marker.begin(self._before.for_kernels_to_come())
 
     def end(self) -> tuple[str, ...]:
         """Put back what the turn's code changed.
@@ -148,7 +148,7 @@ class ProtectedSettings:
             files = self._hold(before)
             trusts = _trust_again(before.trusted, before.root)
             if self._turn is not None:
-                midturn.end(self._turn)
+                turn_marker.end(self._turn)
         changed = [*names, *(path.name for path in files), *(["what you trust"] if trusts else [])]
         if not changed:
             return ()
@@ -228,13 +228,13 @@ class _State:
         self.files = {path: _contents(path) for path in files}
         self.trusted = trust.grants()
 
-    def for_kernels_to_come(self) -> midturn.TurnMarker:
+    def for_kernels_to_come(self) -> turn_marker.TurnMarker:
         """What is kept in case that the kernel dies."""
         own = {path: self.files[path] for path in _own_files()}
         files = {
             path.name: (held.digest_of(now), counting) for path, (now, counting) in own.items()
         }
-        return midturn.TurnMarker(self.root, files, self.trusted)
+        return turn_marker.TurnMarker(self.root, files, self.trusted)
 
 
 def _contents(path: Path) -> tuple[bytes | None, bytes | None]:
