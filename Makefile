@@ -61,11 +61,12 @@ test-deep: $(VENV)/.dev ## run every test with many more generated examples: hal
 notebooks: $(VENV)/.dev ## validate the example notebooks from their cassettes
 	$(REPLAY) $(BIN)/python -m pytest --nbval -p no:cacheprovider -n $(WORKERS) --dist loadscope --loadscope-reorder example_notebooks
 
-check: $(VENV)/.dev ## formatting, lint, types, and who may import whom
+check: $(VENV)/.dev ## formatting, lint, types, who may import whom, and one name for one type
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_names.py
 
 format: $(VENV)/.dev ## put the code into its format
 	$(BIN)/ruff format .

@@ -452,8 +452,8 @@ def python() -> str:
         answer,
         dataclass_section(events.Receipt, "##"),
         "## Run logs",
-        _function("jupyter_agent.stores.runs", runs),
-        _function("jupyter_agent.stores.runs", read_run),
+        _function("jupyter_agent", runs),
+        _function("jupyter_agent", read_run),
     )
 
 
