@@ -248,7 +248,7 @@ def _session_tools() -> Iterator[list[Any]]:
         try:
             shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
             shell.extension_manager.load_extension("jupyter_agent")
-            yield list(sessions_of(shell)["default"].setup.tools)
+            yield list(sessions_of(shell)["default"].setup.preview().tools)
             shell.extension_manager.unload_extension("jupyter_agent")
         finally:
             os.chdir(before)

@@ -16,7 +16,6 @@ import json
 import os
 import re
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +30,6 @@ from jupyter_agent.recording.cassette_model import Cassette, FileState, Remember
 from jupyter_agent.recording.digests import exact_json
 
 _NOTEBOOK = ".ipynb"
-_FIRST_USE = time.time_ns()
 _LARGEST = 64 * 1024 * 1024
 WRITES = ("created", "changed")
 _NONE = re.compile(r"Nothing in \d+ files fits ").match
@@ -162,14 +160,21 @@ class FileRecorder:
         return digest(self._workspace, path)
 
 
+def _process_start() -> int:
+    """When this process began, in nanoseconds."""
+    import psutil  # type: ignore[import-untyped]
+
+    return int(psutil.Process().create_time() * 1e9)
+
+
 class FileReplayer:
     """The past as a cassette has it, for the turns of one kernel that are replayed.
 
     Args:
         cassette: What was recorded.
         workspace: Where it is replayed.
-        since: The time in nanoseconds before which a file is from an earlier execution; the
-            first use of this module, unless it is given.
+        since: The time in nanoseconds before which a file is from an earlier execution; 0: the
+            start of this process, which is the kernel's.
 
     Attributes:
         served: The names of the MCP tools that were called, with their schemas.
@@ -177,7 +182,7 @@ class FileReplayer:
 
     def __init__(self, cassette: Cassette, workspace: Workspace, since: int = 0) -> None:
         self._workspace = workspace
-        self._since = since or _FIRST_USE
+        self._since = since or _process_start()
         self._one_by_one = threading.Lock()
         self._here: list[Remembered] = []
         self._states: tuple[FileState, ...] = ()

@@ -67,7 +67,7 @@ class AgentSetup:
         self._tape = Tape(Nobody())
         self._seen: Snapshot | None = None
         self._cells_seen = 0
-        self._knowledge: Resources | None = None
+        self._resources: Resources | None = None
         self._system: str | None = None
         self._tools: list[Tool] | None = None
         self._has_asked = False
@@ -81,18 +81,37 @@ class AgentSetup:
             ConfigError: A setting names a folder that does not exist.
         """
         if not self.is_fixed:
-            self._knowledge = Resources(self._kernel, self._name, settings)
+            self._resources = Resources(self._kernel, self._name, settings)
         if self._asks_servers(settings):
             self._tools = None
             await self.resources.connect()
             self._has_asked = True
 
+    def preview(self) -> AgentSetup:
+        """The setup that the next turn has; before the first turn, what that would fix now.
+
+        Raises:
+            ConfigError: A setting names a folder that does not exist.
+        """
+        if self.is_fixed:
+            return self
+        settings = self._kernel.settings().settings
+        preview = AgentSetup(self._kernel, self._name)
+        preview.news, preview.plan = self.news, self.plan
+        preview._resources = Resources(self._kernel, self._name, settings)
+        preview._tools = preview._make_tools(settings)
+        return preview
+
     @property
     def resources(self) -> Resources:
-        """The skills, memory and rules that the first turn fixed; before that, a preview."""
-        if self._knowledge is not None:
-            return self._knowledge
-        return Resources(self._kernel, self._name, self._kernel.settings().settings)
+        """The skills, memory and rules that `begin` found.
+
+        Raises:
+            RuntimeError: Nothing has begun yet; `preview` has those of the first turn.
+        """
+        if self._resources is None:
+            raise RuntimeError("the setup has not begun")
+        return self._resources
 
     @property
     def awaits_servers(self) -> bool:
@@ -102,8 +121,8 @@ class AgentSetup:
 
     def finish(self) -> None:
         """The conversation ends: its record says what it did."""
-        if self._knowledge is not None:
-            self._knowledge.finish()
+        if self._resources is not None:
+            self._resources.finish()
 
     @property
     def is_fixed(self) -> bool:
@@ -124,8 +143,8 @@ class AgentSetup:
 
     @property
     def tools(self) -> list[Tool]:
-        """The tools of this session: those that the first turn fixed, before that a preview."""
-        return self._tools or self._make_tools(self._kernel.settings().settings)
+        """The tools that the first turn fixed; empty before it."""
+        return self._tools or []
 
     def agent(self, settings: Settings, user: User) -> tuple[Agent, Tape]:
         """The agent for a turn, and the turn's tape.

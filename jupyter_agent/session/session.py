@@ -286,7 +286,7 @@ class Session:
         Raises:
             ConfigError: A setting is wrong; or, for the body, no model is configured.
         """
-        setup = self.setup
+        setup = self.setup.preview()
         settings = self.kernel.settings().settings
         now = self.kernel.snapshot()
         message = setup.message(task, settings, now, not self.history)

@@ -60,12 +60,39 @@ class Judge:
             f"{f['code']}: {f['title']}" for f in self.call("GET", "/_llmock/verdict")["findings"]
         ]
 
+    def answers(self, server: subprocess.Popen[bytes]) -> bool:
+        """Wait until the judge's own process answers; False where it does not, or another does."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end and server.poll() is None:
+            with suppress(OSError):
+                try:
+                    self.call("GET", "/_llmock/verdict")
+                except ValueError:
+                    return False
+                return server.poll() is None
+            time.sleep(0.05)
+        return False
+
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[Judge]:
     command = Path(sys.executable).with_name("llmock")
     if not command.exists():
         pytest.skip("llmock is not installed")
+    for _ in range(5):
+        server, made = started(command)
+        try:
+            if made.answers(server):
+                yield made
+                return
+        finally:
+            server.terminate()
+            server.wait(10)
+    pytest.fail("llmock did not start")
+
+
+def started(command: Path) -> tuple[subprocess.Popen[bytes], Judge]:
+    """A judge on a port that was free a moment ago: another test may take it meanwhile."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -75,18 +102,7 @@ def judge() -> Iterator[Judge]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    made = Judge(f"http://127.0.0.1:{port}")
-    try:
-        end = time.monotonic() + 30
-        while time.monotonic() < end:
-            with suppress(OSError):
-                made.call("GET", "/_llmock/verdict")
-                break
-            time.sleep(0.05)
-        yield made
-    finally:
-        server.terminate()
-        server.wait(10)
+    return server, Judge(f"http://127.0.0.1:{port}")
 
 
 # name -> (what goes wrong after the first step, requests in all)

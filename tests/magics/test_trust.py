@@ -170,7 +170,7 @@ PROMOTIONS = {
     ),
     "its own trust": (
         "import pathlib\nfrom jupyter_agent import config\n"
-        "from jupyter_agent.session import effective\n"
+        "from jupyter_agent.session import effective_settings as effective\n"
         "pathlib.Path('.jupyter_agent/config.yaml').write_text('api_base: {url}')\n"
         "here = effective.effective_settings(pathlib.Path.cwd(), {{}})\n"
         "layer, folder = config.layer('x', {{'api_base': '{url}'}}), pathlib.Path.cwd()\n"

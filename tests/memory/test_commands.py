@@ -37,7 +37,9 @@ def _said(knowledge: object, name: str, words: list[str]) -> str:
         kernel = SimpleNamespace(refuse_while_busy=lambda: None)
 
         def __getitem__(self, name: str) -> object:
-            return SimpleNamespace(setup=SimpleNamespace(resources=knowledge))
+            return SimpleNamespace(
+                setup=SimpleNamespace(preview=lambda: SimpleNamespace(resources=knowledge))
+            )
 
     sessions: Any = Sessions()
     return str(run_line(sessions, shlex.join([name, *words])))

@@ -88,7 +88,7 @@ def _delete(sessions: KernelSessions, number: int) -> str:
 
 
 def _notes(sessions: KernelSessions) -> Notes:
-    return sessions["default"].setup.resources.notes
+    return sessions["default"].setup.preview().resources.notes
 
 
 def _note_line(note: Note) -> str:
@@ -227,7 +227,7 @@ def _sessions(sessions: KernelSessions) -> str:
 
 
 def _memory(sessions: KernelSessions) -> Memory:
-    resources = sessions["default"].setup.resources
+    resources = sessions["default"].setup.preview().resources
     if resources.memory is None:
         raise ConfigError(resources.problem)
     return resources.memory

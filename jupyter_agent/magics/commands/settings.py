@@ -30,7 +30,7 @@ def status(sessions: KernelSessions) -> CommandReport:
         {kind for name in sessions.names for kind in sessions[name].setup.approvals.granted}
     )
     allowed = f"; allowed in this session: {', '.join(granted)}" if granted else ""
-    notices = [*sessions["default"].setup.resources.notices, kernel.ignored]
+    notices = [*sessions["default"].setup.preview().resources.notices, kernel.ignored]
     return report(
         table(
             [
@@ -135,7 +135,7 @@ def cassette(sessions: KernelSessions, file: str | None) -> str:
 @click.pass_obj
 def tools(sessions: KernelSessions) -> CommandReport:
     """the tools that the model may call"""
-    known = sessions["default"].setup.tools
+    known = sessions["default"].setup.preview().tools
     return report(
         table((tool.name, tool.effect, tool.spec.description.splitlines()[0]) for tool in known)
     )

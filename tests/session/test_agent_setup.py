@@ -1,0 +1,80 @@
+"""What the first turn of a session fixes, and what a preview shows before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_agent.core.messages import Context
+from jupyter_agent.core.ports import Nobody
+from jupyter_agent.errors import ConfigError
+from jupyter_agent.session.agent_setup import AgentSetup
+from jupyter_agent.session.kernel import Kernel
+
+
+@pytest.fixture
+def setup(here: Kernel) -> AgentSetup:
+    Path("script.yaml").write_text("- {task: Go., replies: [{text: Done.}]}\n", encoding="utf-8")
+    here.set("provider", "scripted")
+    here.set("script", "script.yaml")
+    return AgentSetup(here, "default")
+
+
+def names(setup: AgentSetup) -> set[str]:
+    return {tool.name for tool in setup.tools}
+
+
+async def test_the_first_turn_fixes_prompt_and_tools(here: Kernel, setup: AgentSetup) -> None:
+    """Tools that are switched off later stay in the schemas, so that prompt caches hold."""
+    settings = here.settings().settings
+    await setup.begin(settings)
+    first, _ = setup.agent(settings, Nobody())
+    here.set("tools.enable_notes", "false")
+    here.set("instructions", "short")
+    second, _ = setup.agent(here.settings().settings, Nobody())
+    assert first.system == second.system
+    assert first.toolbox.specs == second.toolbox.specs
+    assert "record_note" in names(setup)
+
+
+def test_a_preview_fixes_nothing(here: Kernel, setup: AgentSetup) -> None:
+    """It has the settings of the moment, each time."""
+    assert "record_note" in names(setup.preview())
+    here.set("tools.enable_notes", "false")
+    assert "record_note" not in names(setup.preview())
+    assert not setup.is_fixed
+    assert setup.tools == []
+
+
+async def test_after_the_first_turn_the_preview_is_the_setup(
+    here: Kernel, setup: AgentSetup
+) -> None:
+    """Nothing is built anew for a command."""
+    settings = here.settings().settings
+    await setup.begin(settings)
+    setup.agent(settings, Nobody())
+    assert setup.preview() is setup
+
+
+async def test_news_are_told_with_the_task(here: Kernel, setup: AgentSetup) -> None:
+    """What was undone stands beside the task, apart from what the person typed."""
+    settings = here.settings().settings
+    await setup.begin(settings)
+    setup.news.append("The last turn was undone.")
+    message = setup.message("Go.", settings, here.snapshot(), True)
+    assert message.text == "Go."
+    texts = [block.text for block in message.blocks if isinstance(block, Context)]
+    assert "The last turn was undone." in texts
+
+
+async def test_a_budget_without_a_price(here: Kernel, setup: AgentSetup) -> None:
+    """Money cannot be limited where no price is known: one line says what can."""
+    here.set("provider", "openai")
+    here.set("model", "a-model-of-my-own")
+    here.set("api_base", "http://127.0.0.1:9/v1")
+    here.set("budget.usd", "1")
+    settings = here.settings().settings
+    await setup.begin(settings)
+    with pytest.raises(ConfigError, match=r"budget\.tokens"):
+        setup.agent(settings, Nobody())

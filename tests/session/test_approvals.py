@@ -1,0 +1,54 @@
+"""Which calls of a session run, are asked about, or are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jupyter_agent.core.events import ToolFinished
+from jupyter_agent.core.messages import Text, ToolCall, ToolResult
+from jupyter_agent.core.tool import Prepared
+from jupyter_agent.session.agent_setup import AgentSetup
+from jupyter_agent.session.approvals import Approvals
+from jupyter_agent.session.kernel import Kernel
+from jupyter_agent.tools.toolbox import Toolbox
+
+
+def prepared(here: Kernel, name: str, arguments: str) -> Prepared:
+    toolbox = Toolbox(AgentSetup(here, "default").preview().tools)
+    found = toolbox.prepare(ToolCall("c1", name, arguments))
+    assert isinstance(found, Prepared)
+    return found
+
+
+def test_always_holds_for_its_kind(here: Kernel) -> None:
+    """After "always" the same kind runs, another one still asks."""
+    approvals = Approvals(here)
+    rule = approvals.rule(here.settings().settings, None)
+    shell = prepared(here, "execute_code", '{"code": "!ls"}')
+    asked = rule(shell)
+    assert asked.decision == "ask"
+    approvals.grant(asked)
+    assert rule(shell).decision == "allow"
+    assert approvals.granted
+    delete = prepared(here, "execute_code", '{"code": "import os\\nos.remove(\'a\')"}')
+    assert rule(delete).decision == "ask"
+
+
+def test_a_tool_that_was_switched_off(here: Kernel) -> None:
+    """A session's tools stay in the schemas; a call of one that is off is refused, and why."""
+    call = prepared(here, "execute_code", '{"code": "1"}')
+    here.set("tools.enable_code", "false")
+    ruling = Approvals(here).rule(here.settings().settings, None)(call)
+    assert ruling.decision == "refuse"
+    assert "tools.enable_code" in ruling.refusal
+
+
+def test_a_file_that_was_read_may_be_written(here: Kernel) -> None:
+    """Writing over a file asks, unless the agent has read it."""
+    Path("mine.txt").write_text("mine\n", encoding="utf-8")
+    approvals = Approvals(here)
+    rule = approvals.rule(here.settings().settings, None)
+    write = prepared(here, "write_file", '{"path": "mine.txt", "content": "x"}')
+    assert rule(write).decision == "ask"
+    approvals(ToolFinished(ToolResult("c0", (Text("mine"),), details={"path": "mine.txt"}), 0.0))
+    assert rule(write).decision == "allow"
