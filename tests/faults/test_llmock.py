@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from faults.bench import Bench, adapter, hasty
 
@@ -60,16 +61,17 @@ class Judge:
             f"{f['code']}: {f['title']}" for f in self.call("GET", "/_llmock/verdict")["findings"]
         ]
 
-    def answers(self, server: subprocess.Popen[bytes]) -> bool:
-        """Wait until the judge's own process answers; False where it does not, or another does."""
-        end = time.monotonic() + 60
+    def listens(self, server: subprocess.Popen[bytes]) -> bool:
+        """Wait until the judge's own process listens; False where it ended, or never does.
+
+        Nothing is sent before: another test's server may have taken the port, and count requests.
+        """
+        port, end = int(self.address.rpartition(":")[2]), time.monotonic() + 60
         while time.monotonic() < end and server.poll() is None:
-            with suppress(OSError):
-                try:
-                    self.call("GET", "/_llmock/verdict")
-                except ValueError:
-                    return False
-                return server.poll() is None
+            with suppress(psutil.Error):
+                found = psutil.Process(server.pid).net_connections("inet")
+                if any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in found):
+                    return True
             time.sleep(0.05)
         return False
 
@@ -82,7 +84,7 @@ def judge() -> Iterator[Judge]:
     for _ in range(5):
         server, made = started(command)
         try:
-            if made.answers(server):
+            if made.listens(server):
                 yield made
                 return
         finally:
