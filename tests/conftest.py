@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 
 import generated
@@ -39,6 +40,10 @@ LONGEST = (
     "test_demo.py",
 )
 """The modules that begin first, so that both workers end at about the same time."""
+COSTLY = ("browser/", "magics/", "mcp/", "cli/", "kernel/test_execute", "kernel/test_interrupts")
+"""Where each variant of a test takes a turn in a kernel, a page or a process."""
+WHOLE = 3_000
+"""Tests in a run that is of the whole suite."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,13 +58,39 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"examples: {generated.PROFILE}; samples: {seed} repeats them"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest modules first; in a module the order stays."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest modules first; in a module the order stays.
+
+    Of a test with many variants that is COSTLY, a run of the whole suite has a third of them, drawn
+    by its seed; `make test-deep` has all, and so has a run that names its tests.
+    """
+    if generated.PROFILE == "commit" and len(items) > WHOLE:
+        left_out = _left_out(items)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=_place)
 
 
+def _left_out(items: list[pytest.Item]) -> set[pytest.Item]:
+    variants: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        test, _, variant = item.nodeid.partition("[")
+        if variant and f"{_path(item)}".startswith(COSTLY) and not item.get_closest_marker("deep"):
+            variants[test].append(item)
+    chance = random.Random(generated.seed())
+    return {
+        item
+        for _, some in sorted(variants.items())
+        for item in chance.sample(some, len(some) - max(2, len(some) // 3) if len(some) > 2 else 0)
+    }
+
+
+def _path(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0].removeprefix("tests/")
+
+
 def _place(item: pytest.Item) -> int:
-    path = item.nodeid.partition("::")[0].removeprefix("tests/")
+    path = _path(item)
     return LONGEST.index(path) if path in LONGEST else len(LONGEST)
 
 
