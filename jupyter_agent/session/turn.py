@@ -272,10 +272,11 @@ class Turn:
 
     def _first_notices(self) -> list[str]:
         """What there is to say of the stores when the turn begins."""
+        late = self._session.late
         if self._unkept:
-            return [self._unkept]
+            return [self._unkept, *(line for line in late if TRIED_AGAIN not in line)]
         lost = self._kernel.why_no_outputs()
-        return [*self._undo.notices, *self._session.late, *([lost] if lost else [])]
+        return [*self._undo.notices, *late, *([lost] if lost else [])]
 
     def _close_log(self, log: RunLog) -> None:
         log.close()
