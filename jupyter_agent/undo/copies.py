@@ -7,6 +7,7 @@ its copy.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import enum
@@ -18,7 +19,7 @@ import types
 import uuid
 import zlib
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 MISSING: Any = object()
@@ -32,7 +33,9 @@ _ITEMS = 100_000
 """Items of containers that hold other containers, which are looked at one by one."""
 _DEPTH = 20
 
-_ATOMS = frozenset({str, bytes, int, float, complex, bool, type(None), range, type})
+_ATOMS = frozenset({str, bytes, int, float, complex, bool, type(None), range})
+_KEYS = _ATOMS | {type}
+"""Types whose hash and comparison run no code of the person's."""
 _DICTS = frozenset({dict, defaultdict, OrderedDict, Counter})
 _SEQUENCES = frozenset({list, tuple, deque})
 _CONSTANT = (
@@ -41,7 +44,7 @@ _CONSTANT = (
     *(decimal.Decimal, fractions.Fraction, type(...), type(NotImplemented)),
     *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
 )
-"""Types without contents, or of which a snapshot sees the changes."""
+"""Types whose instances cannot change, or whose changes a snapshot or a digest shows."""
 
 Origins = Mapping[int, tuple[Any, Any]]
 """Copies with their originals, by the copy's identity."""
@@ -115,7 +118,7 @@ class _Copy:
             return self._copies[id(value)][1]
         maker = _maker(kind)
         if maker is None or depth > _DEPTH:
-            self.is_whole &= is_constant(kind)
+            self.is_whole &= is_constant(value)
             return value if depth else MISSING
         outer, self.is_whole = self.is_whole, True
         made = maker(self, value, depth)
@@ -157,8 +160,8 @@ class _Copy:
 
     def mapping(self, value: Any, depth: int) -> Any:
         self.take(sys.getsizeof(value))
-        if not _are_atoms(value):
-            raise _TooMuch  # a key of the person's own class would be asked for its hash
+        if not _are_atoms(value, _KEYS):
+            raise _TooMuch  # copying would call `__hash__` of a person's class
         made = value.copy()
         self.note(value, made)
         values = list(value.values())
@@ -169,7 +172,7 @@ class _Copy:
 
     def plain(self, value: Any, depth: int) -> Any:
         self.take(sys.getsizeof(value))
-        if type(value) is set and not _are_atoms(value):
+        if type(value) is set and not _are_atoms(value, _KEYS):
             raise _TooMuch
         return value.copy()
 
@@ -193,7 +196,9 @@ class _Copy:
         self.take(int(sizes if value.ndim == 1 else sizes.sum()))
         # What stands in the cells of a column of objects is the same in the copy.
         cells = (_cells(block.values) for block in value._mgr.blocks)
-        self.is_whole &= all(is_constant(kind) for found in cells for kind in set(map(type, found)))
+        self.is_whole &= all(
+            _is_constant_kind(kind) for found in cells for kind in set(map(type, found))
+        )
         return value.copy(deep=True)
 
     def record(self, value: Any, depth: int) -> Any:
@@ -237,8 +242,73 @@ def _maker(kind: type) -> _Maker | None:
     return _Copy.record if _is_dataclass(kind) else None
 
 
-def is_constant(kind: type) -> bool:
-    """Whether objects of a type have nothing in them whose change a snapshot would miss."""
+def is_constant(value: Any) -> bool:
+    """True if nothing inside of an object can change that a snapshot or a digest would miss."""
+    waiting, seen = [value], set()
+    while waiting:
+        each = waiting.pop()
+        if type(each) in _ATOMS or id(each) in seen:
+            continue
+        seen.add(id(each))
+        held = _held(each)
+        if held is None and not _is_constant_kind(type(each)):
+            return False
+        waiting += held or ()
+    return True
+
+
+def _held(value: Any) -> Iterable[Any] | None:
+    """What a tuple, or a function, method or class of the notebook, holds; None for others."""
+    kind = type(value)
+    if kind is tuple:
+        return list(value)
+    if kind is types.FunctionType:
+        return _held_by_function(value) if value.__module__ == "__main__" else None
+    if kind is types.MethodType:
+        return (value.__self__, value.__func__) if value.__module__ == "__main__" else None
+    if kind is types.BuiltinFunctionType:
+        return (value.__self__,) if _maker(type(value.__self__)) else None
+    if kind in (classmethod, staticmethod):
+        return (value.__func__,)
+    if kind is property:
+        return (value.fget, value.fset, value.fdel)
+    return _held_by_class(value) if issubclass(kind, type) else None
+
+
+def _held_by_function(function: types.FunctionType) -> list[Any]:
+    attributes, keywords = vars(function).values(), (function.__kwdefaults__ or {}).values()
+    return [*attributes, *(function.__defaults__ or ()), *keywords, *_closed_over(function)]
+
+
+def _closed_over(function: types.FunctionType) -> list[Any]:
+    found = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # nothing was assigned yet
+            found.append(cell.cell_contents)
+    return found
+
+
+def _held_by_class(cls: type) -> list[Any] | None:
+    """Methods and public attributes of a class and of its bases, if it is one of the notebook."""
+    # Not `vars(cls)` or `cls.__bases__`, which may run code of a metaclass.
+    attributes = type.__getattribute__(cls, "__dict__")
+    if attributes.get("__module__") != "__main__":
+        return None
+    is_dataclass = "__dataclass_fields__" in attributes
+    found: list[Any] = list(type.__getattribute__(cls, "__bases__"))
+    for name, item in attributes.items():
+        if isinstance(item, (classmethod, staticmethod, property)):
+            found.append(item)
+        elif isinstance(item, types.FunctionType):
+            is_generated = is_dataclass and item.__code__.co_filename == "<string>"
+            found += [] if is_generated else [item]
+        # Other descriptors, as those of slots, hold nothing themselves.
+        elif not name.startswith("_") and not hasattr(type(item), "__get__"):
+            found.append(item)
+    return found
+
+
+def _is_constant_kind(kind: type) -> bool:
     if kind in _ATOMS or issubclass(kind, _CONSTANT):
         return True
     scalar = getattr(sys.modules.get("numpy"), "generic", None)
@@ -298,7 +368,7 @@ def _cells(values: Any) -> list[Any]:
 def _is_plain(value: Any, depth: int = 0) -> bool:
     """Whether a value is made of built-in containers and constants alone."""
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in _KEYS:
         return True
     if depth > _DEPTH or kind not in (dict, list, tuple, set):
         return False
@@ -306,8 +376,8 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     return all(_is_plain(item, depth + 1) for item in items)
 
 
-def _are_atoms(items: Iterable[Any]) -> bool:
-    return set(map(type, items)) <= _ATOMS
+def _are_atoms(items: Iterable[Any], atoms: Set[type] = _ATOMS) -> bool:
+    return set(map(type, items)) <= atoms
 
 
 def _is_pandas_own(values: Any) -> bool:
@@ -435,7 +505,7 @@ def _differs(old: Any, new: Any, under_way: set[tuple[int, int]]) -> bool:
             or _any_differs(old.values(), new.values(), under_way)
         )
     if kind in (set, bytearray):
-        return not (kind is bytearray or _are_atoms(new)) or bool(old != new)
+        return not (kind is bytearray or _are_atoms(new, _KEYS)) or bool(old != new)
     return _table_differs(old, new, under_way)
 
 
@@ -510,12 +580,17 @@ _ROW = 4_096
 
 
 def digest(value: Any) -> Any:
-    """What tells all changes in a large array or table; None for what is read in another way.
+    """A value that differs after each change of a large array or table; None for other types.
 
-    Of a generator it is where it stands.
+    For a generator it is the position; for a function of the notebook the identities of its default
+    values and of the variables of its closure.
     """
     if type(value) is types.GeneratorType:
         return _generator_digest(value)
+    if type(value) is types.FunctionType:
+        keywords = value.__kwdefaults__ or {}
+        held = (*(value.__defaults__ or ()), *keywords.values(), *_closed_over(value))
+        return tuple(keywords), tuple(map(_atom_or_id, held))
     maker = _maker(type(value))
     if maker is _Copy.array and not value.dtype.hasobject:
         return value.shape, str(value.dtype), value.flags.writeable, _array_digest(value)
@@ -533,8 +608,11 @@ def _generator_digest(value: Any) -> Any:
     if frame is None or value.gi_running:
         return value.gi_running
     local = frame.f_locals.items()
-    shown = ((name, item if type(item) in _ATOMS else id(item)) for name, item in local)
-    return frame.f_lasti, tuple(shown)
+    return frame.f_lasti, tuple((name, _atom_or_id(item)) for name, item in local)
+
+
+def _atom_or_id(item: Any) -> Any:
+    return item if type(item) in _ATOMS else id(item)
 
 
 def _polars_digest(value: Any) -> Any:
@@ -547,9 +625,11 @@ def _polars_digest(value: Any) -> Any:
 
 
 def digest_bytes(value: Any) -> int:
-    """How much `digest` reads of an object; 0 where it gives None."""
+    """How many bytes of an object `digest` reads; 0 if it returns None."""
     if type(value) is types.GeneratorType:
         return 1
+    if type(value) is types.FunctionType:
+        return int(value.__module__ == "__main__")
     maker = _maker(type(value))
     if maker is _Copy.array:
         return 0 if value.dtype.hasobject else int(value.nbytes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from types import GeneratorType
+from types import FunctionType, GeneratorType
 from typing import Any, Literal
 
 from jupyter_agent.kernel.changes import Snapshot, changes, snapshot
@@ -355,18 +355,17 @@ def _states(taken: Snapshot) -> tuple[dict[str, _State], set[str]]:
     states, partial = {}, set()
     # The newest first: they are what a turn is about.
     for name, value in reversed(list(taken.values.items())):
-        # A class may be in a copy, but its own attributes are not copied.
-        copy = MISSING if type(value) is type else copier.copy(value)
-        state = _State(value, taken.fingerprints[name], copy, copier.origins)
+        state = _State(value, taken.fingerprints[name], copier.copy(value), copier.origins)
         states[name] = state
         if state.copy is not MISSING:
             whole = copier.is_whole
         elif 0 < (size := digest_bytes(value)) <= room:
             room -= size
-            # A generator that goes through another one's items may go on unseen.
-            state.digest, whole = _digest(value), type(value) is not GeneratorType
+            state.digest = _digest(value)
+            # Objects inside of a generator or a function may change unseen.
+            whole = type(value) not in (GeneratorType, FunctionType) or is_constant(value)
         else:
-            whole = is_constant(type(value))
+            whole = is_constant(value)
         if not whole:
             partial.add(name)
     return states, partial
