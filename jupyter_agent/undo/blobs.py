@@ -1,4 +1,4 @@
-"""Contents of files, each kept once under its digest."""
+"""Contents of files, each stored once under its SHA-256 digest."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Blobs:
-    """Contents by digest, one file each, in `folder`.
+    """Stores contents in a folder, one file each, named by digest.
 
-    Whoever keeps a content and notes where it belongs holds the store's lock meanwhile, since
-    what nobody has noted is swept away.
+    Hold the storage's lock from `keep` until the digest is in a journal or a snapshot: `sweep`
+    removes blobs that are in none.
+
+    Attributes:
+        total: Bytes of all blobs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,6 +31,7 @@ class Blobs:
         self.total = sum(size for _, size in self._all())
 
     def has(self, digest: str) -> bool:
+        """True if there is a blob with this digest. Does not read it."""
         if not _DIGEST.fullmatch(digest):
             return False
         try:
@@ -36,10 +40,15 @@ class Blobs:
             return False
 
     def keep(self, digest: str, data: bytes, durable: bool = True) -> None:
-        """Keep a content, in place of what may be there. `durable` waits until it is on the disk.
+        """Store a content. Replaces a blob that is already there.
+
+        Args:
+            digest: Its digest.
+            data: The content.
+            durable: Wait until it is on the disk.
 
         Raises:
-            OSError: It could not be kept.
+            OSError: It cannot be written.
         """
         path = self._path(digest)
         private_folder(path.parent)
@@ -58,11 +67,11 @@ class Blobs:
         self.total += len(data)
 
     def content(self, digest: str, size: int | None = None) -> bytes | None:
-        """A kept content; None where it is missing or damaged.
+        """The content with a digest; None if it is missing or damaged.
 
         Args:
             digest: Its digest.
-            size: How long it is, where that is known: no more is read.
+            size: Its length if known. A blob of another length is not read.
         """
         if not self.has(digest):
             return None
@@ -75,7 +84,7 @@ class Blobs:
         return data if hashlib.sha256(data).hexdigest() == digest else None
 
     def sweep(self, wanted: Set[str]) -> None:
-        """Remove every content whose digest is not wanted, and remains of interrupted writes."""
+        """Remove all blobs but the wanted ones, and leftovers of interrupted writes."""
         total = 0
         for path, size in list(self._all()):
             if path.parent.name + path.name in wanted:
@@ -86,7 +95,7 @@ class Blobs:
         self.total = total
 
     def size(self, wanted: Set[str]) -> int:
-        """Bytes of the wanted contents."""
+        """Bytes of the wanted blobs."""
         return sum(size for path, size in self._all() if path.parent.name + path.name in wanted)
 
     def _all(self) -> Iterator[tuple[Path, int]]:

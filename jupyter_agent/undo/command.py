@@ -1,4 +1,4 @@
-"""`%agent undo`: go back, see what that would do, take it back."""
+"""`%agent undo`: undo turns, preview that, redo; and what it says."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.undo.journal import JournalRecord
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings, Rebound, names
+from jupyter_agent.undo.plan import Undo, UndoStep
 from jupyter_agent.undo.storage import TRASH
 from jupyter_agent.undo.store import NOTHING, Checkpoints
-from jupyter_agent.undo.undo import UndoneFile, UndoPlan, UndoResult
 
 _LISTED = 20
 NO_CHANGE = "no change was seen"
-_WORDS = {
+_DONE = {
     "restored": "restored",
     "removed": "removed, to the trash",
     "conflict": "left as it is: ",
@@ -25,8 +25,8 @@ _WORDS = {
     "failed": "failed: ",
 }
 _PLANNED = {
-    "restore": "would be restored",
-    "remove": "would go to the trash",
+    "restored": "would be restored",
+    "removed": "would go to the trash",
     "conflict": "would be left as it is: ",
     "not_restorable": "not restorable: ",
 }
@@ -34,7 +34,7 @@ _PLANNED = {
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """The result of an undo: `text` for the person, `news` for the model's next task."""
+    """What an undo says: `text` to the person, `news` to the model with its next task."""
 
     text: str
     news: str = ""
@@ -50,16 +50,16 @@ def undo(
     """Undo the last turns.
 
     Args:
-        checkpoints: The notebook's.
-        bindings: The kernel's.
-        namespace: The kernel's.
+        checkpoints: Undoes files.
+        bindings: Undoes variables.
+        namespace: The kernel's variables.
         turns: How many turns.
-        over: Files to restore although they were changed after the turn.
+        over: Files to restore even if they were changed after the turn.
 
     Raises:
         AgentError: There is no such turn, or it cannot be undone now.
     """
-    return _applied(checkpoints.plan(turns, over), checkpoints, bindings, namespace)
+    return _apply(checkpoints.plan(turns, over), checkpoints, bindings, namespace)
 
 
 def redo(
@@ -70,30 +70,29 @@ def redo(
     Raises:
         AgentError: There is none, or it cannot be taken back now.
     """
-    return _applied(checkpoints.plan_back(), checkpoints, bindings, namespace)
+    return _apply(checkpoints.plan_back(), checkpoints, bindings, namespace)
 
 
 def preview(
     checkpoints: Checkpoints, bindings: Bindings, turns: int = 1, over: Sequence[str] = ()
 ) -> str:
-    """Say what `undo` would do. Raises `AgentError` as it would."""
-    return _shown(checkpoints.plan(turns, over), bindings)
+    """Say what `undo` would do. Raises `AgentError` as `undo` does."""
+    return _preview(checkpoints.plan(turns, over), bindings)
 
 
-def _applied(
-    plan: UndoPlan,
+def _apply(
+    plan: Undo,
     checkpoints: Checkpoints,
     bindings: Bindings,
     namespace: MutableMapping[str, Any],
 ) -> UndoReport:
     undone = checkpoints.apply(plan)
-    # What is taken back is one undo; what is undone may be several turns.
-    records = [record.id for record in plan.records]
+    records = [record.id for record in undone.records]
     rebound = bindings.rewind(records, undone.id, namespace)
     forgotten = [record for record in records if not bindings.knows(record)]
-    unseen = [*_notices(plan.records), *_unseen(plan.records, bindings)]
-    text = _told(plan, undone, rebound, bool(forgotten), unseen)
-    return UndoReport(text, _news(plan, undone, rebound))
+    unseen = [*_notices(undone.records), *_unseen(undone.records, bindings)]
+    text = _report(undone, rebound, bool(forgotten), unseen)
+    return UndoReport(text, _news(undone, rebound))
 
 
 def listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
@@ -101,7 +100,7 @@ def listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
     checkpoints.settle_if_possible()
     turns, others = checkpoints.turns(), checkpoints.turns_of_others()
     rows = [
-        f"{number:>3}  {_named(turn)}  {_extent(turn, bindings)}"
+        f"{number:>3}  {_named(turn)}  {_changed(turn, bindings)}"
         for number, turn in enumerate(turns[:_LISTED], 1)
     ]
     more = [f"     and {len(turns) - _LISTED} earlier ones"] if len(turns) > _LISTED else []
@@ -113,8 +112,10 @@ def listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
     return "\n".join([first, *rows, *more, *theirs, *checkpoints.remarks()])
 
 
-def _extent(turn: JournalRecord, bindings: Bindings) -> str:
-    return NO_CHANGE if _is_without_change(turn, bindings) else _files(turn)
+def _changed(turn: JournalRecord, bindings: Bindings) -> str:
+    all_is_known = bindings.knows(turn.id) and not turn.notices
+    nothing = all_is_known and not bindings.changed(turn.id) and not turn.entries
+    return NO_CHANGE if nothing else _files(turn)
 
 
 def _files(turn: JournalRecord) -> str:
@@ -122,17 +123,11 @@ def _files(turn: JournalRecord) -> str:
     return f"{count} file" if count == 1 else f"{count} files"
 
 
-def _is_without_change(turn: JournalRecord, bindings: Bindings) -> bool:
-    """Whether no change of a turn is known, of which all is known that can be."""
-    is_known = bindings.knows(turn.id) and not bindings.changed(turn.id)
-    return is_known and not turn.entries and not turn.notices
-
-
-def _shown(plan: UndoPlan, bindings: Bindings) -> str:
-    what = "carried on" if plan.pending else "taken back" if plan.kind == "redo" else "undone"
-    lines = [f"Would be {what}: {_of(plan)}"]
+def _preview(plan: Undo, bindings: Bindings) -> str:
+    what = "carried on" if plan.id else "taken back" if plan.kind == "redo" else "undone"
+    lines = [f"Would be {what}: {_subject(plan)}"]
     for step in plan.steps:
-        lines += _line(step.path, _PLANNED[step.action] + step.why, step.diff)
+        lines += _line(step.path, _PLANNED[step.outcome] + step.why, step.diff)
     if not plan.steps:
         lines.append("  no file would change")
     lines += _notices(plan.records)
@@ -151,7 +146,7 @@ def _shown(plan: UndoPlan, bindings: Bindings) -> str:
 
 
 def _notices(records: Iterable[JournalRecord]) -> list[str]:
-    """What could not be kept when the turns ran; of a file in the plan that is said there."""
+    """The notices of turns, but for files that the report lists anyway."""
     found = (
         notice
         for record in records
@@ -166,33 +161,33 @@ def _unseen(records: Iterable[JournalRecord], bindings: Bindings) -> list[str]:
     return [f"  not looked at inside: {', '.join(map(plain, names))}"] if names else []
 
 
-def _told(
-    plan: UndoPlan,
-    undone: UndoResult,
+def _report(
+    undone: Undo,
     rebound: Sequence[Rebound],
     variables_forgotten: bool,
     unseen: Sequence[str],
 ) -> str:
-    lines = [f"{'Taken back' if undone.kind == 'redo' else 'Undone'}: {_of(plan)}"]
-    for done in undone.files:
-        lines += _line(done.path, _WORDS[done.outcome] + done.why, done.diff)
+    lines = [f"{'Taken back' if undone.kind == 'redo' else 'Undone'}: {_subject(undone)}"]
+    outcomes = {step.outcome for step in undone.steps}
+    for step in undone.steps:
+        lines += _line(step.path, _DONE[step.outcome] + step.why, step.diff)
     lines += _variables(rebound)
     if variables_forgotten:
         lines.append("  variables: not remembered any more, so they are as they were")
     if len(lines) == 1:
         lines.append(f"  {NO_CHANGE}, so nothing was put back")
     lines += unseen
-    if any(done.outcome == "failed" for done in undone.files):
+    if "failed" in outcomes:
         lines.append(
             "What failed is tried again by %agent undo; %agent undo "
             f"{len(undone.turns) + 1} goes on to the turn before."
             if undone.kind == "undo"
             else "What failed is tried again by %agent undo redo."
         )
-    if any(done.outcome == "removed" for done in undone.files):
-        # Without the folder's name, which says when: the line stays in notebooks that are replayed.
+    if "removed" in outcomes:
+        # Not by name, which contains the time: the line stays in notebooks that are replayed.
         lines.append(f"The trash is the newest folder in {STATE_FOLDER}/{TRASH}")
-    if any(done.outcome == "conflict" for done in undone.files):
+    if "conflict" in outcomes:
         lines.append(
             "To restore a file that was left: %agent undo redo, then %agent undo "
             f"{len(undone.turns)} --over FILE"
@@ -218,8 +213,8 @@ def _line(path: str, what: str, diff: str) -> list[str]:
     return [f"  {one_line(path, 200)}: {what}", *indented]
 
 
-def _of(plan: UndoPlan) -> str:
-    turns = [record for record in plan.records if record.kind == "turn"]
+def _subject(undo: Undo) -> str:
+    turns = [record for record in undo.records if record.kind == "turn"]
     if not turns:
         return "the last undo"
     if len(turns) == 1:
@@ -228,15 +223,15 @@ def _of(plan: UndoPlan) -> str:
 
 
 def _named(record: JournalRecord) -> str:
-    task = redact(record.task, secret_values())  # an earlier version kept it as it was typed
+    task = redact(record.task, secret_values())  # an earlier version kept secrets in it
     return f"“{one_line(task, 60) or '(no task)'}”"
 
 
 # For the model -----------------------------------------------------------------------------------
 
 
-def _news(plan: UndoPlan, undone: UndoResult, rebound: Sequence[Rebound]) -> str:
-    """What the model has to know, since what it remembers of the turns is not so any more."""
+def _news(undone: Undo, rebound: Sequence[Rebound]) -> str:
+    """Tells the model what changed behind its back."""
     if undone.kind == "redo":
         first = "The person took back the last undo: what it had undone is there again."
     else:
@@ -244,11 +239,11 @@ def _news(plan: UndoPlan, undone: UndoResult, rebound: Sequence[Rebound]) -> str
         which = "your last turn" if count == 1 else f"your last {count} turns"
         first = f"The person undid {which}. What you did there is not so any more."
     files = [
-        ("Files put back as they were", _paths(undone.files, "restored")),
-        ("Files removed", _paths(undone.files, "removed")),
+        ("Files put back as they were", _paths(undone.steps, "restored")),
+        ("Files removed", _paths(undone.steps, "removed")),
         (
             "Files that were left as they are",
-            _paths(undone.files, "conflict", "not_restorable", "failed"),
+            _paths(undone.steps, "conflict", "not_restorable", "failed"),
         ),
         ("Variables bound as before", names(rebound, "bound", "copied")),
         ("Variables removed", names(rebound, "removed")),
@@ -258,8 +253,8 @@ def _news(plan: UndoPlan, undone: UndoResult, rebound: Sequence[Rebound]) -> str
     return "\n".join([first, *lines])
 
 
-def _paths(files: Iterable[UndoneFile], *outcomes: str) -> list[str]:
-    return [one_line(done.path, 200) for done in files if done.outcome in outcomes]
+def _paths(steps: Iterable[UndoStep], *outcomes: str) -> list[str]:
+    return [one_line(step.path, 200) for step in steps if step.outcome in outcomes]
 
 
 def _some(found: list[str]) -> str:

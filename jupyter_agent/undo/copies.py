@@ -1,12 +1,13 @@
-"""Cheap copies of a person's objects, and whether an object still is as its copy.
+"""Copies the person's objects, compares them with their copies, and restores them.
 
-Only exact types are copied whose copying runs no code of the person's: built-in containers, numpy
-arrays, pandas and polars tables, dataclasses. Other objects in a container are the same objects in
-its copy.
+Copies built-in containers, numpy arrays, pandas and polars tables, and dataclasses, by exact type,
+so that no code of the person's classes runs. A copy of a container has the same other objects in it
+as the container itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import enum
@@ -18,21 +19,23 @@ import types
 import uuid
 import zlib
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 MISSING: Any = object()
-"""Where there is no copy, or no object."""
+"""No copy, or no object."""
 
 OBJECT_BYTES = 10_000_000
 TOTAL_BYTES = 50_000_000
 DIGEST_BYTES = 200_000_000
-"""Bytes of large arrays and tables, all together, that are read whole to see changes in them."""
+"""Bytes of arrays and tables without a copy that `digest` reads, all together."""
 _ITEMS = 100_000
-"""Items of containers that hold other containers, which are looked at one by one."""
+"""Items of a variable that are copied one by one, since they are not all of simple types."""
 _DEPTH = 20
 
-_ATOMS = frozenset({str, bytes, int, float, complex, bool, type(None), range, type})
+_ATOMS: Set[type] = frozenset({str, bytes, int, float, complex, bool, type(None), range})
+_KEYS: Set[type] = _ATOMS | {type}
+"""Types whose hash and comparison run no code of the person's."""
 _DICTS = frozenset({dict, defaultdict, OrderedDict, Counter})
 _SEQUENCES = frozenset({list, tuple, deque})
 _CONSTANT = (
@@ -41,22 +44,22 @@ _CONSTANT = (
     *(decimal.Decimal, fractions.Fraction, type(...), type(NotImplemented)),
     *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
 )
-"""Types without contents, or of which a snapshot sees the changes."""
+"""Types whose instances cannot change, or whose changes a snapshot or a digest shows."""
 
 Origins = Mapping[int, tuple[Any, Any]]
-"""Copies with their originals, by the copy's identity."""
+"""Copies with their originals, by the id of the copy."""
 
 
 class Copier:
-    """Copies objects within limits. An object that is met twice has one copy.
+    """Copies objects within limits. Variables that share an object share its copy.
 
     Args:
-        object_bytes: The most that the copy of one variable takes.
-        total_bytes: The most that all copies take.
+        object_bytes: The most bytes for the copy of one variable.
+        total_bytes: The most bytes for all copies.
 
     Attributes:
-        origins: All copies that were made, with their originals.
-        is_whole: Whether the last copy holds all that may change in the object.
+        origins: All copies so far, with their originals.
+        is_whole: True if the last copy contains everything in the object that can change.
     """
 
     def __init__(
@@ -66,16 +69,16 @@ class Copier:
         self.is_whole = True
         self._object_bytes = object_bytes
         self._left = total_bytes
-        # With the objects themselves, so that no other one can take their places.
+        # With the originals, so that their ids are not used again.
         self._copies: dict[int, tuple[Any, Any]] = {}
         self._partial: set[int] = set()
 
     def copy(self, value: object) -> Any:
-        """A copy, the value itself where it cannot change, or MISSING where none is made."""
+        """A copy; the value itself if it cannot change; MISSING if it cannot be copied."""
         one = _Copy(self._copies, self._partial, min(self._object_bytes, self._left))
         try:
             made = one.copy(value)
-        except Exception:  # it is too large, or foreign code failed
+        except Exception:  # too large, or a library's code failed
             for place in one.made:
                 del self._copies[place]
             self.is_whole = False
@@ -85,17 +88,17 @@ class Copier:
         self.origins.update((id(self._copies[i][1]), self._copies[i][::-1]) for i in one.made)
         return made
 
-    def instead(self, value: object, other: object) -> None:
-        """Let the other object stand for the value in all copies."""
+    def substitute(self, value: object, other: object) -> None:
+        """Use another object as the copy of a value from now on."""
         self._copies[id(value)] = value, other
 
 
-class _TooMuch(Exception):
-    """The copy would be larger than it may."""
+class _NotCopied(Exception):
+    """The copy exceeds a limit, or cannot be made without running the person's code."""
 
 
 class _Copy:
-    """The copy of one variable, with everything in it that can be copied."""
+    """Makes the copy of one variable."""
 
     def __init__(self, copies: dict[int, tuple[Any, Any]], partial: set[int], room: float) -> None:
         self.used = 0
@@ -115,7 +118,7 @@ class _Copy:
             return self._copies[id(value)][1]
         maker = _maker(kind)
         if maker is None or depth > _DEPTH:
-            self.is_whole &= is_constant(kind)
+            self.is_whole &= is_constant(value)
             return value if depth else MISSING
         outer, self.is_whole = self.is_whole, True
         made = maker(self, value, depth)
@@ -133,7 +136,7 @@ class _Copy:
     def take(self, count: int) -> None:
         self.used += count
         if self.used > self._room:
-            raise _TooMuch
+            raise _NotCopied
 
     def inner(self, items: Iterable[Any], depth: int) -> list[Any]:
         items = list(items)
@@ -141,7 +144,7 @@ class _Copy:
             return items
         self._items -= len(items)
         if self._items < 0:
-            raise _TooMuch
+            raise _NotCopied
         return [self.copy(item, depth + 1) for item in items]
 
     def sequence(self, value: Any, depth: int) -> Any:
@@ -157,8 +160,8 @@ class _Copy:
 
     def mapping(self, value: Any, depth: int) -> Any:
         self.take(sys.getsizeof(value))
-        if not _are_atoms(value):
-            raise _TooMuch  # a key of the person's own class would be asked for its hash
+        if not _are_atoms(value, _KEYS):
+            raise _NotCopied  # copying would call `__hash__` of a person's class
         made = value.copy()
         self.note(value, made)
         values = list(value.values())
@@ -169,8 +172,8 @@ class _Copy:
 
     def plain(self, value: Any, depth: int) -> Any:
         self.take(sys.getsizeof(value))
-        if type(value) is set and not _are_atoms(value):
-            raise _TooMuch
+        if type(value) is set and not _are_atoms(value, _KEYS):
+            raise _NotCopied
         return value.copy()
 
     def array(self, value: Any, depth: int) -> Any:
@@ -180,31 +183,33 @@ class _Copy:
             self.note(value, made)  # it may hold itself
             made.flat[:] = _column(self.inner(value.ravel().tolist(), depth))
         elif value.dtype.hasobject:
-            raise _TooMuch
+            raise _NotCopied
         made.flags.writeable = value.flags.writeable
         return made
 
     def pandas(self, value: Any, depth: int) -> Any:
         if any(not _is_pandas_own(block.values) for block in value._mgr.blocks):
-            raise _TooMuch  # its parts would be copied by code that is not pandas'
+            raise _NotCopied  # a library's extension arrays are copied by its own code
         if not _is_plain(value.attrs):
-            raise _TooMuch  # pandas copies them with code of their own
+            raise _NotCopied  # pandas would call `__deepcopy__` of the person's objects
         sizes = value.memory_usage(index=True, deep=False)
         self.take(int(sizes if value.ndim == 1 else sizes.sum()))
-        # What stands in the cells of a column of objects is the same in the copy.
+        # The copy of a column of objects has the same objects in its cells.
         cells = (_cells(block.values) for block in value._mgr.blocks)
-        self.is_whole &= all(is_constant(kind) for found in cells for kind in set(map(type, found)))
+        self.is_whole &= all(
+            _is_constant_kind(kind) for found in cells for kind in set(map(type, found))
+        )
         return value.copy(deep=True)
 
     def record(self, value: Any, depth: int) -> Any:
-        """An instance of a dataclass, made without its own code."""
+        """A dataclass instance, made without calling its `__init__`."""
         self.take(sys.getsizeof(value))
         made = object.__new__(type(value))
         self.note(value, made)
         fields = _fields(value)
         self._items -= len(fields)
         if self._items < 0:
-            raise _TooMuch
+            raise _NotCopied
         for name, item in fields.items():
             object.__setattr__(made, name, self.copy(item, depth + 1))
         return made
@@ -228,7 +233,7 @@ def _maker(kind: type) -> _Maker | None:
         return _Copy.mapping
     if kind in (set, bytearray):
         return _Copy.plain
-    # By identity with the library's own class: anybody may call a class of theirs DataFrame.
+    # Compared with the library's own class: the person may have a class of the same name.
     name, (module, maker) = kind.__name__, _LIBRARIES.get(kind.__name__, ("", _Copy.plain))
     if module and getattr(sys.modules.get(module), name, None) is kind:
         return maker
@@ -237,8 +242,73 @@ def _maker(kind: type) -> _Maker | None:
     return _Copy.record if _is_dataclass(kind) else None
 
 
-def is_constant(kind: type) -> bool:
-    """Whether objects of a type have nothing in them whose change a snapshot would miss."""
+def is_constant(value: Any) -> bool:
+    """True if nothing inside of an object can change that a snapshot or a digest would miss."""
+    waiting, seen = [value], set()
+    while waiting:
+        each = waiting.pop()
+        if type(each) in _ATOMS or id(each) in seen:
+            continue
+        seen.add(id(each))
+        held = _held(each)
+        if held is None and not _is_constant_kind(type(each)):
+            return False
+        waiting += held or ()
+    return True
+
+
+def _held(value: Any) -> Iterable[Any] | None:
+    """What a tuple, or a function, method or class of the notebook, holds; None for others."""
+    kind = type(value)
+    if kind is tuple:
+        return list(value)
+    if kind is types.FunctionType:
+        return _held_by_function(value) if value.__module__ == "__main__" else None
+    if kind is types.MethodType:
+        return (value.__self__, value.__func__) if value.__module__ == "__main__" else None
+    if kind is types.BuiltinFunctionType:
+        return (value.__self__,) if _maker(type(value.__self__)) else None
+    if kind in (classmethod, staticmethod):
+        return (value.__func__,)
+    if kind is property:
+        return (value.fget, value.fset, value.fdel)
+    return _held_by_class(value) if issubclass(kind, type) else None
+
+
+def _held_by_function(function: types.FunctionType) -> list[Any]:
+    attributes, keywords = vars(function).values(), (function.__kwdefaults__ or {}).values()
+    return [*attributes, *(function.__defaults__ or ()), *keywords, *_closed_over(function)]
+
+
+def _closed_over(function: types.FunctionType) -> list[Any]:
+    found = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # nothing was assigned yet
+            found.append(cell.cell_contents)
+    return found
+
+
+def _held_by_class(cls: type) -> list[Any] | None:
+    """Methods and public attributes of a class and of its bases, if it is one of the notebook."""
+    # Not `vars(cls)` or `cls.__bases__`, which may run code of a metaclass.
+    attributes = type.__getattribute__(cls, "__dict__")
+    if attributes.get("__module__") != "__main__":
+        return None
+    is_dataclass = "__dataclass_fields__" in attributes
+    found: list[Any] = list(type.__getattribute__(cls, "__bases__"))
+    for name, item in attributes.items():
+        if isinstance(item, (classmethod, staticmethod, property)):
+            found.append(item)
+        elif isinstance(item, types.FunctionType):
+            is_generated = is_dataclass and item.__code__.co_filename == "<string>"
+            found += [] if is_generated else [item]
+        # Other descriptors, as those of slots, hold nothing themselves.
+        elif not name.startswith("_") and not hasattr(type(item), "__get__"):
+            found.append(item)
+    return found
+
+
+def _is_constant_kind(kind: type) -> bool:
     if kind in _ATOMS or issubclass(kind, _CONSTANT):
         return True
     scalar = getattr(sys.modules.get("numpy"), "generic", None)
@@ -251,7 +321,7 @@ _SCALARS = ("Timestamp", "Timedelta", "Period", "Interval", "NAType", "NaTType")
 
 
 def _is_dataclass(kind: type) -> bool:
-    """Whether instances are made of their fields alone: plain attributes, or slots."""
+    """True if all data of the instances is in `__dict__` and ordinary slots."""
     if type(kind) is not type or "__dataclass_fields__" not in vars(kind):
         return False
     own = [vars(cls) for cls in kind.__mro__[:-1]]
@@ -271,7 +341,7 @@ def _slots(names: Any) -> Iterable[str]:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The attributes that an instance of a dataclass has itself."""
+    """The instance attributes of a dataclass instance."""
     found = dict(getattr(value, "__dict__", {}))
     for cls in type(value).__mro__:
         for slot in _slots(vars(cls).get("__slots__", ())):
@@ -290,15 +360,15 @@ def _column(items: list[Any]) -> Any:
 
 
 def _cells(values: Any) -> list[Any]:
-    """What stands in a block of objects; nothing for other blocks."""
+    """The cells of a pandas block of objects; empty for other blocks."""
     is_objects = str(getattr(values, "dtype", "")) == "object"
     return list(values.ravel()) if is_objects and hasattr(values, "ravel") else []
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether a value is made of built-in containers and constants alone."""
+    """True if a value consists of built-in containers and simple values only."""
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in _KEYS:
         return True
     if depth > _DEPTH or kind not in (dict, list, tuple, set):
         return False
@@ -306,8 +376,8 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     return all(_is_plain(item, depth + 1) for item in items)
 
 
-def _are_atoms(items: Iterable[Any]) -> bool:
-    return set(map(type, items)) <= _ATOMS
+def _are_atoms(items: Iterable[Any], atoms: Set[type] = _ATOMS) -> bool:
+    return set(map(type, items)) <= atoms
 
 
 def _is_pandas_own(values: Any) -> bool:
@@ -315,7 +385,7 @@ def _is_pandas_own(values: Any) -> bool:
 
 
 def inside(value: Any) -> list[Any]:
-    """The objects that a copy holds."""
+    """The objects that a container, array or dataclass instance contains."""
     kind = type(value)
     if kind in _SEQUENCES:
         return list(value)
@@ -328,7 +398,7 @@ def inside(value: Any) -> list[Any]:
 
 
 def reached(copies: Iterable[Any], origins: Origins) -> dict[int, tuple[Any, Any]]:
-    """The part of `origins` that belongs to these copies and to what is in them."""
+    """The entries of `origins` for these copies and all copies inside of them."""
     found: dict[int, tuple[Any, Any]] = {}
     waiting = list(copies)
     while waiting:
@@ -343,17 +413,23 @@ def reached(copies: Iterable[Any], origins: Origins) -> dict[int, tuple[Any, Any
 
 
 class Restorer:
-    """Gives objects as they were copied.
+    """Restores objects from their copies.
 
-    Where an object is still as its copy, it is that object; else a new one, which counts as the
-    same object from then on. So names and containers that shared an object share one again.
+    An object that does not differ from its copy is used itself. Any other is replaced by a new
+    copy, which counts as the same object from then on: names and containers that shared an object
+    share one again.
     """
 
     def __init__(self) -> None:
         self._same: dict[int, list[Any]] = {}
 
     def restore(self, copies: Sequence[Any], origins: Origins) -> list[Any]:
-        """The objects of which these are copies, made at one moment, as they were then."""
+        """Restore the objects from which copies were made.
+
+        Args:
+            copies: Copies that were made at one moment.
+            origins: The originals of all copies of that moment.
+        """
         nodes = reached(copies, origins)
         found = {key: self._like(copy, original) for key, (copy, original) in nodes.items()}
         while changed := [key for key in nodes if not _fits(found[key], nodes[key][0], found)]:
@@ -361,7 +437,7 @@ class Restorer:
         copier = Copier(float("inf"), float("inf"))
         for key, there in found.items():
             if there is not MISSING:
-                copier.instead(nodes[key][0], there)
+                copier.substitute(nodes[key][0], there)
         made = [copier.copy(copy) for copy in copies]
         for new, copy in copier.origins.values():
             if id(copy) in nodes:
@@ -369,7 +445,7 @@ class Restorer:
         return made
 
     def forget_all_but(self, origins: Iterable[Origins]) -> None:
-        """Let go of objects whose copies are not kept any more."""
+        """Free the objects that none of these `origins` mentions."""
         wanted = {id(original) for each in origins for _, original in each.values()}
         self._same = {
             key: same
@@ -378,7 +454,7 @@ class Restorer:
         }
 
     def _like(self, copy: Any, original: Any) -> Any:
-        """The object, or one that counts as the same, which is as the copy; the latest first."""
+        """The latest of the objects that count as the original and equal the copy, or MISSING."""
         same = self._same.get(id(original), [original])
         return next((each for each in reversed(same) if is_like(copy, each)), MISSING)
 
@@ -389,7 +465,7 @@ class Restorer:
 
 
 def _fits(found: Any, copy: Any, others: Mapping[int, Any]) -> bool:
-    """Whether an object holds those very objects that were found for what is in its copy."""
+    """True if an object contains exactly the objects that were found for its copy's contents."""
     if found is MISSING or found is copy:
         return True
     pairs = zip(inside(copy), inside(found), strict=True)
@@ -400,15 +476,15 @@ def _fits(found: Any, copy: Any, others: Mapping[int, Any]) -> bool:
 
 
 def differs(copy: Any, value: Any) -> bool:
-    """Whether an object is no more as its copy was made. Asks no `__eq__` of the person's."""
+    """True if an object surely differs from its copy. Calls no `__eq__` of the person's classes."""
     try:
         return _differs(copy, value, set())
     except Exception:
-        return False  # it cannot be told
+        return False
 
 
 def is_like(copy: Any, value: Any) -> bool:
-    """Whether an object surely is as its copy was made."""
+    """True if an object surely equals its copy."""
     try:
         return not _differs(copy, value, set())
     except Exception:
@@ -435,7 +511,7 @@ def _differs(old: Any, new: Any, under_way: set[tuple[int, int]]) -> bool:
             or _any_differs(old.values(), new.values(), under_way)
         )
     if kind in (set, bytearray):
-        return not (kind is bytearray or _are_atoms(new)) or bool(old != new)
+        return not (kind is bytearray or _are_atoms(new, _KEYS)) or bool(old != new)
     return _table_differs(old, new, under_way)
 
 
@@ -479,7 +555,7 @@ def _frames_differ(old: Any, new: Any, under_way: set[tuple[int, int]]) -> bool:
     others = [_cells(block.values) for block in new._mgr.blocks]
     if not any(objects) and not any(others):
         return not old.equals(new) or _names_of(old) != _names_of(new)
-    # Objects in a column would be compared by code of their own.
+    # `equals` would call `__eq__` of the objects in a column.
     if len(objects) != len(others) or _names_of(old) != _names_of(new):
         return True
     if not all(one.equals(other) for one, other in zip(old.axes, new.axes, strict=True)):
@@ -510,12 +586,17 @@ _ROW = 4_096
 
 
 def digest(value: Any) -> Any:
-    """What tells all changes in a large array or table; None for what is read in another way.
+    """A value that differs after each change of a large array or table; None for other types.
 
-    Of a generator it is where it stands.
+    For a generator it is the position; for a function of the notebook the identities of its default
+    values and of the variables of its closure.
     """
     if type(value) is types.GeneratorType:
         return _generator_digest(value)
+    if type(value) is types.FunctionType:
+        keywords = value.__kwdefaults__ or {}
+        held = (*(value.__defaults__ or ()), *keywords.values(), *_closed_over(value))
+        return tuple(keywords), tuple(map(_atom_or_id, held))
     maker = _maker(type(value))
     if maker is _Copy.array and not value.dtype.hasobject:
         return value.shape, str(value.dtype), value.flags.writeable, _array_digest(value)
@@ -533,8 +614,11 @@ def _generator_digest(value: Any) -> Any:
     if frame is None or value.gi_running:
         return value.gi_running
     local = frame.f_locals.items()
-    shown = ((name, item if type(item) in _ATOMS else id(item)) for name, item in local)
-    return frame.f_lasti, tuple(shown)
+    return frame.f_lasti, tuple((name, _atom_or_id(item)) for name, item in local)
+
+
+def _atom_or_id(item: Any) -> Any:
+    return item if type(item) in _ATOMS else id(item)
 
 
 def _polars_digest(value: Any) -> Any:
@@ -542,14 +626,16 @@ def _polars_digest(value: Any) -> Any:
     if value.estimated_size() > OBJECT_BYTES:
         value = value.gather_every(max(1, len(value) // _ROW))
     hashed = value.hash_rows() if hasattr(value, "hash_rows") else value.hash()
-    # With the place of each row, so that rows that changed places are seen.
+    # In the order of the rows, so that swapped rows differ.
     return form, zlib.crc32(hashed.to_numpy().tobytes())
 
 
 def digest_bytes(value: Any) -> int:
-    """How much `digest` reads of an object; 0 where it gives None."""
+    """How many bytes of an object `digest` reads; 0 if it returns None."""
     if type(value) is types.GeneratorType:
         return 1
+    if type(value) is types.FunctionType:
+        return int(value.__module__ == "__main__")
     maker = _maker(type(value))
     if maker is _Copy.array:
         return 0 if value.dtype.hasobject else int(value.nbytes)
@@ -559,7 +645,7 @@ def digest_bytes(value: Any) -> int:
 
 
 def _array_digest(array: Any) -> int:
-    """Sums along both ways of the bytes, so that a value that changed or moved is seen."""
+    """A checksum over row and column sums of the bytes: fast, and it differs if values swap."""
     if array.dtype.hasobject:
         return zlib.crc32(repr(list(map(id, array.ravel().tolist()))).encode())
     flat = array.ravel(order="K")

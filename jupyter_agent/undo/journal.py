@@ -1,19 +1,19 @@
-"""What is written down of one turn, or of one undo, before it happens: a file of JSON lines.
+"""The journal of a turn or an undo, written before each change: a file of JSON lines.
 
     {"line": "begin", "checkpoint": 1, "id": …, "kind": "turn", "owner": …, "task": …, …}
-    {"line": "before", "path": …, "state": […], "folders": 0}    what was there at first
+    {"line": "before", "path": …, "state": […], "folders": 0}    what was there before
     {"line": "target", "path": …, "state": […], "folders": 0}    what an undo will put there
     {"line": "left", "path": …, "state": […], "sure": true}      what is, or will be, there
     {"line": "between", "path": …}                               somebody else changed it, too
     {"line": "unclear", "path": …, "why": …}                     it is not known who changed it
-    {"line": "code", "running": true}                            code runs, or does not any more
+    {"line": "code", "running": true}                            code begins to run, or has ended
     {"line": "planned"}                                          an undo's plan is complete
     {"line": "notice", "text": …}
     {"line": "end"}
 
-Each line ends with a tab and its seal, which only this person's kernels can make in this workspace:
-a journal that came with a folder, or from another one, counts for nothing. A line that was torn by
-a crash is passed over: what it announced was not begun.
+Each line ends with a tab and its signature, which only this person's kernels can make, and only in
+this workspace: a journal that came with a folder, or from another one, is ignored. A line that a
+crash has torn is skipped: the change that it announced was not begun.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ Kind = Literal["turn", "undo", "redo"]
 
 @dataclass
 class FileEntry:
-    """One file in a record.
+    """One path in a journal: what a turn or an undo found there, and what it left there.
 
     Attributes:
-        before: What was there before the record's first change.
-        folders: How many of the folders above it were not there.
-        left: The marks of everything that the record has put there, the last one last.
+        before: What was there before the first change.
+        new_folders: How many of the folders above it did not exist.
+        left: The marks of all that was put there, the latest last.
         target: What an undo puts there; None in a turn.
-        emptied: How many of the folders above it an undo removes where they are empty then.
-        unclear: Why it is not known who changed it last; empty where it is known.
-        sure: Whether the record was seen to change it: it did not just change meanwhile.
+        emptied: How many of the folders above it an undo removes if they are empty afterwards.
+        unclear: Why it is not known who changed it last; empty if it is known.
+        sure: True if the turn was seen to change it; False if it only changed meanwhile.
     """
 
     before: FileVersion
-    folders: int = 0
+    new_folders: int = 0
     left: list[str] = field(default_factory=list)
     target: FileVersion | None = None
     emptied: int = 0
@@ -59,13 +59,28 @@ class FileEntry:
 
     @property
     def after(self) -> str:
-        """The mark of what the record left there."""
+        """The mark of what is there after the last change."""
         return self.left[-1] if self.left else self.before.mark
 
 
 @dataclass
 class JournalRecord:
-    """What a journal says. `owner` is the notebook's name, `kernel` the id of its process."""
+    """A turn, an undo or a redo, as its journal says.
+
+    Attributes:
+        id: Its time and a random part; also the name of its folder.
+        kind: What it is.
+        owner: The notebook's name.
+        task: The beginning of the task; empty for an undo.
+        undoes: The ids of the records that an undo or a redo takes back.
+        kernel: The id of the process that wrote it.
+        entries: The paths that it changed or will change.
+        notices: What cannot be restored, one line each.
+        code_runs: True while code runs, and if the kernel died then.
+        planned: True if the plan of an undo is complete.
+        ended: True if nothing more will be written.
+        failed: The paths for which an undo failed.
+    """
 
     id: str
     kind: Kind = "turn"
@@ -81,11 +96,11 @@ class JournalRecord:
     failed: tuple[str, ...] = ()
 
     def take(self, line: dict[str, Any]) -> None:
-        """Add what one line says. Raises KeyError, TypeError or ValueError for a strange line."""
+        """Apply one line. Raises KeyError, TypeError or ValueError for an invalid line."""
         match line["line"]:
             case "before":
-                state = from_json(line["state"])
-                self.entries.setdefault(line["path"], FileEntry(state, int(line["folders"])))
+                version = from_json(line["state"])
+                self.entries.setdefault(line["path"], FileEntry(version, int(line["folders"])))
             case "target":
                 entry = self.entries[line["path"]]
                 entry.target, entry.emptied = from_json(line["state"]), int(line["folders"])
@@ -107,23 +122,23 @@ class JournalRecord:
                 self.ended, self.failed = True, tuple(map(str, line.get("failed", ())))
 
     def digests(self) -> Iterator[str]:
-        """The contents that the record needs to be undone."""
+        """The digests of the blobs that undoing it needs."""
         for entry in self.entries.values():
-            for state in (entry.before, entry.target or ABSENT):
-                if state.kept == "blob":
-                    yield state.digest
+            for version in (entry.before, entry.target or ABSENT):
+                if version.kept == "blob":
+                    yield version.digest
 
 
-def before_line(path: str, state: FileVersion, folders: int) -> dict[str, Any]:
-    return {"line": "before", "path": path, "state": to_json(state), "folders": folders}
+def before_line(path: str, version: FileVersion, new_folders: int) -> dict[str, Any]:
+    return {"line": "before", "path": path, "state": to_json(version), "folders": new_folders}
 
 
-def target_line(path: str, state: FileVersion, folders: int) -> dict[str, Any]:
-    return {"line": "target", "path": path, "state": to_json(state), "folders": folders}
+def target_line(path: str, version: FileVersion, emptied: int) -> dict[str, Any]:
+    return {"line": "target", "path": path, "state": to_json(version), "folders": emptied}
 
 
-def left_line(path: str, state: FileVersion, sure: bool = True) -> dict[str, Any]:
-    return {"line": "left", "path": path, "state": to_json(state), "sure": sure}
+def left_line(path: str, version: FileVersion, sure: bool = True) -> dict[str, Any]:
+    return {"line": "left", "path": path, "state": to_json(version), "sure": sure}
 
 
 def notice_line(text: str) -> dict[str, Any]:
@@ -134,7 +149,7 @@ BETWEEN = "it was changed by something else in the middle of the turn"
 
 
 def is_restorable(workspace: Workspace, path: str) -> bool:
-    """Whether a path of a journal is one that undo may write: inside, and no place of ours."""
+    """True if undo may write at a journal's path: inside of the workspace, and not protected."""
     parts = path.split("/")
     if not path or "\0" in path or Path(path).is_absolute() or {"", ".", ".."} & {*parts}:
         return False
@@ -144,11 +159,11 @@ def is_restorable(workspace: Workspace, path: str) -> bool:
 
 
 class Seal:
-    """Tells lines that this person's kernels wrote in one workspace from others.
+    """Signs the lines of journals for one person and one workspace, and checks the signatures.
 
     Args:
-        secret: The person's.
-        root: The workspace's folder. Its journals count nowhere else, also where they are copied.
+        secret: The person's key.
+        root: The workspace's folder. A journal that is copied elsewhere is not valid there.
     """
 
     def __init__(self, secret: bytes, root: Path) -> None:
@@ -156,11 +171,11 @@ class Seal:
         self._place = os.fsencode(os.path.realpath(root))
 
     def closed(self, record: str, line: bytes) -> bytes:
-        """A line of a record's journal with its seal."""
+        """A line of a record's journal with its signature."""
         return line + b"\t" + trust.sign(self._signed(record, line), self._secret).encode()
 
     def opened(self, record: str, sealed: bytes) -> bytes:
-        """A line without its seal. Raises ValueError where that is wrong."""
+        """A line without its signature. Raises ValueError if that is wrong."""
         line, _, seal = sealed.rpartition(b"\t")
         mark = seal.decode("ascii", "replace")
         if not trust.is_signed(self._signed(record, line), mark, self._secret):
@@ -172,12 +187,15 @@ class Seal:
 
 
 class Journal:
-    """A record that is being written: each line is in the file before `write` returns.
+    """Writes a record's journal. Each line is in the file before `write` returns.
 
     Args:
         folder: The record's own folder; it is made.
-        record: What it says so far. Lines are added to it, too.
-        seal: What its lines are sealed with.
+        record: What the journal says so far; kept up to date.
+        seal: Signs the lines.
+
+    Raises:
+        OSError: The journal cannot be made.
     """
 
     def __init__(self, folder: Path, record: JournalRecord, seal: Seal) -> None:
@@ -193,26 +211,26 @@ class Journal:
             atomic_write(self._path, begin + b"\n", private=True)
 
     def write(self, *lines: dict[str, Any], durable: bool = True) -> None:
-        """Append lines.
+        """Append lines, and apply them to the record.
 
         Args:
-            lines: What they say.
-            durable: Whether to wait until they are on the disk, where a power cut leaves them.
+            lines: Made by `before_line` and the like.
+            durable: Wait until they are on the disk, so that they survive a power cut.
 
         Raises:
-            OSError: They cannot be written; the record is then as it was.
+            OSError: They cannot be written. The record is unchanged.
         """
         jsonl.append(self._path, map(self._closed, lines), durable=durable)
         for line in lines:
             self.record.take(line)
 
     def _closed(self, line: dict[str, Any]) -> bytes:
-        # In ASCII: a name that is no UTF-8 has lone surrogates.
+        # ASCII, since a file name that is not UTF-8 has lone surrogates.
         return self._seal.closed(self.record.id, jsonl.encode(line, ascii=True))
 
 
 def read(folder: Path, seal: Seal) -> JournalRecord | None:
-    """The record in a folder; None where there is none that can be understood."""
+    """Reads the record in a folder; None if there is none with a valid signature and format."""
     try:
         found = ordinary(folder / FILE)
         if found is None or found.st_size > _LARGEST:

@@ -1,10 +1,11 @@
-"""What a kernel's turns can be undone from: its files and its names from before each turn."""
+"""Undo for one kernel: keeps files and variables before each turn, and restores them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +28,19 @@ _MEGABYTE = 1024 * 1024
 
 
 class KernelUndo:
-    """Keeps what a turn is about to change, and goes back to it.
+    """Keeps what turns are about to change, and undoes them.
 
-    A turn of which nothing can be kept runs all the same; `notices` says why.
+    A turn runs even if nothing can be kept; `notices` says why.
 
     Args:
-        workspace: Gives the workspace, which may change with its setting.
+        workspace: Returns the workspace, which may change with its setting.
         owner: The notebook's name.
-        hidden: Gives files that are no part of the person's work.
-        namespace: The kernel's.
+        hidden: Returns files that are never kept.
+        namespace: The kernel's variables.
 
     Attributes:
-        notices: What the last turn changed for good, one line each.
-        rewritten: Files that its code wrote anew without a difference.
+        notices: What of the last turn cannot be restored, one line each.
+        rewritten: Files that its code wrote again with the same content.
         mutated: Variables that it changed in place.
     """
 
@@ -63,37 +64,48 @@ class KernelUndo:
         self._checkpoint: Checkpoint | None = None
 
     def begin(self, task: str, before: Snapshot, settings: UndoSettings) -> None:
-        """A turn begins. `end` must be called, however it ends."""
+        """Begin a turn. Call `end`, however the turn ends.
+
+        Args:
+            task: The person's task.
+            before: The person's variables.
+            settings: The settings of undo.
+        """
         self.notices, self.rewritten, self.mutated = (), frozenset(), ()
         self._checkpoint = None
         if not settings.enabled:
             return
         try:
             self._checkpoint = self._of(settings).begin(task)
-        except Exception as error:  # the agent's code may have replaced what is called here
+        except (
+            Exception
+        ) as error:  # the agent's code may have replaced functions that are called here
             self.notices = (f"This turn cannot be undone: {_why(error)}",)
             return
         self._own.add(self._checkpoint.id)
         self._bindings.begin(self._checkpoint.id, before, self._namespace)
 
     def before_write(self, path: Path, data: bytes) -> None:
-        """A file tool is about to write."""
+        """Keep a file that a tool is about to write."""
         if self._checkpoint is not None:
             self._checkpoint.before_write(path, data)
 
     def around_code(self, code: str = "") -> AbstractContextManager[None]:
-        """Code is about to run, which may change any file."""
+        """A context for an execution of the agent's code."""
         return self._checkpoint.code(code) if self._checkpoint is not None else nullcontext()
 
     def end(self, after: Snapshot, code: Iterable[str] = ()) -> tuple[FileChange, ...]:
-        """The turn is over. Gives what it did to files, with the lines added and removed.
+        """End the turn.
 
         Args:
             after: The person's variables.
-            code: What was executed.
+            code: The code that ran.
+
+        Returns:
+            The files that it changed, with the numbers of lines added and removed.
         """
         checkpoint, self._checkpoint = self._checkpoint, None
-        self.notices = ()  # those of the beginning are told
+        self.notices = ()  # `begin`'s were shown
         if checkpoint is None:
             return ()
         try:
@@ -102,8 +114,7 @@ class KernelUndo:
             root = self._workspace().root
             self.rewritten = checkpoint.rewritten
             return tuple(
-                _change(root / touched.path, touched.path, touched.kind, checkpoint)
-                for touched in checkpoint.touched
+                _with_lines(change, root / change.path, checkpoint) for change in checkpoint.touched
             )
         finally:
             checkpoint.end()
@@ -115,9 +126,9 @@ class KernelUndo:
         """Undo the last turns.
 
         Args:
-            settings: How undo is set.
+            settings: The settings of undo.
             turns: How many turns.
-            over: Files to restore although they were changed after the turn.
+            over: Files to restore even if they were changed after the turn.
 
         Raises:
             ConfigError: Undo is switched off.
@@ -134,19 +145,19 @@ class KernelUndo:
         return preview(self._enabled(settings), self._bindings, turns, over)
 
     def listed(self, settings: UndoSettings) -> str:
-        """List the turns that can be undone. Raises `ConfigError` where undo is switched off."""
+        """List the turns that can be undone. Raises `ConfigError` if undo is switched off."""
         return listed(self._enabled(settings), self._bindings)
 
     def forget(self, settings: UndoSettings, days: float, show: bool = False) -> int:
-        """Drop what turns can be undone from that are older; those of this kernel stay.
+        """Drop old turns, so that they cannot be undone any more. Those of this kernel stay.
 
         Args:
-            settings: How undo is set.
-            days: The age in days.
-            show: Whether to count only.
+            settings: The settings of undo.
+            days: Drop what is older.
+            show: Count only.
 
         Returns:
-            How many turns it was, or would be.
+            How many turns were dropped, or would be.
 
         Raises:
             AgentError: The folder cannot be used.
@@ -173,13 +184,14 @@ class KernelUndo:
         return self._checkpoints[1]
 
 
-def _change(path: Path, shown: str, kind: Any, checkpoint: Checkpoint) -> FileChange:
-    old = _text(checkpoint.before(shown))
-    new = _text(_read(path)) if kind != "deleted" else ""
-    if new is None or (old is None and kind != "created"):
-        return FileChange(shown, kind)
-    diff = compare(old, new, shown)
-    return FileChange(shown, kind, diff.added, diff.removed)
+def _with_lines(change: FileChange, path: Path, checkpoint: Checkpoint) -> FileChange:
+    """The change with the numbers of lines added and removed, if the file is a small text."""
+    old = _text(checkpoint.before(change.path))
+    new = _text(_read(path)) if change.kind != "deleted" else ""
+    if new is None or (old is None and change.kind != "created"):
+        return change
+    diff = compare(old, new, change.path)
+    return replace(change, lines_added=diff.added, lines_removed=diff.removed)
 
 
 def _read(path: Path) -> bytes | None:
@@ -190,7 +202,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _text(data: bytes | None) -> str | None:
-    """What has lines to count; None for what has none."""
+    """Decodes small UTF-8 texts; None for anything else."""
     if data is None or len(data) > _COMPARED or b"\0" in data:
         return None
     try:

@@ -1,9 +1,9 @@
-"""What a turn did to the bindings of the person's variables, and the way back.
+"""Undo of variables: names are bound again to the objects that they had before a turn.
 
-Names are bound again to the objects that they had. An object that was changed in place is
-replaced by its copy where a cheap one was made before the turn; else it stays as it is, and is
-named. For as long as a turn can be undone, the objects that it replaced stay in memory. Variables
-of the environment, the working folder and the state of random generators go back, too.
+An object that was changed in place is replaced by its copy from before the turn, if one was made;
+otherwise it stays as it is, and is named. The objects that a turn replaced stay in memory as long
+as it can be undone. Environment variables, the working folder and the state of random generators
+are restored, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from types import GeneratorType
+from types import FunctionType, GeneratorType
 from typing import Any, Literal
 
 from jupyter_agent.kernel.changes import Snapshot, changes, snapshot
@@ -41,10 +41,14 @@ Outcome = Literal["removed", "bound", "copied", "not_restorable", "conflict"]
 
 @dataclass(frozen=True, slots=True)
 class Rebound:
-    """What became of one name.
+    """What an undo did with one name.
 
-    `bound` means to the object that it had before the turn, `copied` to a copy of it, since the
-    turn had changed the object itself. In a `conflict` the person's own binding stays.
+    Attributes:
+        name: The variable, or a part of the process state.
+        outcome: `bound` to the object from before the turn; `copied`: bound to a copy of it, since
+            the turn changed the object itself; `removed`; left alone in a `conflict` with the
+            person's changes, or as `not_restorable`.
+        why: Why it was left alone.
     """
 
     name: str
@@ -54,33 +58,35 @@ class Rebound:
 
 @dataclass
 class _State:
-    """What a name stands for at one moment.
+    """The value of a name at one moment.
 
-    Two turns that follow each other share the state between them. So an undo that binds a copy
-    makes it the object of that state, and the turn before finds it.
+    Two consecutive turns share the state between them: an undo of the second that binds a copy
+    makes the copy the `value` of that state, so that an undo of the first recognizes it.
 
     Attributes:
-        value: The object; MISSING where the name is not bound.
-        print: The object's fingerprint at that moment.
-        copy: Its copy from that moment, which nobody else gets to see; MISSING where there is none.
-        origins: The originals of the copy and of what is in it.
-        digest: Of a large array or table that is not copied, what tells whether it was changed.
+        value: The object; MISSING if the name is not bound.
+        fingerprint: The object's fingerprint at that moment.
+        copy: Its copy from that moment, which is never handed out; MISSING if there is none.
+        origins: The originals of the copy and of the copies in it.
+        digest: Shows whether an object that is not copied was changed; see `copies.digest`.
     """
 
     value: Any
-    print: Any = None
+    fingerprint: Any = None
     copy: Any = MISSING
     origins: Origins = field(default_factory=dict)
     digest: Any = None
 
     def is_of(self, value: Any) -> bool:
-        """Whether this is the object, or an equal text."""
+        """True for the very object, or for an equal string."""
         both_texts = type(self.value) is str and type(value) is str
         return self.value is value or bool(both_texts and self.value == value)
 
     def is_unchanged(self, value: Any) -> bool:
-        """Whether the object is as it was at that moment."""
-        if _print(value) != self.print or (self.copy is not MISSING and differs(self.copy, value)):
+        """True if the object does not differ from that moment."""
+        if _fingerprint(value) != self.fingerprint or (
+            self.copy is not MISSING and differs(self.copy, value)
+        ):
             return False
         return self.digest is None or digest(value) == self.digest
 
@@ -94,21 +100,31 @@ class _Change:
 
 
 @dataclass
-class _Under:
-    """A turn that is running. `partial` are the names of objects that are not copied whole."""
+class _RunningTurn:
+    """A turn that is running.
+
+    Attributes:
+        before: The person's variables when it began.
+        others: The other names of the kernel's namespace.
+        process: The process state.
+        states: The states of the person's variables.
+        partial: Variables with something inside that may change unseen.
+    """
 
     before: Snapshot
     others: Mapping[str, object]
-    around: Mapping[str, Any]
+    process: Mapping[str, Any]
     states: dict[str, _State] = field(default_factory=dict)
     partial: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _Done:
     """What is remembered of a turn or an undo.
 
-    `unseen` are variables that its code uses, of which it is not known whether they changed.
+    Attributes:
+        changes: What it did to each name.
+        unseen: Variables that its code uses and that may have changed unseen, with their types.
     """
 
     changes: Mapping[str, _Change]
@@ -116,35 +132,35 @@ class _Turn:
 
 
 class Bindings:
-    """The bindings from before the last turns of one kernel.
+    """Remembers the variables from before the last turns of one kernel, and restores them.
 
     Args:
-        turns: How many turns are remembered; with 0 none is.
+        turns: How many turns to remember.
     """
 
     def __init__(self, turns: int = KEPT_TURNS) -> None:
         self._turns = turns
-        self._running: dict[str, _Under] = {}
-        self._done: dict[str, _Turn] = {}
-        self._undone: dict[str, _Turn] = {}
+        self._running: dict[str, _RunningTurn] = {}
+        self._done: dict[str, _Done] = {}
+        self._undone: dict[str, _Done] = {}
         self._now: dict[str, _State] = {}
         self._restorer = Restorer()
 
     def begin(self, turn: str, before: Snapshot, namespace: Mapping[str, object]) -> None:
-        """A turn begins.
+        """Begin a turn: copy the variables.
 
         Args:
-            turn: Its id, as its checkpoint has it.
+            turn: The id of its checkpoint.
             before: The person's variables.
-            namespace: The kernel's whole namespace, where modules are, too.
+            namespace: The kernel's whole namespace, which has modules, too.
         """
         self._running.clear()
         if not self._turns:
             return
         others = {name: value for name, value in namespace.items() if name not in before.values}
-        under = _Under(before, others, process_state.take())
-        under.states, under.partial = _states(before)
-        self._running[turn] = under
+        running = _RunningTurn(before, others, process_state.take())
+        running.states, running.partial = _states(before)
+        self._running[turn] = running
 
     def end(
         self,
@@ -153,52 +169,54 @@ class Bindings:
         namespace: Mapping[str, object],
         code: Iterable[str] = (),
     ) -> None:
-        """The turn is over: what it did to the variables is remembered, the rest let go.
+        """End a turn: remember what it changed, and free the other copies.
 
         Args:
             turn: Its id.
             after: The person's variables.
             namespace: The kernel's whole namespace.
-            code: What ran; of the variables that it names `unseen` gives those that cannot be seen
-                through.
+            code: The code that ran, for `unseen`.
         """
-        under = self._running.pop(turn, None)
-        if under is None:
+        running = self._running.pop(turn, None)
+        if running is None:
             return
-        kinds = {change.name: change.kind for change in changes(under.before, after)}
-        for name, state in under.states.items():
+        kinds = {change.name: change.kind for change in changes(running.before, after)}
+        for name, state in running.states.items():
             if name not in kinds and _is_changed(state, after.values[name]):
                 kinds[name] = "mutated"
         left = {name: namespace.get(name, MISSING) for name in kinds}
         afters, _ = _states(snapshot({n: v for n, v in left.items() if v is not MISSING}))
         found = {
-            name: _Change(self._before(name, under), afters.get(name, _State(MISSING)))
+            name: _Change(self._before(name, running), afters.get(name, _State(MISSING)))
             for name in kinds
         }
-        found |= self._around(under.around, process_state.take())
+        found |= self._process_changes(running.process, process_state.take())
         _prune([change.before for change in found.values()])
-        unseen = _named(code, under.partial - found.keys())
-        shown = tuple(f"{name} ({type(under.before.values[name]).__name__})" for name in unseen)
+        unseen = _named(code, running.partial - found.keys())
+        shown = tuple(f"{name} ({type(running.before.values[name]).__name__})" for name in unseen)
         self._now |= {name: change.after for name, change in found.items()}
-        self._remember(self._done, turn, _Turn(found, shown))
+        self._remember(self._done, turn, _Done(found, shown))
 
     def rewind(
         self, turns: Sequence[str], undo: str, namespace: MutableMapping[str, Any]
     ) -> tuple[Rebound, ...]:
-        """Bind the names as they were before the turns, given newest first.
+        """Bind the names as they were before the turns.
 
         Args:
-            turns: Ids of turns, or of one undo that is taken back.
-            undo: The id under which this can be taken back itself.
-            namespace: The kernel's.
+            turns: Ids of turns, newest first; or the id of an undo to take back.
+            undo: The id of this undo, by which it can be taken back itself.
+            namespace: The kernel's whole namespace, which is changed.
+
+        Returns:
+            What was done with each name that is not as before already.
         """
         wanted, broken = self._wanted(turns)
-        everything = _Everything(namespace)
+        kernel = _Names(namespace)
         results, going = [], {}
         for name, change in wanted.items():
-            current = everything.get(name)
+            current = kernel.get(name)
             if name == process_state.FOLDER and current is MISSING:
-                current = change.after.value  # it has just gone with the turn's files
+                current = change.after.value  # undoing the turn's files has just removed it
             if change.before.is_of(current) and change.before.is_unchanged(current):
                 continue
             if why := BETWEEN if name in broken else _obstacle(name, change, current):
@@ -208,27 +226,27 @@ class Bindings:
                 going[name] = change
         made = {}
         for name, value in self._targets(going).items():
-            rebound = everything.bind(name, value, going[name].before)
+            rebound = kernel.bind(name, value, going[name].before)
             results.append(rebound)
             if rebound.outcome != "not_restorable":
                 state = going[name].before
-                state.value, state.print = value, _print_of(name, value)
+                state.value, state.fingerprint = value, _fingerprint_of(name, value)
                 made[name] = _Change(going[name].after, state)
         self._now |= {name: change.after for name, change in made.items()}
-        self._remember(self._undone, undo, _Turn(made))
+        self._remember(self._undone, undo, _Done(made))
         order = list(wanted)
         return tuple(sorted(results, key=lambda each: order.index(each.name)))
 
     def knows(self, turn: str) -> bool:
-        """Whether the bindings from before the turn are remembered."""
+        """True if the turn or the undo is remembered."""
         return turn in self._done or turn in self._undone
 
     def changed(self, turn: str) -> tuple[str, ...]:
-        """The names that a turn, or an undo, made, bound anew, changed in place or deleted."""
+        """The names that a turn or an undo created, rebound, changed in place or deleted."""
         return tuple(self._of(turn).changes)
 
     def mutated(self, turn: str) -> tuple[str, ...]:
-        """The variables that a turn changed in place, as far as that is seen."""
+        """The variables that a turn changed in place, as far as that can be seen."""
         found = self._of(turn).changes.items()
         return tuple(
             name
@@ -237,39 +255,41 @@ class Bindings:
         )
 
     def lost(self, turn: str) -> tuple[str, ...]:
-        """The variables that a turn changed in place, and of which there is no copy."""
+        """The variables that a turn changed in place and that have no copy."""
         found = self._of(turn).changes
         return tuple(name for name in self.mutated(turn) if found[name].before.copy is MISSING)
 
     def unseen(self, turn: str) -> tuple[str, ...]:
-        """Variables that a turn's code uses, and that may have changed unseen, with their types."""
+        """Variables that a turn's code uses and that may have changed unseen, with their types."""
         return self._of(turn).unseen
 
     def forget(self) -> None:
-        """Let go of everything."""
+        """Forget all turns, and free all objects."""
         for each in (self._running, self._done, self._undone, self._now):
             each.clear()
         self._restorer = Restorer()
 
-    def _of(self, turn: str) -> _Turn:
-        return self._done.get(turn) or self._undone.get(turn) or _Turn({})
+    def _of(self, turn: str) -> _Done:
+        return self._done.get(turn) or self._undone.get(turn) or _Done({})
 
-    def _before(self, name: str, under: _Under) -> _State:
-        """The state of a name when the turn began: the one that was left, where it is the same."""
+    def _before(self, name: str, running: _RunningTurn) -> _State:
+        """The state of a name when the turn began: the last turn's, if nothing changed since."""
         known = self._now.get(name)
-        if name not in under.states:
-            had = under.others.get(name, MISSING)
+        if name not in running.states:
+            had = running.others.get(name, MISSING)
             same = known is not None and known.value is had
-            return known if known and same else _State(had, _print(had))
-        state = under.states[name]
+            return known if known and same else _State(had, _fingerprint(had))
+        state = running.states[name]
         if known is None or not known.is_of(state.value) or not _is_same(known, state):
             return state
-        # Copies of one moment share what their originals share.
-        known.print, known.copy, known.origins = state.print, state.copy, state.origins
-        known.digest = state.digest
+        # The new copies: all variables of one moment must share objects as their originals do.
+        known.fingerprint, known.digest = state.fingerprint, state.digest
+        known.copy, known.origins = state.copy, state.origins
         return known
 
-    def _around(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, _Change]:
+    def _process_changes(
+        self, before: Mapping[str, Any], after: Mapping[str, Any]
+    ) -> dict[str, _Change]:
         found = {}
         for name in before.keys() | after.keys():
             had, has = before.get(name, MISSING), after.get(name, MISSING)
@@ -281,7 +301,7 @@ class Bindings:
         return dict(sorted(found.items()))
 
     def _wanted(self, turns: Sequence[str]) -> tuple[dict[str, _Change], set[str]]:
-        """What to do to each name, and the names that somebody else changed between the turns."""
+        """The change to take back for each name; and the names that changed between the turns."""
         wanted: dict[str, _Change] = {}
         broken: set[str] = set()
         for turn in turns:
@@ -293,7 +313,7 @@ class Bindings:
         return wanted, broken
 
     def _targets(self, going: Mapping[str, _Change]) -> dict[str, Any]:
-        """What to bind each name to."""
+        """The object to bind each name to. Copies of one moment are restored together."""
         found = {name: change.before.value for name, change in going.items()}
         moments: dict[int, list[str]] = {}
         for name, change in going.items():
@@ -306,7 +326,7 @@ class Bindings:
             found.update(zip(together, made, strict=True))
         return found
 
-    def _remember(self, done: dict[str, _Turn], record: str, found: _Turn) -> None:
+    def _remember(self, done: dict[str, _Done], record: str, found: _Done) -> None:
         done[record] = found
         if len(done) <= self._turns:
             return
@@ -323,15 +343,15 @@ class Bindings:
         self._restorer.forget_all_but([state.origins for state in kept])
 
 
-class _Everything:
-    """The kernel's namespace, and the state of its process."""
+class _Names:
+    """The kernel's namespace and the process state in one."""
 
     def __init__(self, namespace: MutableMapping[str, Any]) -> None:
         self._namespace = namespace
-        self._around = process_state.take()
+        self._process = process_state.take()
 
     def get(self, name: str) -> Any:
-        there = self._around if process_state.is_named(name) else self._namespace
+        there = self._process if process_state.is_named(name) else self._namespace
         return there.get(name, MISSING)
 
     def bind(self, name: str, value: Any, state: _State) -> Rebound:
@@ -350,23 +370,22 @@ class _Everything:
 
 
 def _states(taken: Snapshot) -> tuple[dict[str, _State], set[str]]:
-    """The states of variables at one moment, and the names of those that are not copied whole."""
+    """The states of variables now, and the names of those that may change unseen."""
     copier, room = Copier(), DIGEST_BYTES
     states, partial = {}, set()
-    # The newest first: they are what a turn is about.
+    # The newest first, since the limits on copies are shared, and turns use new variables most.
     for name, value in reversed(list(taken.values.items())):
-        # A class may be in a copy, but its own attributes are not copied.
-        copy = MISSING if type(value) is type else copier.copy(value)
-        state = _State(value, taken.fingerprints[name], copy, copier.origins)
+        state = _State(value, taken.fingerprints[name], copier.copy(value), copier.origins)
         states[name] = state
         if state.copy is not MISSING:
             whole = copier.is_whole
         elif 0 < (size := digest_bytes(value)) <= room:
             room -= size
-            # A generator that goes through another one's items may go on unseen.
-            state.digest, whole = _digest(value), type(value) is not GeneratorType
+            state.digest = _digest(value)
+            # Objects inside of a generator or a function may change unseen.
+            whole = type(value) not in (GeneratorType, FunctionType) or is_constant(value)
         else:
-            whole = is_constant(type(value))
+            whole = is_constant(value)
         if not whole:
             partial.add(name)
     return states, partial
@@ -386,7 +405,7 @@ def _is_changed(state: _State, value: Any) -> bool:
 
 
 def _is_same(known: _State, state: _State) -> bool:
-    if known.print != state.print or known.digest != state.digest:
+    if known.fingerprint != state.fingerprint or known.digest != state.digest:
         return False
     if known.copy is MISSING or state.copy is MISSING:
         return True
@@ -394,7 +413,7 @@ def _is_same(known: _State, state: _State) -> bool:
 
 
 def _prune(states: Iterable[_State]) -> None:
-    """Let go of the originals that belong to variables which did not change."""
+    """Free the originals that belong only to variables that did not change."""
     by_moment: dict[int, list[_State]] = {}
     for state in states:
         by_moment.setdefault(id(state.origins), []).append(state)
@@ -408,12 +427,13 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 def _named(code: Iterable[str], names: Collection[str]) -> list[str]:
-    """Those of the names that stand in the code."""
+    """The names that occur in the code, sorted."""
     words = {word for text in code for word in _NAME.findall(text)}
     return sorted(words.intersection(names))
 
 
 def _obstacle(name: str, change: _Change, current: Any) -> str:
+    """Why a name cannot go back; empty if it can."""
     target, left = change.before, change.after
     if target.copy is MISSING and not target.is_unchanged(target.value):
         return IN_PLACE
@@ -422,11 +442,11 @@ def _obstacle(name: str, change: _Change, current: Any) -> str:
     return "" if left.is_unchanged(current) else SINCE_IN_PLACE
 
 
-def _print_of(name: str, value: Any) -> Any:
-    return None if process_state.is_named(name) else _print(value)
+def _fingerprint_of(name: str, value: Any) -> Any:
+    return None if process_state.is_named(name) else _fingerprint(value)
 
 
-def _print(value: Any) -> Any:
+def _fingerprint(value: Any) -> Any:
     return None if value is MISSING else snapshot({"": value}).fingerprints[""]
 
 

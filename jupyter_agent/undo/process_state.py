@@ -1,6 +1,6 @@
-"""State of the process that is no variable: the environment, the folder, the random generators.
+"""State of the process beside variables: environment, working folder, random generators.
 
-Each has a name under which an undo lists it. What is put back is only what a turn changed.
+Each part has a name, under which undo lists it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VARIABLE = "os.environ["
 
 
 def take() -> dict[str, str]:
-    """All of it as texts, by name."""
+    """The state as it is now: texts by name."""
     found = {f"{_VARIABLE}{name!r}]": text for name, text in os.environ.items()}
     with contextlib.suppress(OSError):  # the folder is gone
         found[FOLDER] = os.getcwd()  # noqa: PTH109 (text, as chdir wants it)
@@ -33,12 +33,12 @@ def take() -> dict[str, str]:
 
 
 def is_named(name: str) -> bool:
-    """Whether a name is one that `take` gives."""
+    """True for a name that `take` returns."""
     return name in (FOLDER, RANDOM, NUMPY) or name.startswith(_VARIABLE)
 
 
 def put(name: str, value: str) -> None:
-    """Set one of them. Raises OSError where the system refuses."""
+    """Restore one part. Raises OSError or ValueError if the system refuses."""
     if name == FOLDER:
         os.chdir(value)
     elif name == RANDOM:
@@ -52,7 +52,7 @@ def put(name: str, value: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove a variable of the environment."""
+    """Remove an environment variable."""
     os.environ.pop(_key(name), None)
 
 

@@ -1,7 +1,7 @@
-"""The folder of checkpoints: its lock, its contents, its records, and how large it may become.
+"""The folder that holds what turns are undone from: its lock, blobs and records, and its limits.
 
 <state folder>/checkpoints/
-  .lock             held while anything here is changed but a turn's own journal
+  .lock             held by whoever changes anything here but its own journal
   blobs/            contents of files, by digest
   kernels/          a lock for each kernel, held as long as it runs
   known.json        digests of the workspace's small files, so that few are read again
@@ -33,7 +33,7 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import journal
 from jupyter_agent.undo.blobs import Blobs
 from jupyter_agent.undo.journal import FILE, Journal, JournalRecord, Kind, Seal
-from jupyter_agent.undo.snapshot import load_known, pictured_digests
+from jupyter_agent.undo.snapshot import load_known, load_snapshot
 from jupyter_agent.undo.versions import FileVersion, read
 
 FOLDER = "checkpoints"
@@ -47,7 +47,7 @@ _SECRET = secrets.token_bytes(32)
 _kernels: dict[int, str] = {}
 _held: dict[Path, FileLock] = {}
 """The locks of this kernel, until it ends."""
-_STAMP = "%Y%m%d_%H%M%S_%f"
+_TIME_FORMAT = "%Y%m%d_%H%M%S_%f"
 _TICK = timedelta(microseconds=1)
 
 
@@ -57,12 +57,12 @@ class StorageLimits:
 
     Args:
         file_bytes: The largest file that is kept before a file tool writes it.
-        total_bytes: All contents together; the oldest turns are dropped first.
-        records: Turns that are remembered; their undos do not count.
-        advance_file_bytes: The largest file that is kept in advance, before code runs.
-        advance_bytes: What is kept in advance, all together.
-        advance_files: How many files are kept in advance, those that changed last.
-        scanned_files: How many files of a workspace are looked at.
+        total_bytes: All blobs together; the oldest turns are dropped first.
+        records: Turns that are kept; undos do not count.
+        advance_file_bytes: The largest file that is kept before code runs.
+        advance_bytes: All files together that are kept before code runs.
+        advance_files: How many files are kept before code runs; those that changed last.
+        scanned_files: How many files of a workspace are scanned.
     """
 
     file_bytes: int = 20 * 1024 * 1024
@@ -75,7 +75,7 @@ class StorageLimits:
 
 
 class Storage:
-    """The folder of one workspace. Any number of kernels may use it at the same time.
+    """The checkpoints folder of one workspace. Several kernels may use it at the same time.
 
     Raises:
         ConfigError: The folder cannot be made, or is a link.
@@ -101,7 +101,7 @@ class Storage:
         try:
             secret = trust.personal_key()
         except ConfigError:
-            secret = _SECRET  # then turns can be undone in this kernel alone
+            secret = _SECRET  # only this kernel can undo its turns
         self.seal = Seal(secret, workspace.root)
         self._ended: dict[str, tuple[tuple[int, ...], JournalRecord]] = {}
         self.blobs = Blobs(self.folder / "blobs")
@@ -109,10 +109,10 @@ class Storage:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lock; it may be held already by this thread.
+        """Hold the folder's lock. A thread that holds it may take it again.
 
         Raises:
-            OSError: Somebody else holds it for too long.
+            OSError: Another kernel holds it for more than ten seconds.
         """
         try:
             self._lock.acquire()
@@ -126,42 +126,57 @@ class Storage:
     # Contents ------------------------------------------------------------------------------------
 
     def keep_with_room(self, path: Path) -> FileVersion:
-        """Like `keep`, dropping the oldest turns where that is needed."""
+        """Like `keep`, but drops the oldest turns if there is no room."""
         with contextlib.suppress(OSError):
             self.make_room(min(os.lstat(path).st_size, self.limits.file_bytes))
         return self.keep(path)
 
     def make_room(self, count: int) -> None:
-        """See that so many bytes can be kept, as far as dropping the oldest turns helps."""
+        """Drop the oldest turns until so many bytes can be kept, if that is possible."""
         if self.blobs.total + count > self.limits.total_bytes:
             self.sweep(count)
 
     def keep(self, path: Path, most: int | None = None, durable: bool = True) -> FileVersion:
-        """What is at a path, its content kept where that is possible; `why` says where not.
+        """Keep what is at a path.
+
+        Args:
+            path: The file.
+            most: The most bytes to keep; None for the limit of files that tools write.
+            durable: Wait until the content is on the disk.
+
+        Returns:
+            What is there. If it is not kept, `why` says why.
 
         Raises:
-            OSError: The file cannot be looked at.
+            OSError: The file cannot be read.
         """
         most = self.limits.file_bytes if most is None else most
-        state, data = read(path, most)
-        if not state.is_there:
-            return state
+        version, data = read(path, most)
+        if not version.exists:
+            return version
         if data is None:
-            why = "it is no file" if state.mark.startswith("kind:") else f"larger than {size(most)}"
-            return replace(state, why=why)
-        if self.blobs.content(state.digest, len(data)) is not None:
-            return replace(state, kept="blob")
+            is_file = not version.mark.startswith("kind:")
+            return replace(version, why=f"larger than {size(most)}" if is_file else "it is no file")
+        if self.blobs.content(version.digest, len(data)) is not None:
+            return replace(version, kept="blob")
         if self.blobs.total + len(data) > self.limits.total_bytes:
-            return replace(state, why=f"{size(self.limits.total_bytes)} are kept already")
+            return replace(version, why=f"{size(self.limits.total_bytes)} are kept already")
         try:
-            self.blobs.keep(state.digest, data, durable)
+            self.blobs.keep(version.digest, data, durable)
         except OSError as error:
-            return replace(state, why=f"it could not be kept ({error.strerror})")
-        return replace(state, kept="blob")
+            return replace(version, why=f"it could not be kept ({error.strerror})")
+        return replace(version, kept="blob")
 
     def sweep(self, room: int = 0) -> None:
-        """Drop the oldest records until the rest is within the limits, and what nobody needs."""
-        kept = self._without_done_with(self.records())
+        """Drop finished records, the oldest ones beyond the limits, and blobs that none needs.
+
+        Args:
+            room: Bytes that must be free afterwards.
+        """
+        kept = self.records()
+        for record in [record for record in finished(kept) if record.ended]:
+            kept.remove(record)
+            self._drop(record)
         droppable = [record for record in kept if record.ended]
         advance = self._advance()
         while droppable:
@@ -177,92 +192,95 @@ class Storage:
             self._drop(oldest)
         self.blobs.sweep(advance.union(*(record.digests() for record in kept)))
 
-    def _without_done_with(self, records: list[JournalRecord]) -> list[JournalRecord]:
-        """Drop undos that were taken back, and turns that were undone for good."""
-        done_with = [record for record in finished(records) if record.ended]
-        for record in done_with:
-            self._drop(record)
-        dropped = {record.id for record in done_with}
-        return [record for record in records if record.id not in dropped]
-
     def _drop(self, record: JournalRecord) -> None:
         shutil.rmtree(self.folder / record.id, ignore_errors=True)
         self._ended.pop(record.id, None)
 
     def older(self, days: float) -> list[str]:
-        """The ids of records that are older by their name and by the system's dates."""
+        """The ids of records that are older, by their name and by the folder's date."""
         limit = timedelta(days=days)
         now = datetime.now(UTC)
         found = []
         for name in self._names():
             with contextlib.suppress(OSError, ValueError, OverflowError):
-                begun = datetime.strptime(name[:22], _STAMP).replace(tzinfo=UTC)
+                begun = datetime.strptime(name[:22], _TIME_FORMAT).replace(tzinfo=UTC)
                 changed = datetime.fromtimestamp((self.folder / name).lstat().st_mtime, UTC)
                 if now - begun > limit and now - changed > limit:
                     found.append(name)
         return found
 
     def drop(self, names: list[str]) -> None:
-        """Remove records, and the contents that no other one needs. Needs the lock."""
+        """Remove records, and blobs that no other record needs. Needs the lock."""
         for name in names:
             if not (self.folder / name).is_symlink():
                 shutil.rmtree(self.folder / name, ignore_errors=True)
         self.sweep()
 
     def _advance(self) -> set[str]:
+        """The digests of what was kept before code ran."""
         digests = {digest for _, digest in load_known(self.folder).values()}
         for name in self._names():
-            digests |= pictured_digests(self.folder / name)
+            if snapshot := load_snapshot(self.folder / name):
+                digests |= set(snapshot.digests.values())
         return digests
 
     def journal(self, record: JournalRecord) -> Journal:
-        """Go on with the journal of a record."""
+        """The journal of a record, to append to."""
         return Journal(self.folder / record.id, record, self.seal)
 
     # Records -------------------------------------------------------------------------------------
 
     def records(self, owner: str | None = None) -> list[JournalRecord]:
-        """What is remembered, oldest first; only what one owner did, where one is given."""
+        """All records, or those of one owner, oldest first."""
         found = (self._read(name) for name in self._names())
         return [each for each in found if each and owner in (None, each.owner)]
 
     def _read(self, name: str) -> JournalRecord | None:
-        """The record of a name; one that has ended is read once, unless its file changes."""
+        """The record of an id. One that has ended is read again only if its file changed."""
         try:
             found = (self.folder / name / FILE).lstat()
         except OSError:
             return None
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        if name in self._ended and self._ended[name][0] == stamp:
+        fingerprint = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if name in self._ended and self._ended[name][0] == fingerprint:
             return self._ended[name][1]
         record = journal.read(self.folder / name, self.seal)
         if record and record.ended:
-            self._ended[name] = stamp, record
+            self._ended[name] = fingerprint, record
         return record
 
     def foreign(self) -> int:
-        """How many records there are that were not written here for this person."""
+        """How many records have no valid signature of this person for this workspace."""
         written = [name for name in self._names() if os.path.lexists(self.folder / name / FILE)]
         return len(written) - len(self.records())
 
     def begin(
         self, kind: Kind, owner: str, task: str = "", undoes: tuple[str, ...] = ()
     ) -> Journal:
-        """Begin a record, with an id that comes after all others."""
-        stamp = datetime.now(UTC).strftime(_STAMP)
-        ahead = (name for name in self._names() if name[:22] >= stamp)
+        """Begin a record. Its id sorts after all others.
+
+        Args:
+            kind: What it is.
+            owner: The notebook's name.
+            task: The beginning of the task.
+            undoes: The ids of the records that it takes back.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        time = datetime.now(UTC).strftime(_TIME_FORMAT)
+        ahead = (name for name in self._names() if name[:22] >= time)
         ours = (name for name in ahead if journal.read(self.folder / name, self.seal))
         last = max((name[:22] for name in ours), default="")
-        if stamp <= last:  # the clock was set back, or is coarse
-            stamp = (_time(last) + _TICK).strftime(_STAMP)
-        kernel = self._present()
-        record = JournalRecord(f"{stamp}_{secrets.token_hex(3)}", kind, owner, task, undoes, kernel)
-        return self.journal(record)
+        if time <= last:  # the clock was set back, or is coarse
+            time = (_time(last) + _TICK).strftime(_TIME_FORMAT)
+        name = f"{time}_{secrets.token_hex(3)}"
+        return self.journal(JournalRecord(name, kind, owner, task, undoes, self._own_kernel()))
 
     # Kernels -------------------------------------------------------------------------------------
 
     def is_of_other_kernel(self, record: JournalRecord) -> bool:
-        """Whether another kernel has written a record, and still runs."""
+        """True if another kernel wrote the record, and still runs."""
         if record.kernel == _kernel():
             return False
         path = self.folder / _KERNELS / f"{record.kernel}.lock"
@@ -270,8 +288,8 @@ class Storage:
             return False
         return _is_held(FileLock(path, mode=0o600, thread_local=False))
 
-    def _present(self) -> str:
-        """This kernel's id. Others see by a lock that it runs."""
+    def _own_kernel(self) -> str:
+        """This kernel's id. Takes the lock by which others see that it runs."""
         kernel = _kernel()
         path = self.folder / _KERNELS / f"{kernel}.lock"
         if not path.exists():
@@ -291,14 +309,12 @@ class Storage:
                     path.unlink()
 
     def running_lock(self, record: JournalRecord) -> FileLock:
-        """The lock that is held as long as a record is being written."""
+        """The lock that a kernel holds while it writes a record."""
         return FileLock(self.folder / record.id / "running", mode=0o600, thread_local=False)
 
     def is_running(self, record: JournalRecord) -> bool:
-        """Whether some kernel is at it."""
-        if record.ended:
-            return False
-        return _is_held(self.running_lock(record))
+        """True if a kernel is writing the record."""
+        return not record.ended and _is_held(self.running_lock(record))
 
     def _names(self) -> list[str]:
         try:
@@ -313,7 +329,7 @@ class Storage:
 
 
 def _is_held(lock: FileLock) -> bool:
-    """Whether another kernel holds a lock."""
+    """True if another kernel holds the lock."""
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -323,16 +339,16 @@ def _is_held(lock: FileLock) -> bool:
 
 
 def finished(records: Sequence[JournalRecord]) -> list[JournalRecord]:
-    """Records that no undo and no redo needs any more, in the order in which they may go.
+    """Records that no undo and no redo needs any more, in the order in which to remove them.
 
-    An undo and the redo that took it back; a turn that was undone, with its undo, once another
-    turn of the same kernel has run, so that it cannot be brought back.
+    These are an undo with the redo that took it back; and an undone turn with its undo, if the same
+    kernel has run another turn since, so that there is no redo.
     """
     by_id = {record.id: record for record in records}
     found: dict[str, JournalRecord] = {}
     for record in records:
         if record.kind == "redo" and record.ended and not record.failed:
-            # The undo first: without it the turn stands, with or without the redo.
+            # The undo first: without it the turn counts, with or without the redo.
             undos = [by_id[undo] for undo in record.undoes if undo in by_id]
             found |= {each.id: each for each in (*undos, record)}
     for place, record in enumerate(records):
@@ -346,7 +362,7 @@ def finished(records: Sequence[JournalRecord]) -> list[JournalRecord]:
 
 @lru_cache(maxsize=2_000)
 def _is_id(name: str) -> bool:
-    """Whether a name is a record's: with a date that there is, and that has a later one."""
+    """True for the name of a record: with a valid date, and one that can be increased."""
     if not _ID.fullmatch(name):
         return False
     try:
@@ -355,10 +371,10 @@ def _is_id(name: str) -> bool:
         return False
 
 
-def _time(stamp: str) -> datetime:
-    return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+def _time(text: str) -> datetime:
+    return datetime.strptime(text, _TIME_FORMAT).replace(tzinfo=UTC)
 
 
 def _kernel() -> str:
-    """The id of this process; a forked one has its own."""
+    """The id of this process. A forked process gets its own."""
     return _kernels.setdefault(os.getpid(), secrets.token_hex(8))

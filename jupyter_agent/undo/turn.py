@@ -1,4 +1,4 @@
-"""The checkpoint of a running turn: what files were before the turn changed them."""
+"""The checkpoint of a running turn: keeps files before the turn changes them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from filelock import FileLock
 
+from jupyter_agent.core.events import FileChange
 from jupyter_agent.kernel.effects import Writes, watched
+from jupyter_agent.undo.differences import ChangeKind, changed_lines, differences
 from jupyter_agent.undo.journal import FileEntry, Journal, before_line, left_line, notice_line
-from jupyter_agent.undo.scan import FileSnapshot, Fingerprint, Scanner, differences
+from jupyter_agent.undo.scan import Scanner
 from jupyter_agent.undo.snapshot import (
-    PICTURE,
-    StoredSnapshot,
-    changed_lines,
+    SNAPSHOT_FILE,
+    Digests,
+    FileSnapshot,
+    Fingerprint,
     load_known,
     save_known,
 )
@@ -34,50 +37,42 @@ _CACHES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """A file that the turn has changed. `path` is relative to the workspace's root."""
-
-    path: str
-    kind: Literal["created", "changed", "deleted"]
-
-
 class Checkpoint:
-    """What one turn is undone from. Made by `Checkpoints.begin`, ended by `end`.
+    """What one turn is undone from. `Checkpoints.begin` makes it, `end` ends it.
 
-    Nothing here stops a turn: what cannot be kept is said in `notices`.
+    No method fails because a file cannot be kept: `notices` says so instead.
 
     Attributes:
-        id: The turn's, unique in the workspace.
+        id: The turn's id, unique in the workspace.
     """
 
     def __init__(
-        self, shelf: Storage, scanner: Scanner, journal: Journal, running: FileLock
+        self, storage: Storage, scanner: Scanner, journal: Journal, running: FileLock
     ) -> None:
         self.id = journal.record.id
-        self._shelf = shelf
+        self._storage = storage
         self._scanner = scanner
         self._journal = journal
         self._running = running
-        self._root = shelf.workspace.root
-        self._one_by_one = threading.RLock()  # file tools run on threads of their own
+        self._root = storage.workspace.root
+        self._thread_lock = threading.RLock()  # file tools run on threads of their own
         self._problems: list[str] = []
-        self._known: dict[str, tuple[Fingerprint, str]] | None = None
-        self._checked: set[str] = set()
-        self._kept: StoredSnapshot | None = None
-        self._entries_kept = 0
-        self._missed = False
-        self._last: FileSnapshot | None = None
-        self._heart: _Heart | None = None
+        self._known: Digests | None = None
+        self._blobs_seen: set[str] = set()
+        self._snapshot_before: FileSnapshot | None = None
+        self._entries_then = 0
+        self._some_not_kept = False
+        self._snapshot_after: FileSnapshot | None = None
+        self._heartbeat: _Heartbeat | None = None
         self._written: set[str] = set()
         self._writes: Writes | None = None
         self._had_children = False
-        self._unkept: set[str] = set()
+        self._named: set[str] = set()
 
     @property
     def rewritten(self) -> frozenset[str]:
-        """Files that code wrote anew, and that hold what they held before."""
-        return frozenset(self._written) - {touched.path for touched in self.touched}
+        """Files that code wrote again with the content that they had before."""
+        return frozenset(self._written) - {change.path for change in self.touched}
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -85,34 +80,39 @@ class Checkpoint:
         return tuple(dict.fromkeys([*self._journal.record.notices, *self._problems]))
 
     @property
-    def touched(self) -> tuple[Touched, ...]:
-        """What the turn has changed so far, in order; not what is as it was before."""
+    def touched(self) -> tuple[FileChange, ...]:
+        """The files that differ now from before the turn, in the order of their first change."""
         found = []
         for path, entry in self._journal.record.entries.items():
             before, after = entry.before.mark, entry.after
             if before != after and not _is_as_before(self._root / path, entry.before):
-                kind: Any = "deleted" if not after else "changed" if before else "created"
+                kind: ChangeKind = "deleted" if not after else "changed" if before else "created"
                 if not self._comes_with_files(path, entry):
-                    found.append(Touched(path, kind))
+                    found.append(FileChange(path, kind))
         return tuple(found)
 
     def _comes_with_files(self, path: str, entry: FileEntry) -> bool:
-        """Whether a path is a folder that came or went with what is in it."""
+        """True for a folder that was created or deleted together with files in it."""
         is_folder = entry.before.is_folder or (self._root / path).is_dir()
         entries = self._journal.record.entries
         return is_folder and any(each.startswith(f"{path}/") for each in entries)
 
     def before(self, path: str) -> bytes | None:
-        """What a file held before the turn; None where nothing was there, or it is not kept."""
+        """The content of a file before the turn; None if there was none, or it was not kept."""
         entry = self._journal.record.entries.get(path)
-        return self._shelf.blobs.content(entry.before.digest) if entry else None
+        return self._storage.blobs.content(entry.before.digest) if entry else None
 
     # File tools ----------------------------------------------------------------------------------
 
     def before_write(self, path: Path, data: bytes) -> None:
-        """A tool is about to write `data` to a resolved path inside of the workspace."""
+        """Keep a file that a tool is about to write.
+
+        Args:
+            path: The file, resolved, inside of the workspace.
+            data: What the tool will write.
+        """
         name = path.relative_to(self._root).as_posix()
-        with self._patiently(f"{name}: what was there before could not be kept"):
+        with self._locked(f"{name}: what was there before could not be kept"):
             self._note_before(name, path)
             self._journal.write(left_line(name, FileVersion(mark_of(data))))
 
@@ -120,7 +120,7 @@ class Checkpoint:
         entry = self._journal.record.entries.get(name)
         if entry is None:
             before = self._before(name, path)
-            lines = [before_line(name, before, missing_folders(path, self._root))]
+            lines = [before_line(name, before, count_missing_folders(path, self._root))]
             if before.why:
                 lines.append(notice_line(f"{name}: cannot be restored, since {before.why}"))
             self._journal.write(*lines)
@@ -128,21 +128,25 @@ class Checkpoint:
             self._journal.write({"line": "between", "path": name})
 
     def _before(self, name: str, path: Path) -> FileVersion:
-        """What was at the path when the turn began to change it, its content kept."""
-        if not self._code_runs or self._kept is None:
-            return self._shelf.keep_with_room(path)
-        # A tool called by running code, which may have changed the file itself before.
-        now = self._scanner.look().files.get(name)
-        then = self._kept.picture.files.get(name)
-        if now == then:
-            return self._shelf.keep_with_room(path)
-        return ABSENT if then is None else self._kept.state(name)
+        """What was at the path before the turn changed it; keeps the content."""
+        before = self._snapshot_before
+        if not self._code_runs or before is None:
+            return self._storage.keep_with_room(path)
+        # Running code calls the tool, and may itself have changed the file before.
+        fingerprint = before.files.get(name)
+        if self._scanner.scan().files.get(name) == fingerprint:
+            return self._storage.keep_with_room(path)
+        return ABSENT if fingerprint is None else before.version(name)
 
     # Code ----------------------------------------------------------------------------------------
 
     @contextmanager
     def code(self, text: str = "") -> Iterator[None]:
-        """Around each execution of the agent's code, `text`: what it changes is noticed."""
+        """A context for an execution of the agent's code: notes which files it changes.
+
+        Args:
+            text: The code.
+        """
         self.before_code()
         try:
             with watched(text) as self._writes:
@@ -151,100 +155,100 @@ class Checkpoint:
             self.after_code()
 
     def before_code(self) -> None:
-        """Keep the small files, and take down what the others look like."""
-        with self._noticing("The files that code changes could not be kept"):
-            picture = self._scanner.look()
-            self._note_what_others_changed(picture)
-            fresh = not self._goes_on(picture)
-            if fresh:
-                with self._shelf.locked():
-                    self._keep(picture)
-            self._beat()
-            # A kernel that is killed leaves what it wrote; only a power cut takes what is not
-            # synced, and then what the code wrote a moment ago as well.
-            self._journal.write({"line": "code", "running": True}, durable=fresh)
+        """Take a snapshot, and keep the contents of small files."""
+        with self._noting_errors("The files that code changes could not be kept"):
+            snapshot = self._scanner.scan()
+            self._note_what_others_changed(snapshot)
+            is_new = not self._is_kept_already(snapshot)
+            if is_new:
+                with self._storage.locked():
+                    self._keep(snapshot)
+            self._start_heartbeat()
+            # If the kernel is killed, unsynced lines survive. A power cut takes them, but takes
+            # what the code wrote a moment ago, too.
+            self._journal.write({"line": "code", "running": True}, durable=is_new)
 
-    def _goes_on(self, picture: FileSnapshot) -> bool:
-        """Go on with what is kept, if that is all of a picture, as before most executions.
-
-        What could not be kept is tried again each time.
-        """
-        kept = self._kept
+    def _is_kept_already(self, snapshot: FileSnapshot) -> bool:
+        """True if no file changed since the last snapshot, and all that can be kept is kept."""
+        last = self._snapshot_before
         if (
-            kept is None
-            or self._missed
-            or self._entries_kept != len(self._journal.record.entries)
-            or not kept.picture.is_like(picture)
-            or any(map(kept.picture.is_racy, picture.files))
+            last is None
+            or self._some_not_kept  # tried again before each execution
+            or self._entries_then != len(self._journal.record.entries)
+            or not last.has_same_files(snapshot)
+            or any(map(last.is_racy, snapshot.files))
         ):
             return False
-        self._kept = StoredSnapshot(picture, kept.digests)
+        self._snapshot_before = replace(snapshot, digests=last.digests)
         return True
 
-    def _keep(self, picture: FileSnapshot) -> None:
-        entries = len(self._journal.record.entries)
-        before, self._kept = self._kept, StoredSnapshot(picture, self._keep_in_advance(picture))
-        self._entries_kept = entries
-        if not picture.complete:
-            most = self._shelf.limits.scanned_files
+    def _keep(self, snapshot: FileSnapshot) -> None:
+        last, entries = self._snapshot_before, len(self._journal.record.entries)
+        snapshot = replace(snapshot, digests=self._keep_in_advance(snapshot))
+        self._snapshot_before, self._entries_then = snapshot, entries
+        if not snapshot.complete:
+            most = self._storage.limits.scanned_files
             self._say(f"Only {most:,} files were looked at, of which code may change others.")
-        if before is None or not self._kept.is_like(before):
-            self._kept.save(self._journal.folder)
+        if last is None or last.digests != snapshot.digests or not last.has_same_files(snapshot):
+            snapshot.save(self._journal.folder)
 
     def after_code(self) -> None:
-        """Note what the code has changed."""
-        with self._noticing("The files that code changed could not be noted"):
-            if self._heart is not None:
-                self._heart.rest()
-            if not self._code_runs or self._kept is None:
+        """Write to the journal what the code has changed."""
+        with self._noting_errors("The files that code changed could not be noted"):
+            if self._heartbeat is not None:
+                self._heartbeat.pause()
+            before = self._snapshot_before
+            if not self._code_runs or before is None:
                 return
-            after = self._scanner.look()
-            self._written.update(differences(self._kept.picture, after, self._root).changed)
+            after = self._scanner.scan()
+            found = differences(before, after, self._root)
+            self._written.update(path for path, kind in found.items() if kind == "changed")
             if self._writes is not None:
-                # A process that was started in this turn may go on.
+                # A process that an earlier execution started may still run.
                 self._had_children |= self._writes.has_children or _has_children()
                 self._writes.has_children = self._had_children
             record, writes = self._journal.record, self._writes
-            lines = list(changed_lines(self._root, record, self._kept, after, writes=writes))
+            lines = list(changed_lines(self._root, record, before, after, writes=writes))
             if writes is not None:
-                lines += self._not_looked_at(writes, after)
+                lines += self._notices_of_unscanned(writes, before, after)
             self._writes = None
-            # Where nothing changed, the line may wait for the next one that is synced: without
-            # it, only what was seen to change would be looked at once more.
+            # If nothing changed, this line need not be synced: without it, the next kernel would
+            # only compare the files once more.
             self._journal.write(*lines, {"line": "code", "running": False}, durable=bool(lines))
-            self._last = after
+            self._snapshot_after = after
 
-    def _not_looked_at(self, writes: Writes, after: FileSnapshot) -> list[dict[str, Any]]:
-        """Notices about files that the code wrote, and that are left out or beyond the limit."""
-        found = (Path(path) for path in sorted(writes.paths - self._unkept))
+    def _notices_of_unscanned(
+        self, writes: Writes, before: FileSnapshot, after: FileSnapshot
+    ) -> list[dict[str, Any]]:
+        """Notices about files that the code wrote, and that scans skip or do not reach."""
+        found = (Path(path) for path in sorted(writes.paths - self._named))
         paths = [path for path in found if self._is_worth_a_notice(path)]
         names = [path.relative_to(self._root).as_posix() for path in paths]
-        names = [name for name in names if self._is_beyond(name, after)]
-        room = max(0, _NAMED - len(self._unkept))
+        names = [name for name in names if self._is_unscanned(name, before, after)]
+        room = max(0, _NAMED - len(self._named))
         lines = [f"{name}: cannot be restored, since undo does not look at it" for name in names]
         if len(names) > room:
             lines[room:] = ["More files were changed that undo does not look at."]
-        self._unkept.update(map(str, paths))
+        self._named.update(map(str, paths))
         return [notice_line(line) for line in lines if line not in self._journal.record.notices]
 
-    def _is_beyond(self, name: str, after: FileSnapshot) -> bool:
-        """Whether a file that was written is none of those that are looked at."""
-        pictures = [after, *([self._kept.picture] if self._kept else [])]
-        if name in self._journal.record.entries or any(name in each.files for each in pictures):
+    def _is_unscanned(self, name: str, before: FileSnapshot, after: FileSnapshot) -> bool:
+        entries = self._journal.record.entries
+        if name in entries or name in before.files or name in after.files:
             return False
         if self._scanner.leaves_out(name):
             return True
-        is_all = all(picture.complete for picture in pictures)
+        is_all = before.complete and after.complete
         return not is_all and os.path.lexists(self._root / name)
 
     def _is_worth_a_notice(self, path: Path) -> bool:
-        """Whether a path is a file of the person's, which is there, or was until now."""
+        """True for a file of the person's; False for folders, caches and files of ours."""
         if not path.is_relative_to(self._root) or path == self._root:
             return False
         parts = path.relative_to(self._root).parts
         if not _CACHES.isdisjoint(parts) or path.name.startswith(".jupyter_agent-"):
             return False
-        is_own = self._scanner.hides(path) or self._shelf.workspace.protects(path)
+        is_own = self._scanner.hides(path) or self._storage.workspace.protects(path)
         return not (path.is_dir() or is_own)
 
     @property
@@ -252,102 +256,104 @@ class Checkpoint:
         return self._journal.record.code_runs
 
     def _note_what_others_changed(self, now: FileSnapshot) -> None:
-        """Files of this turn that somebody else changed while no code ran."""
+        """Note files of this turn that somebody else changed while no code ran."""
         for name, entry in self._journal.record.entries.items():
-            if entry.unclear or (self._last and now.files.get(name) == self._last.files.get(name)):
+            last = self._snapshot_after
+            if entry.unclear or (last and now.files.get(name) == last.files.get(name)):
                 continue
             if look(self._root / name).mark not in (entry.before.mark, *entry.left):
                 self._journal.write({"line": "between", "path": name})
 
-    def _keep_in_advance(self, picture: FileSnapshot) -> dict[str, str]:
-        """The digests of what is kept of the workspace, the latest files first."""
-        limits, record = self._shelf.limits, self._journal.record
+    def _keep_in_advance(self, snapshot: FileSnapshot) -> dict[str, str]:
+        """Keep the contents of small files, the latest first. Returns their digests by path."""
+        limits, record = self._storage.limits, self._journal.record
         if self._known is None:
-            self._known = load_known(self._shelf.folder)
-        latest = sorted(picture.files.items(), key=lambda item: -item[1].modified)
+            self._known = load_known(self._storage.folder)
+        latest = sorted(snapshot.files.items(), key=lambda item: -item[1].modified)
         kept: dict[str, str] = {}
-        self._missed = False
+        self._some_not_kept = False
         room = limits.advance_bytes
-        self._shelf.make_room(min(room, sum(stamp.size for stamp in picture.files.values())))
-        for name, stamp in latest:
-            # What the turn has changed is kept as it was before that.
-            if stamp.size > limits.advance_file_bytes or name in record.entries:
+        self._storage.make_room(min(room, sum(each.size for each in snapshot.files.values())))
+        for name, found in latest:
+            # A file that this turn has changed is already kept as it was before the turn.
+            if found.size > limits.advance_file_bytes or name in record.entries:
                 continue
-            if stamp.size > room or len(kept) >= limits.advance_files:
+            if found.size > room or len(kept) >= limits.advance_files:
                 self._say(
                     "Not all files could be kept in advance: of those that code changes, the "
                     "ones that were changed last before can be restored."
                 )
                 break
-            if digest := self._digest(name, stamp, picture):
+            if digest := self._keep_one(name, found, snapshot, self._known):
                 kept[name] = digest
-                room -= stamp.size
+                room -= found.size
             else:
-                self._missed = True
-        self._known = {name: found for name, found in self._known.items() if name in picture.files}
+                self._some_not_kept = True
+        self._known = {name: each for name, each in self._known.items() if name in snapshot.files}
         return kept
 
-    def _digest(self, name: str, stamp: Fingerprint, picture: FileSnapshot) -> str:
-        """The digest of a file that is kept; empty where it cannot be kept."""
-        known = self._known if self._known is not None else {}
-        if name in known and known[name][0] == stamp:
+    def _keep_one(
+        self, name: str, fingerprint: Fingerprint, snapshot: FileSnapshot, known: Digests
+    ) -> str:
+        """Keep a file, unless it is kept already. Returns its digest, or "" if that fails."""
+        if name in known and known[name][0] == fingerprint:
             digest = known[name][1]
-            if digest in self._checked or self._shelf.blobs.has(digest):
-                self._checked.add(digest)
+            if digest in self._blobs_seen or self._storage.blobs.has(digest):
+                self._blobs_seen.add(digest)
                 return digest
         try:
-            # Nothing is dropped to make room: what was just kept is noted nowhere yet.
-            state = self._shelf.keep(
-                self._root / name, self._shelf.limits.advance_file_bytes, durable=False
+            # Without making room: a sweep would remove blobs that no record mentions yet.
+            version = self._storage.keep(
+                self._root / name, self._storage.limits.advance_file_bytes, durable=False
             )
         except OSError:
             return ""
-        if not state.kept or state.mode != stamp.mode:
+        if not version.kept or version.mode != fingerprint.mode:
             return ""
-        self._checked.add(state.digest)
-        if not picture.is_racy(name):
-            known[name] = stamp, state.digest
-        return state.digest
+        self._blobs_seen.add(version.digest)
+        if not snapshot.is_racy(name):
+            known[name] = fingerprint, version.digest
+        return version.digest
 
     # The end -------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """The turn is over. What it left is known from now on."""
+        """End the turn: complete its journal, drop what is beyond the limits, release the lock."""
         try:
-            with self._patiently("The checkpoint could not be ended"):
+            with self._locked("The checkpoint could not be ended"):
                 if self._code_runs:
                     self.after_code()
                 self._journal.write({"line": "end"})
                 if self._known is not None:
-                    save_known(self._shelf.folder, self._known)
+                    save_known(self._storage.folder, self._known)
                 clear_away(self._journal.folder)
-                self._shelf.sweep()
+                self._storage.sweep()
         finally:
-            if self._heart is not None:
-                self._heart.stop()
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
             self._running.release()
 
     # Notices and locks ---------------------------------------------------------------------------
 
-    def _beat(self) -> None:
-        if self._heart is None:
-            self._heart = _Heart(self._journal.folder / ALIVE)
-        self._heart.beat()
+    def _start_heartbeat(self) -> None:
+        if self._heartbeat is None:
+            self._heartbeat = _Heartbeat(self._journal.folder / ALIVE)
+        self._heartbeat.start()
 
     def _say(self, text: str) -> None:
         if text not in self._journal.record.notices:
             self._journal.write(notice_line(text))
 
     @contextmanager
-    def _patiently(self, problem: str) -> Iterator[None]:
-        """Hold the locks, for what touches more than this turn's own record."""
-        with self._noticing(problem), self._shelf.locked():
+    def _locked(self, problem: str) -> Iterator[None]:
+        """Hold the storage's lock, needed for all but this turn's own journal."""
+        with self._noting_errors(problem), self._storage.locked():
             yield
 
     @contextmanager
-    def _noticing(self, problem: str) -> Iterator[None]:
-        """What the system refuses becomes a notice that starts with `problem`."""
-        with self._one_by_one:
+    def _noting_errors(self, problem: str) -> Iterator[None]:
+        """Turn an OSError into a notice that starts with `problem`."""
+        with self._thread_lock:
             try:
                 yield
             except OSError as error:
@@ -355,19 +361,19 @@ class Checkpoint:
 
 
 def clear_away(folder: Path) -> None:
-    """Remove what a record's folder holds only while code runs."""
-    for name in (PICTURE, ALIVE):
+    """Remove the files that a record's folder has only while code runs."""
+    for name in (SNAPSHOT_FILE, ALIVE):
         with contextlib.suppress(OSError):
             (folder / name).unlink()
 
 
-class _Heart:
-    """Says twice a second that the kernel is alive while code runs, so that a crash can be dated.
+class _Heartbeat:
+    """Sets a file's time twice a second while code runs, so that a crash can be dated.
 
-    One thread for a turn: to start one takes longer than most of what is executed.
+    Has one thread for a whole turn: starting one takes longer than most code runs.
 
     Args:
-        path: The file whose time is set.
+        path: The file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -376,17 +382,17 @@ class _Heart:
         self._stopped = threading.Event()
         threading.Thread(target=self._run, daemon=True, name="checkpoint").start()
 
-    def beat(self) -> None:
-        """Code runs from now on. Raises OSError where the file cannot be made."""
+    def start(self) -> None:
+        """Begin to beat. Raises OSError if the file cannot be made."""
         self._path.touch(mode=0o600)
         self._running = True
 
-    def rest(self) -> None:
-        """Code does not run any more."""
+    def pause(self) -> None:
+        """Stop until the next `start`."""
         self._running = False
 
     def stop(self) -> None:
-        """It will not run again."""
+        """End the thread."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -397,7 +403,7 @@ class _Heart:
 
 
 def _has_children() -> bool:
-    """Whether processes run that this one has started: some ways to start one are not seen."""
+    """True if child processes run. Some ways to start one are not seen by the audit hook."""
     try:
         return bool(Path("/proc/self/task", str(os.getpid()), "children").read_bytes())
     except OSError:
@@ -410,7 +416,7 @@ def _is_as_before(path: Path, before: FileVersion) -> bool:
     return False
 
 
-def missing_folders(path: Path, root: Path) -> int:
-    """How many of the folders above a path are not there."""
+def count_missing_folders(path: Path, root: Path) -> int:
+    """How many of the folders above a path do not exist."""
     above = [folder for folder in path.parents if folder.is_relative_to(root)]
     return sum(not os.path.lexists(folder) for folder in above)

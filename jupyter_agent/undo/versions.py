@@ -1,4 +1,4 @@
-"""What is, or was, at a path: nothing, a file's content, a link."""
+"""What is or was at a path: nothing, a file with some content, a link, a folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.files.textfile import open_regular
 
 HASHED_BYTES = 32 * 1024 * 1024
-"""Files up to this size are known by their content, larger ones by size, time and inode."""
+"""Files up to this size are compared by content, larger ones by size, time and inode."""
 _CHUNK = 1 << 20
 _BY_STAT = "stat:"
 
@@ -25,13 +25,14 @@ class FileVersion:
     """What is at a path at one moment.
 
     Args:
-        mark: Tells contents apart; empty where nothing is there.
-        mode: The kind of file and its permission bits, as `os.lstat` gives them.
+        mark: Identifies the content, as `content:DIGEST`, `link:DIGEST`, `stat:SIZE:TIME:INODE` or
+            `kind:TYPE`; empty if nothing is there.
+        mode: File type and permission bits, as `os.lstat` gives them.
         size: Bytes.
-        kept: Where its content is: `blob`, `trash/…` below the state folder, `moved/…` where it
-            is at another path of the workspace; empty where it is not kept.
+        kept: Where the content is kept: `blob`, `trash/PATH` (in the state folder) or `moved/PATH`
+            (the file itself, at another place of the workspace); empty if it is not kept.
         why: Why it is not kept.
-        modified: When it was changed last, in nanoseconds; 0 where that is not known.
+        modified: The time of the last change, in nanoseconds; 0 if unknown.
     """
 
     mark: str = ""
@@ -42,7 +43,7 @@ class FileVersion:
     modified: int = 0
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         return self.mark != ""
 
     @property
@@ -55,31 +56,33 @@ class FileVersion:
 
     @property
     def digest(self) -> str:
-        """The digest under which the content is kept as a blob; empty where it has none."""
+        """The SHA-256 of the content, which names its blob; empty if it is not known."""
         kind, _, digest = self.mark.partition(":")
         return digest if kind in ("content", "link") else ""
 
     def is_same(self, other: FileVersion) -> bool:
-        """Whether both are the same content with the same permission bits."""
+        """True if both have the same content and the same permission bits."""
         bits = (self.mode ^ other.mode) & ~_SPECIAL_BITS
-        return self.mark == other.mark and (not self.is_there or not bits)
+        return self.mark == other.mark and (not self.exists or not bits)
 
 
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
-"""They are never put back."""
+"""Setuid, setgid and sticky: undo never sets them."""
 ABSENT = FileVersion()
+"""Nothing is there."""
 MOVED = "moved"
 
 
 def look(path: Path, known: Collection[str] = ()) -> FileVersion:
-    """What is at the path now. A link is looked at itself, never followed.
+    """What is at the path now. Links are not followed.
 
     Args:
         path: Where to look.
-        known: Marks of which one may be a file's size, time and inode: it is taken where it fits.
+        known: Marks to compare with. A file whose size, time and inode match one of them is not
+            read.
 
     Raises:
-        OSError: The system refuses to tell.
+        OSError: The system refuses.
     """
     if any(mark.startswith(_BY_STAT) for mark in known):
         with contextlib.suppress(OSError):
@@ -91,10 +94,10 @@ def look(path: Path, known: Collection[str] = ()) -> FileVersion:
 
 
 def read(path: Path, limit: int) -> tuple[FileVersion, bytes | None]:
-    """What is at the path, and its content where that is no longer than `limit`.
+    """What is at the path now, with its content if that has at most `limit` bytes.
 
     Raises:
-        OSError: The system refuses to tell.
+        OSError: The system refuses.
     """
     try:
         found = os.lstat(path)
@@ -111,7 +114,7 @@ def read(path: Path, limit: int) -> tuple[FileVersion, bytes | None]:
     try:
         return _read_file(path, limit)
     except (FileNotFoundError, ToolError):
-        return ABSENT, None  # it went, or became something else, while it was looked at
+        return ABSENT, None  # it was deleted or replaced in between
 
 
 def mark_of(data: bytes, kind: str = "content") -> str:
@@ -120,25 +123,26 @@ def mark_of(data: bytes, kind: str = "content") -> str:
 
 
 def kind_mark(mode: int) -> str:
-    """The mark of what is neither a file nor a link."""
+    """The mark of anything but a file or a link."""
     return f"kind:{stat.S_IFMT(mode):o}"
 
 
-def folder_state(mode: int) -> FileVersion:
+def folder_version(mode: int) -> FileVersion:
     """A folder with these permission bits."""
     mode = stat.S_IFDIR | stat.S_IMODE(mode)
     return FileVersion(kind_mark(mode), mode)
 
 
-def to_json(state: FileVersion) -> list[Any]:
-    return [state.mark, state.mode, state.size, state.kept, state.why, state.modified]
+def to_json(version: FileVersion) -> list[Any]:
+    """The version as a journal has it."""
+    return list(astuple(version))
 
 
 def from_json(data: Any) -> FileVersion:
-    """Raises ValueError or TypeError where `data` is no state."""
+    """The version that `to_json` wrote. Raises ValueError or TypeError for anything else."""
     mark, mode, size, kept, why, modified = data
     if not (isinstance(mark, str) and isinstance(kept, str) and isinstance(why, str)):
-        raise TypeError("a state's texts are none")
+        raise TypeError("not a version of a file")
     return FileVersion(mark, int(mode), int(size), kept, why, int(modified))
 
 
@@ -160,7 +164,7 @@ def _read_file(path: Path, limit: int) -> tuple[FileVersion, bytes | None]:
 
 
 def stat_mark(size: int, modified: int, inode: int) -> str:
-    """The mark of a file that is known by its size, time and inode."""
+    """The mark of a file that was not read, from its size, time and inode."""
     return f"{_BY_STAT}{size}:{modified}:{inode}"
 
 

@@ -64,10 +64,10 @@ def run(turn: Checkpoint, change: Callable[[], object]) -> None:
 def undo(checkpoints: Checkpoints, turns: int = 1) -> dict[str, str]:
     """Go back, and say what became of each file."""
     undone = checkpoints.apply(checkpoints.plan(turns))
-    return {done.path: done.outcome for done in undone.files}
+    return {done.path: done.outcome for done in undone.steps}
 
 
 def redo(checkpoints: Checkpoints) -> dict[str, str]:
     """Take an undo back, and say what became of each file."""
     undone = checkpoints.apply(checkpoints.plan_back())
-    return {done.path: done.outcome for done in undone.files}
+    return {done.path: done.outcome for done in undone.steps}

@@ -18,7 +18,7 @@ from checkpoints.conftest import tree
 
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import Checkpoints
-from jupyter_agent.undo.snapshot import AFTER_THE_END
+from jupyter_agent.undo.differences import AFTER_THE_END
 
 SCRIPT = Path(__file__).with_name("crashes.py")
 
@@ -98,9 +98,9 @@ def test_killed_while_code_runs(root: Path, checkpoints: Checkpoints) -> None:
     (root / "later.txt").write_text("mine")
     (root / "both.txt").write_text("mine")
     (root / "new.txt").write_text("mine")
-    steps = {step.path: (step.action, step.why) for step in checkpoints.plan().steps}
+    steps = {step.path: (step.outcome, step.why) for step in checkpoints.plan().steps}
     assert steps == {
-        "code.txt": ("restore", ""),
+        "code.txt": ("restored", ""),
         "later.txt": ("conflict", AFTER_THE_END),
         "both.txt": ("conflict", AFTER_THE_END),
         "new.txt": ("conflict", AFTER_THE_END),
@@ -120,7 +120,7 @@ def test_a_long_execution_is_known_to_the_end(root: Path, checkpoints: Checkpoin
     process = kernel(root, "time.sleep(2.5); (root / 'a.txt').write_text('1')")
     killed(process)
     (step,) = checkpoints.plan().steps
-    assert step.action == "restore"
+    assert step.outcome == "restored"
 
 
 def test_a_turn_of_another_kernel_is_left_alone(root: Path, checkpoints: Checkpoints) -> None:

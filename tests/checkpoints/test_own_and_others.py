@@ -21,9 +21,9 @@ from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import Checkpoints, StorageLimits
 from jupyter_agent.undo.command import undo as command
+from jupyter_agent.undo.differences import NOT_SEEN
 from jupyter_agent.undo.namespace import Bindings
-from jupyter_agent.undo.snapshot import NOT_SEEN
-from jupyter_agent.undo.undo import BY_ANOTHER, NO_PLACE
+from jupyter_agent.undo.plan import BY_ANOTHER, NO_PLACE
 from jupyter_agent.undo.versions import kind_mark, mark_of
 
 
@@ -91,7 +91,7 @@ def test_what_another_kernel_wrote_as_well(root: Path, checkpoints: Checkpoints)
     (root / "a.txt").unlink()
     with kernel(root, "(root / 'a.txt').write_text('the same')", "b.ipynb"):
         (step,) = checkpoints.plan().steps
-        assert (step.action, step.why) == ("conflict", BY_ANOTHER)
+        assert (step.outcome, step.why) == ("conflict", BY_ANOTHER)
 
 
 # Others who write meanwhile ----------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_what_others_write_meanwhile_stays(root: Path, checkpoints: Checkpoints)
     assert [touched.path for touched in turn.touched] == ["ours.txt"]
     turn.end()
     undone = checkpoints.apply(checkpoints.plan())
-    assert {done.path: done.why or done.outcome for done in undone.files} == {
+    assert {done.path: done.why or done.outcome for done in undone.steps} == {
         "ours.txt": "restored",
         "made.txt": NOT_SEEN,
         "folder/x.txt": NOT_SEEN,
@@ -198,9 +198,9 @@ def test_written_by_a_library_under_a_computed_name(root: Path, checkpoints: Che
         _natively(root)
     turn.end()
     (step,) = checkpoints.plan().steps
-    assert (step.action, step.why) == ("conflict", NOT_SEEN)
+    assert (step.outcome, step.why) == ("conflict", NOT_SEEN)
     (step,) = checkpoints.plan(1, ["new.txt"]).steps
-    assert step.action == "remove"
+    assert step.outcome == "removed"
 
 
 def test_a_file_that_was_open_before(root: Path, checkpoints: Checkpoints) -> None:
@@ -480,7 +480,7 @@ def test_places_that_nothing_is_put_into(root: Path, checkpoints: Checkpoints, p
     turn._journal.write(before, left)
     turn.end()
     (step,) = checkpoints.plan().steps
-    assert (step.action, step.why) == ("not_restorable", NO_PLACE)
+    assert (step.outcome, step.why) == ("not_restorable", NO_PLACE)
     undo(checkpoints)
     assert not (root / path).exists()
 

@@ -12,7 +12,8 @@ import pytest
 from checkpoints.conftest import redo, run, undo
 
 from jupyter_agent.undo import Checkpoints
-from jupyter_agent.undo.undo import BY_A_FILE, BY_A_LINK, NOT_EMPTY
+from jupyter_agent.undo.apply import NOT_EMPTY
+from jupyter_agent.undo.plan import BY_A_FILE, BY_A_LINK
 
 
 def everything(root: Path) -> dict[str, tuple[str, int]]:
@@ -176,7 +177,7 @@ def test_a_folder_with_files_of_others(root: Path, checkpoints: Checkpoints) -> 
     turn.end()
     (root / "fd" / "mine.txt").write_text("mine")
     undone = checkpoints.apply(checkpoints.plan())
-    assert [(done.path, done.why) for done in undone.files if done.why] == [("fd", NOT_EMPTY)]
+    assert [(done.path, done.why) for done in undone.steps if done.why] == [("fd", NOT_EMPTY)]
     assert (root / "fd" / "mine.txt").read_text() == "mine"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
+import functools
 import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -389,6 +391,158 @@ def test_what_cannot_be_seen_through_is_named() -> None:
     code = "next(pairs); print(many, number, when, path, rows)"
     bindings.end("t1", _snapshot(here), here, [code])
     assert bindings.unseen("t1") == ("many (list)", "pairs (zip)")
+
+
+def of_notebook(thing: Any) -> Any:
+    """A function or class as if it was defined in the notebook."""
+    thing.__module__ = "__main__"
+    return thing
+
+
+def test_what_functions_and_classes_hold_is_named() -> None:
+    """Attributes, default values and closures that can change inside are not looked into, and
+    named where the code uses their function, method or class; functions without such are not."""
+
+    def remembers(item: int, seen: list[int] = []) -> None:  # noqa: B006
+        seen.append(item)
+
+    def by_keyword(item: int, *, seen: list[int] = []) -> None:  # noqa: B006
+        seen.append(item)
+
+    def has_attributes() -> None: ...
+
+    has_attributes.cache = {}  # type: ignore[attr-defined]
+
+    def closing_over(values: list[int]) -> Callable[[int], None]:
+        def added(item: int) -> None:
+            values.append(item)
+
+        return of_notebook(added)
+
+    def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(item: Any) -> Any:
+            return function(item)
+
+        return of_notebook(called)
+
+    def harmless(items: list[int], columns: tuple[str, ...] = ("a", "b"), count: int = 5) -> int:
+        return len(items) + len(columns) + count
+
+    class Registry:
+        items: list[int] = []  # noqa: RUF012
+
+    class Below(Registry): ...
+
+    class WithDefault:
+        @classmethod
+        def add(cls, item: int, seen: list[int] = []) -> None:  # noqa: B006
+            seen.append(item)
+
+    class Harmless:
+        limit = 1
+
+        @property
+        def twice(self) -> int:
+            return 2 * self.limit
+
+        def method(self, count: int = 1) -> int:
+            return count
+
+    @dataclasses.dataclass
+    class Fields:
+        x: int = 1
+        tags: list[str] = dataclasses.field(default_factory=list)
+
+    class Colour(enum.Enum):
+        RED = 1
+
+    class Pair(NamedTuple):
+        x: int = 1
+
+    for each in (remembers, by_keyword, has_attributes, harmless, WithDefault.add.__func__):  # type: ignore[attr-defined]
+        of_notebook(each)
+    for cls in (Registry, Below, WithDefault, Harmless, Fields, Colour, Pair):
+        of_notebook(cls)
+    here: Namespace = {
+        "remembers": remembers,
+        "by_keyword": by_keyword,
+        "has_attributes": has_attributes,
+        "closure": closing_over([]),
+        "wrapped": wrapping(closing_over([])),
+        "Registry": Registry,
+        "Below": Below,
+        "WithDefault": WithDefault,
+        "push": [].append,
+        "handlers": {"a": remembers, "b": [Registry]},
+        "harmless": harmless,
+        "wrapped_harmless": wrapping(harmless),
+        "Harmless": Harmless,
+        "Fields": Fields,
+        "Colour": Colour,
+        "Pair": Pair,
+        "randint": random.randint,
+        "wraps": functools.wraps,
+        "plain_handlers": {"a": harmless, "b": [Harmless, int]},
+        "by_class": {int: 1, Harmless: "x"},
+        "unused": closing_over([]),
+    }
+    bindings = Bindings()
+    bindings.begin("t1", _snapshot(here), here)
+    for name in ("remembers", "by_keyword", "closure", "wrapped", "push"):
+        here[name](1)
+    has_attributes.cache[1] = 2  # type: ignore[attr-defined]
+    Registry.items.append(1)
+    WithDefault.add(1)
+    code = " ".join(name for name in here if name != "unused")
+    bindings.end("t1", _snapshot(here), here, [code])
+    assert bindings.unseen("t1") == (
+        "Below (type)",
+        "Registry (type)",
+        "WithDefault (type)",
+        "by_keyword (function)",
+        "closure (function)",
+        "handlers (dict)",
+        "has_attributes (function)",
+        "push (builtin_function_or_method)",
+        "remembers (function)",
+        "wrapped (function)",
+    )
+    assert bindings.changed("t1") == ()
+
+
+def test_variables_of_a_closure_and_defaults_that_are_bound_anew() -> None:
+    """A counter in a closure goes on, a function gets other default values: named as changed."""
+
+    def counting() -> Callable[[], int]:
+        count = 1_000
+
+        def step() -> int:
+            nonlocal count
+            count += 1
+            return count
+
+        return of_notebook(step)
+
+    def function(limit: int = 1, *, most: int = 2) -> int:
+        return limit + most
+
+    def other(limit: int = 1, *, most: int = 2) -> int:
+        return limit + most
+
+    of_notebook(function)
+    of_notebook(other)
+    here: Namespace = {"step": counting(), "function": function, "other": other, "idle": counting()}
+    bindings = Bindings()
+
+    def change() -> None:
+        here["step"]()
+        function.__defaults__ = (3,)
+        other.__kwdefaults__ = {"most": 3}
+
+    turn(bindings, "t1", here, change)
+    assert sorted(bindings.lost("t1")) == ["function", "other", "step"]
+    found = outcomes(bindings.rewind(["t1"], "u1", here))
+    assert found == dict.fromkeys(("function", "other", "step"), IN_PLACE)
 
 
 def _snapshot(here: Namespace) -> Any:

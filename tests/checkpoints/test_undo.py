@@ -23,9 +23,11 @@ from jupyter_agent.files import trust
 from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import Checkpoints, StorageLimits
+from jupyter_agent.undo.apply import CHANGED_AGAIN
+from jupyter_agent.undo.differences import differences
 from jupyter_agent.undo.journal import Journal, JournalRecord, Seal, before_line, read
-from jupyter_agent.undo.scan import RACY, FileSnapshot, Fingerprint, differences
-from jupyter_agent.undo.undo import BY_A_LINK, CHANGED_AGAIN, CHANGED_BETWEEN, CHANGED_SINCE
+from jupyter_agent.undo.plan import BY_A_LINK, CHANGED_BETWEEN, CHANGED_SINCE
+from jupyter_agent.undo.snapshot import RACY, FileSnapshot, Fingerprint
 from jupyter_agent.undo.versions import ABSENT
 
 # What a turn did ---------------------------------------------------------------------------------
@@ -192,16 +194,16 @@ def test_changed_twice_within_one_tick(root: Path, checkpoints: Checkpoints) -> 
     assert undo(checkpoints) == {"a.txt": "removed"}
 
 
-def test_a_stamp_that_may_lie(root: Path) -> None:
-    """A file that was changed just before a picture was taken counts as changed, whatever its
-    times say later; one that was changed long before does not."""
+def test_a_fingerprint_that_may_lie(root: Path) -> None:
+    """A file that changed just before a snapshot counts as changed, whatever its times say
+    later; one that changed long before does not."""
     now = time.time_ns()
-    stamps = {
+    fingerprints = {
         "old.txt": Fingerprint(1, now - 10**9, 0, 7, 0o100644),
         "new.txt": Fingerprint(1, now, 0, 8, 1),
     }
-    picture = FileSnapshot(stamps, frozenset(), True, now)
-    assert differences(picture, picture, root).changed == ("new.txt",)
+    snapshot = FileSnapshot(fingerprints, {}, True, now)
+    assert differences(snapshot, snapshot, root) == {"new.txt": "changed"}
 
 
 @contextmanager
@@ -317,13 +319,13 @@ async def test_changed_after_the_turn(root: Path, checkpoints: Checkpoints) -> N
     (root / "a.txt").write_text("one\nTWO\nthree, by me\n")
     (root / "c.txt").write_text("mine now\n")
     undone = checkpoints.apply(checkpoints.plan())
-    found = {done.path: (done.outcome, done.why) for done in undone.files}
+    found = {done.path: (done.outcome, done.why) for done in undone.steps}
     assert found == {
         "a.txt": ("conflict", CHANGED_SINCE),
         "b.txt": ("restored", ""),
         "c.txt": ("conflict", CHANGED_SINCE),
     }
-    (diff,) = [done.diff for done in undone.files if done.path == "a.txt"]
+    (diff,) = [done.diff for done in undone.steps if done.path == "a.txt"]
     assert "-TWO\n-three, by me\n+two" in diff
     assert tree(root)["a.txt"][0] == "one\nTWO\nthree, by me\n"
     assert tree(root)["c.txt"][0] == "mine now\n"
@@ -353,7 +355,7 @@ async def test_changed_between_turns(root: Path, checkpoints: Checkpoints) -> No
     await write(second, root, "a.txt", "2")
     second.end()
     (step,) = checkpoints.plan(2).steps
-    assert (step.action, step.why) == ("conflict", CHANGED_BETWEEN)
+    assert (step.outcome, step.why) == ("conflict", CHANGED_BETWEEN)
     assert undo(checkpoints) == {"a.txt": "restored"}
     assert (root / "a.txt").read_text() == "1, and mine"
     assert undo(checkpoints) == {"a.txt": "conflict"}
@@ -374,7 +376,7 @@ async def test_changed_in_the_middle_of_a_turn(
         run(turn, lambda: (root / "a.txt").write_text("2"))
     turn.end()
     (step,) = checkpoints.plan().steps
-    assert step.action == "conflict"
+    assert step.outcome == "conflict"
     assert "in the middle of the turn" in step.why
 
 
@@ -399,7 +401,7 @@ async def test_changed_while_it_is_planned(root: Path, checkpoints: Checkpoints)
     turn.end()
     plan = checkpoints.plan()
     (root / "a.txt").write_text("mine")
-    (done,) = checkpoints.apply(plan).files
+    (done,) = checkpoints.apply(plan).steps
     assert (done.outcome, done.why) == ("conflict", CHANGED_AGAIN)
     assert (root / "a.txt").read_text() == "mine"
 
@@ -446,11 +448,11 @@ async def test_too_large_to_keep(root: Path) -> None:
         "code.txt: cannot be restored, since it was not kept before code ran",
     )
     turn.end()
-    found = {step.path: (step.action, step.why) for step in checkpoints.plan().steps}
+    found = {step.path: (step.outcome, step.why) for step in checkpoints.plan().steps}
     assert found == {
         "tool.txt": ("not_restorable", "larger than 100 bytes"),
         "code.txt": ("not_restorable", "it was not kept before code ran"),
-        "small.txt": ("restore", ""),
+        "small.txt": ("restored", ""),
     }
     undo(checkpoints)
     assert (root / "tool.txt").read_text() == "new"
@@ -539,7 +541,7 @@ def test_a_folder_became_a_link(root: Path, checkpoints: Checkpoints, tmp_path: 
     shutil.rmtree(root / "sub")
     (root / "sub").symlink_to(outside)
     (step,) = checkpoints.plan().steps
-    assert (step.action, step.why) == ("not_restorable", BY_A_LINK)
+    assert (step.outcome, step.why) == ("not_restorable", BY_A_LINK)
     undo(checkpoints)
     assert (outside / "a.txt").read_text() == "1"
 

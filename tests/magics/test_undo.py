@@ -185,6 +185,18 @@ def test_what_cannot_be_restored_is_named(desk: LiveKernel, tmp_path: Path) -> N
     assert kinds == {"big": "mutated", "steps": "mutated"}
 
 
+def test_functions_with_something_inside_are_named(desk: LiveKernel) -> None:
+    """A function that fills its default value, and a class its list, are no "no change": named."""
+    desk.run(
+        "def seen(x, all=[]):\n    all.append(x)\nclass Box:\n    items = []\ndef idle(): pass"
+    )
+    code = "seen(1); Box.items.append(1); idle()"
+    desk.script("Fill.", {"calls": [call("execute_code", code=code)]}, {"text": "Done."})
+    desk.run("%%agent\nFill.")
+    said = desk.run("%agent undo").said
+    assert "not looked at inside: Box (type), seen (function)" in said
+
+
 def test_a_turn_without_a_change(desk: LiveKernel) -> None:
     """Undoing it says that no change was seen; the next undo goes on to the turn before."""
     desk.agent("x = 7")
