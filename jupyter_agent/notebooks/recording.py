@@ -27,11 +27,12 @@ from jupyter_agent.notebooks.one import (
     execute,
     read,
 )
+from jupyter_agent.notebooks.outputs import Difference, differences
 from jupyter_agent.notebooks.writing import write_in_place
 from jupyter_agent.recording.cassette import load, save
 from jupyter_agent.recording.cassette_model import Cassette, RecordedCall
 from jupyter_agent.recording.trusted import forget, is_trusted, trust_as_written
-from jupyter_agent.source.agent_cells import Difference, agent_cells, asks_from_code, differences
+from jupyter_agent.source.agent_cells import AgentCell, agent_cells
 
 _PREPARE = "__import__('jupyter_agent.notebooks.inside', fromlist=['prepare']).prepare{arguments}"
 _NEW, _PROOF = "new", "proof"
@@ -83,9 +84,20 @@ def record(
             the notebook are as they were.
     """
     notebook = read(path)
-    _refuse_what_cannot_be(path, notebook, cell)
+    cells = agent_cells(notebook)
+    _refuse_what_cannot_be(path, cells, cell)
     takes = Path(tempfile.mkdtemp(prefix="jupyter_agent-takes-"))
-    studio = _Studio(path, notebook, path.read_bytes(), settings or {}, cell, timeout, watch, takes)
+    studio = _Studio(
+        path=path,
+        notebook=notebook,
+        original=path.read_bytes(),
+        settings=settings or {},
+        cell=cell,
+        timeout=timeout,
+        watch=watch,
+        folder=takes,
+        calling_ask=frozenset(each.number for each in cells if each.calls_ask),
+    )
     try:
         tell("recording")
         studio.record()
@@ -121,20 +133,19 @@ def cell_with_task(notebook: Any, words: str) -> int:
     raise AgentError(f"{what} {one_line(words)!r} in the task. {_listed(found or cells)}")
 
 
-def _listed(cells: Iterable[Any]) -> str:
+def _listed(cells: Iterable[AgentCell]) -> str:
     listed = ", ".join(f"{c.number} ({one_line(c.task, 40)})" for c in cells)
     return f"The agent cells are: {listed}." if listed else "The notebook has no agent cell."
 
 
-def _refuse_what_cannot_be(path: Path, notebook: Any, cell: int | None) -> None:
-    cells = agent_cells(notebook)
+def _refuse_what_cannot_be(path: Path, cells: Sequence[AgentCell], cell: int | None) -> None:
     if cell is not None and cell not in {c.number for c in cells}:
         raise AgentError(f"{path.name}: cell {cell} is no agent cell. {_listed(cells)}")
-    for number, each in enumerate(notebook.cells, 1):
-        if asks_from_code(each) and "%agent cassette" in each.source:
+    for each in cells:
+        if each.calls_ask and any(call.words[:1] == ["cassette"] for call in each.calls):
             raise AgentError(
-                f"{path.name}, cell {number}: name the cassette in a cell of its own, above the "
-                "one that asks."
+                f"{path.name}, cell {each.number}: name the cassette in a cell of its own, above "
+                "the one that asks."
             )
 
 
@@ -150,6 +161,8 @@ class _Studio:
     timeout: float | None
     watch: NotebookWatch | None
     folder: Path
+    calling_ask: frozenset[int]
+    """The numbers of the cells that give a task by `ask(…)`."""
     takes: dict[Path, Path] = field(default_factory=dict)
     """What was recorded, by the cassette that it is for."""
     _recorded: Any = None
@@ -214,11 +227,18 @@ class _Studio:
     async def _before_recorded(self, kernel: NotebookKernel, cell: Any, index: int) -> None:
         here = self.cell in (None, index + 1)
         mode, takes = ("record", str(self.folder / _NEW)) if here else ("replay", "")
-        found = await _prepare(kernel, mode, takes, cell)
+        found = await self._prepare(kernel, mode, takes, index)
         self.takes |= {Path(cassette): Path(take) for cassette, take in found.items()}
 
     async def _before_replayed(self, kernel: NotebookKernel, cell: Any, index: int) -> None:
-        await _prepare(kernel, "replay", str(self.folder / _PROOF), cell)
+        await self._prepare(kernel, "replay", str(self.folder / _PROOF), index)
+
+    async def _prepare(
+        self, kernel: NotebookKernel, mode: str, takes: str, index: int
+    ) -> dict[str, str]:
+        arguments = (mode, takes, index + 1 in self.calling_ask)
+        found: dict[str, str] = await kernel.value(_PREPARE.format(arguments=arguments))
+        return found
 
     def _proof(self, cassette: Path) -> Path:
         return take_of(cassette, self.folder / _PROOF)
@@ -262,12 +282,6 @@ class _Studio:
         if dropped:
             turns = "a turn" if dropped == 1 else f"{dropped} turns"
             self._notes.append(f"{cassette.name} has lost {turns} that no cell asked for")
-
-
-async def _prepare(kernel: NotebookKernel, mode: str, takes: str, cell: Any) -> dict[str, str]:
-    arguments = (mode, takes, asks_from_code(cell))
-    found: dict[str, str] = await kernel.value(_PREPARE.format(arguments=arguments))
-    return found
 
 
 def _merged(old: Cassette, new: Cassette, written: Sequence[str]) -> Cassette:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, Literal
+from typing import Literal
+
+from jupyter_agent.source.cell import parse_cell
 
 State = Literal["done", "failed", "interrupted"]
 _SAME_AS_CODE = ("%%time", "%%timeit -n1 -r1")
-_NAMED = "get_ipython()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +76,8 @@ def statements(executions: Sequence[Executed]) -> list[Statement]:
 
 def parsed(code: str) -> tuple[str, list[ast.stmt]] | None:
     """The code as IPython reads it, and its tree; None where it is no Python even then."""
-    text = _transformed(_body(code))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return text, ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    found = parse_cell(_body(code))
+    return None if found is None else (found[0], found[1].body)
 
 
 def _body(code: str) -> str:
@@ -196,17 +190,3 @@ class _Lines:
 
     def _is_comment(self, at: int) -> bool:
         return self._raw[at].startswith("#")
-
-
-def _transformed(code: str) -> str:
-    try:
-        return str(_transformer().transform_cell(code))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return code
-
-
-@cache
-def _transformer() -> Any:
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    return TransformerManager()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,7 @@ from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files.workspace import cassette_of
 from jupyter_agent.notebooks.check.positions import cell_lines
 from jupyter_agent.recording.coverage import Task
-
-SKIPPED_TAG = "skip-execution"
-_REPEATING = (
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.Lambda,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-)
+from jupyter_agent.source.agent_cells import AgentCall, AgentCallFinder, python_cells
 
 LoadedByHand = Callable[[str, tuple[str, ...]], str]
 """Takes a task and the skills named with it, and gives the task without the skills in it."""
@@ -104,10 +90,8 @@ def read_book(path: Path, by_hand: LoadedByHand) -> NotebookScan:
 
     notebook = read(path)
     reader = _Reader(path, by_hand)
-    for number, cell in enumerate(notebook.cells if _is_python(notebook) else ()):
-        tags = cell.get("metadata", {}).get("tags", [])
-        if cell.cell_type == "code" and SKIPPED_TAG not in tags:
-            reader.read(number, cell.source)
+    for number, source in python_cells(notebook):
+        reader.read(number, source)
     return NotebookScan(
         path,
         notebook,
@@ -117,14 +101,6 @@ def read_book(path: Path, by_hand: LoadedByHand) -> NotebookScan:
         reader.is_named,
         reader.is_open or (reader.has_nested and bool(reader.asked)),
     )
-
-
-def _is_python(notebook: Any) -> bool:
-    facts = notebook.metadata
-    language = facts.get("kernelspec", {}).get("language") or facts.get("language_info", {}).get(
-        "name"
-    )
-    return str(language or "python").lower() in ("python", "ipython")
 
 
 _MAGIC = "%%agent"
@@ -143,26 +119,21 @@ class _Reader:
     has_nested: bool = False
     """Whether code mentions agent cells, as that of a notebook in a notebook does."""
     _cassette: Path | None = None
-    _asks: set[str] = field(default_factory=set)
-    """The names that `jupyter_agent.ask` has in this notebook, dots included."""
+    _finder: AgentCallFinder = field(default_factory=AgentCallFinder)
 
     def read(self, cell: int, source: str) -> None:
         if _MAGIC in source and not source.lstrip().startswith(_MAGIC):
             self.has_nested = True
-        for call, repeats in _calls(_parsed(source), False):
-            if isinstance(call, ast.ImportFrom | ast.Import):
-                self._asks |= _imported(call)
-                continue
-            name, words = ast.unparse(call.func), [_literal(word) for word in call.args]
-            match (name, *words):
-                case ("get_ipython().run_cell_magic", "agent", str(line), str(body)):
-                    self._agent_cell(cell, line, body, repeats)
-                case ("get_ipython().run_line_magic", "agent", str(line)):
-                    self._agent_line(cell, line)
-                case ("get_ipython().run_line_magic", "config", str(line)):
-                    self._set_mode(cell, line.replace("=", " = ").split(), "AgentMagics.mode")
-                case _ if name in self._asks:
-                    self._ask(cell, call, repeats)
+        for call in self._finder.find(source):
+            if call.magic is None:
+                self._ask(cell, call)
+            elif call.magic.body is not None:
+                self._agent_cell(cell, call.magic.line, call.magic.body, call.repeats)
+            elif call.magic.name == "agent":
+                self._agent_line(cell, call.words)
+            else:
+                words = call.magic.line.replace("=", " = ").split()
+                self._set_mode(cell, words, "AgentMagics.mode")
 
     def _agent_cell(self, cell: int, line: str, body: str, repeats: bool) -> None:
         from jupyter_agent.session.options import parse_line
@@ -175,13 +146,10 @@ class _Reader:
         except AgentError as error:
             self.troubles.append(CellProblem(cell, "bad-cell", str(error)))
 
-    def _agent_line(self, cell: int, line: str) -> None:
+    def _agent_line(self, cell: int, words: list[str]) -> None:
         from jupyter_agent.session.options import GO_ON
 
-        try:
-            word, *rest = shlex.split(line) or [""]
-        except ValueError:
-            return  # the cell itself says so when it is run
+        word, *rest = words or [""]
         if word == "cassette" and len(rest) == 1:
             self.is_named = self.is_named or not self.asked
             self._cassette = self.path.parent / Path(rest[0]).expanduser()
@@ -198,17 +166,17 @@ class _Reader:
         if mode != "replay":
             self._live(cell, f"the cell sets mode to {one_line(mode, 20)}")
 
-    def _ask(self, cell: int, call: ast.Call, repeats: bool) -> None:
-        given = {word.arg: _literal(word.value) for word in call.keywords if word.arg}
+    def _ask(self, cell: int, call: AgentCall) -> None:
+        given = {word.arg: _literal(word.value) for word in call.node.keywords if word.arg}
         if given.get("mode", "replay") != "replay":
             self._live(cell, f"ask() sets mode to {one_line(str(given['mode']), 20)}")
             return
-        task = _literal(call.args[0]) if call.args else given.get("task")
+        task = _literal(call.node.args[0]) if call.node.args else given.get("task")
         if not isinstance(task, str):
             self.is_open = True
             return
         try:
-            self._add(cell, self.by_hand(task, ()), repeats)
+            self._add(cell, self.by_hand(task, ()), call.repeats)
         except AgentError as error:
             self.troubles.append(CellProblem(cell, "bad-cell", str(error)))
 
@@ -225,38 +193,6 @@ class _Reader:
     def _add(self, cell: int, task: str, repeats: bool) -> None:
         cassette = self._cassette or cassette_of(self.path)
         self.asked.append(RequestedTurn(cell, Task(task, repeats), cassette))
-
-
-def _parsed(source: str) -> ast.AST:
-    """A cell's code after IPython's transformation; empty where it is no Python."""
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    try:
-        return ast.parse(TransformerManager().transform_cell(source))
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
-
-
-def _calls(
-    node: ast.AST, repeats: bool
-) -> Iterator[tuple[ast.Call | ast.Import | ast.ImportFrom, bool]]:
-    """The calls and imports below a node in their order, with whether they may run repeatedly."""
-    repeats = repeats or isinstance(node, _REPEATING)
-    for child in ast.iter_child_nodes(node):
-        yield from _calls(child, repeats)
-    if isinstance(node, ast.Call | ast.Import | ast.ImportFrom):
-        yield node, repeats
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> set[str]:
-    """What `ask` is called after an import."""
-    if isinstance(node, ast.Import):
-        return {
-            f"{name.asname or name.name}.ask" for name in node.names if name.name == "jupyter_agent"
-        }
-    if node.module != "jupyter_agent":
-        return set()
-    return {name.asname or name.name for name in node.names if name.name == "ask"}
 
 
 def _literal(node: ast.AST) -> object:

@@ -9,7 +9,7 @@ from jupyter_agent.core.plaintext import plain
 from jupyter_agent.notebooks import NotebookExecution, execute
 from jupyter_agent.notebooks.check.findings import Finding
 from jupyter_agent.notebooks.check.notebook_scan import NotebookScan
-from jupyter_agent.notebooks.check.outputs import lasting, parting
+from jupyter_agent.notebooks.outputs import lasting, parting
 
 MODE = {"mode": "replay"}
 _IGNORED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
