@@ -194,8 +194,8 @@ class Names:
             case ast.Match():
                 self._bind_match(node)
             case ast.ExceptHandler():
-                for name in bound_by(node):
-                    self._add(name, lambda: (Value("exception()"),))
+                for bound in bound_by(node):
+                    self._add(bound, lambda: (Value("exception()"),))
             case ast.ClassDef():
                 self._bind_class(node)
             case ast.Import() | ast.ImportFrom():

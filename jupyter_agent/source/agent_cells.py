@@ -92,7 +92,7 @@ class AgentCallFinder:
         if not self._may_concern_agent(source):
             return
         parsed = parse_cell(source)
-        for node, repeats in _calls_and_imports(parsed[1], False) if parsed else ():
+        for node, repeats in _calls_and_imports(parsed[1]) if parsed else ():
             if not isinstance(node, ast.Call):
                 self._ask.update(_names_of_ask(node))
             elif magic := magic_call(node):
@@ -141,14 +141,20 @@ def _concerns_agent(magic: MagicCall) -> bool:
 
 
 def _calls_and_imports(
-    node: ast.AST, repeats: bool
+    tree: ast.AST,
 ) -> Iterator[tuple[ast.Call | ast.Import | ast.ImportFrom, bool]]:
-    """The calls and imports below a node in their order, with whether they may run repeatedly."""
-    repeats = repeats or isinstance(node, _REPEATING)
-    for child in ast.iter_child_nodes(node):
-        yield from _calls_and_imports(child, repeats)
-    if isinstance(node, ast.Call | ast.Import | ast.ImportFrom):
-        yield node, repeats
+    """The calls and imports of a tree as they run, with whether they may run repeatedly."""
+    waiting = [(tree, False, False)]
+    while waiting:
+        node, repeats, children_done = waiting.pop()
+        repeats = repeats or isinstance(node, _REPEATING)
+        if isinstance(node, ast.Call | ast.Import | ast.ImportFrom):
+            if children_done:
+                yield node, repeats
+                continue
+            waiting.append((node, repeats, True))
+        children = list(ast.iter_child_nodes(node))
+        waiting += [(child, repeats, False) for child in reversed(children)]
 
 
 def _names_of_ask(node: ast.Import | ast.ImportFrom) -> Iterator[str]:

@@ -85,13 +85,13 @@ class MagicCall:
 
     Attributes:
         method: `run_line_magic`, `run_cell_magic`, `system`, `getoutput`, or any other method.
-        name: The magic's name; empty for other methods.
+        name: The magic's name; None for other methods, and where it is computed.
         line: The words behind the name, or the shell command. Empty where they are computed.
         body: The text below a cell magic; None for anything else.
     """
 
     method: str
-    name: str = ""
+    name: str | None = None
     line: str = ""
     body: str | None = None
 
@@ -106,7 +106,7 @@ def magic_call(node: ast.AST) -> MagicCall | None:
             if not method.endswith("_magic"):
                 return MagicCall(method, line=(texts or [""])[0] or "")
             name, line, body, *_ = [*texts, None, None, None]
-            return MagicCall(method, name or "", line or "", body)
+            return MagicCall(method, name, line or "", body)
     return None
 
 
@@ -142,9 +142,9 @@ class _LiteralRemover(ast.NodeTransformer):
         match magic_call(node):
             case MagicCall(method="system" | "getoutput"):
                 return _name(f"!{PLACEHOLDER}")
-            case MagicCall(method="run_line_magic", name=name) if name:
+            case MagicCall(method="run_line_magic", name=str(name)):
                 return _name(f"%{name} {PLACEHOLDER}")
-            case MagicCall(method="run_cell_magic", name=name) if name:
+            case MagicCall(method="run_cell_magic", name=str(name)):
                 return _name(f"%%{name} {PLACEHOLDER}")
         self.generic_visit(node)
         return node

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from jupyter_agent.source import harmless
 from jupyter_agent.source.cell import MagicCall, magic_call, parse_python
-from jupyter_agent.source.scope import bound_by, imports, parameters, stored_names
+from jupyter_agent.source.scope import bound_by, declared_outside, imports, parameters, stored_names
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _SPECIAL = re.compile(r"__(?!init__|post_init__)\w+__")
@@ -332,10 +332,7 @@ class _Reader(ast.NodeVisitor):
         for part in body:
             inner.visit(part)
         own = {argument.arg for argument in parameters(arguments)} | inner.facts.binds
-        for part in body:
-            for node in ast.walk(part):
-                if isinstance(node, ast.Global):
-                    own -= set(node.names)
+        own = own.difference(*map(declared_outside, body))
         self.facts.deferred |= (inner.facts.reads | inner.facts.deferred) - own
         self.facts.rebinds |= (inner.facts.binds | inner.facts.deletes | inner.facts.rebinds) - own
         self.facts.deferred |= self.facts.rebinds
@@ -414,8 +411,8 @@ class _Reader(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if magic := magic_call(node):
             self._run_magic(magic)
-            for argument in node.args:
-                self.visit(argument)
+            for part in node.args:
+                self.visit(part)
             return
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         program = self._program
@@ -515,7 +512,7 @@ class _Reader(ast.NodeVisitor):
 
     def _run_magic(self, magic: MagicCall) -> None:
         self.facts.effect = True
-        name = magic.name if magic.method == "run_line_magic" else ""
+        name = magic.name if magic.method == "run_line_magic" else None
         if magic.method in ("system", "getoutput"):
             self.facts.reads |= set(_IDENTIFIER.findall(magic.line))
         elif name in harmless.LOOKS:
