@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from jupyter_agent.source import harmless
 from jupyter_agent.source.cell import MagicCall, magic_call, parse_python
-from jupyter_agent.source.scope import bound_by, declared_outside, imports, parameters, stored_names
+from jupyter_agent.source.scope import bound_by, imports, parameters, stored_names
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _SPECIAL = re.compile(r"__(?!init__|post_init__)\w+__")
@@ -332,7 +332,10 @@ class _Reader(ast.NodeVisitor):
         for part in body:
             inner.visit(part)
         own = {argument.arg for argument in parameters(arguments)} | inner.facts.binds
-        own = own.difference(*map(declared_outside, body))
+        for part in body:
+            for node in ast.walk(part):
+                if isinstance(node, ast.Global):
+                    own -= set(node.names)
         self.facts.deferred |= (inner.facts.reads | inner.facts.deferred) - own
         self.facts.rebinds |= (inner.facts.binds | inner.facts.deletes | inner.facts.rebinds) - own
         self.facts.deferred |= self.facts.rebinds

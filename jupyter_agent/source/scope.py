@@ -52,16 +52,6 @@ def bound_by(node: ast.AST) -> tuple[str, ...]:
     return ()
 
 
-def declared_outside(node: ast.AST) -> set[str]:
-    """The names that a function takes from outside of it by `global` and `nonlocal`."""
-    return {
-        name
-        for found in ast.walk(node)
-        if isinstance(found, (ast.Global, ast.Nonlocal))
-        for name in found.names
-    }
-
-
 def imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
     """The names that an import binds, each with the full name of what it stands for.
 
@@ -143,7 +133,10 @@ def _function(node: _Function, bound: set[str], free: set[str]) -> None:
     own = {argument.arg for argument in parameters(arguments)}
     for statement in node.body:
         own |= stored_names(statement)
-    _body(node.body, bound | (own - declared_outside(node)), free)
+    for found in ast.walk(node):
+        if isinstance(found, (ast.Global, ast.Nonlocal)):
+            own -= set(found.names)
+    _body(node.body, bound | own, free)
 
 
 def _read(nodes: Iterable[ast.AST], bound: set[str], free: set[str]) -> None:
