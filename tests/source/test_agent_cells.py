@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from recorded import notebook_of
 
-from jupyter_agent.notebooks.check.notebook_scan import read_book
+from jupyter_agent.notebooks.check.notebook_scan import scan_notebook
 from jupyter_agent.source.agent_cells import AgentCell, agent_cells
 
 IMPORT = "from jupyter_agent import ask"
@@ -36,8 +36,8 @@ def test_which_cells_are_turns(tmp_path: Path, sources: list[str], numbers: list
     """`record` goes by the same cells as `check`."""
     assert [cell.number for cell in found(tmp_path, *sources)] == numbers
     path = tmp_path / "a.ipynb"
-    asked = read_book(path, lambda task, names: task).asked
-    assert list(dict.fromkeys(turn.cell + 1 for turn in asked)) == numbers
+    turns = scan_notebook(path, lambda task, names: task).turns
+    assert list(dict.fromkeys(turn.cell + 1 for turn in turns)) == numbers
 
 
 def found(folder: Path, *sources: str) -> list[AgentCell]:
