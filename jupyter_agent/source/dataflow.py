@@ -1,7 +1,7 @@
-"""What a statement reads, binds and does, from its syntax tree alone.
+"""The names that a statement reads and binds, and whether it has an effect, from its syntax tree.
 
-What may have an effect is said to have one. Names in functions, lambdas and generators count as
-deferred: they are read when those are called, with the values of that time.
+An effect that is possible counts as one. Names in functions, lambdas and generators count as
+deferred: those read them when they are called, with the values of that time.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _PLAIN_BASES = frozenset(
 
 @dataclass(slots=True)
 class Facts:
-    """What one statement does.
+    """The facts of one statement.
 
     Args:
         reads: Names whose values it uses.
         binds: Names that it may bind.
         kills: Names that it surely binds, so that their values of before do not matter.
         deletes: Names that it unbinds.
-        deferred: Names that what it makes will read when it is called.
-        rebinds: Names that what it makes may bind or unbind when it is called.
-        touches: Names whose objects it may change, should it fail half way.
+        deferred: Names that the functions it makes read when they are called.
+        rebinds: Names that the functions it makes may bind or delete when they are called.
+        touches: Names whose objects it may change before it fails.
         effect: Whether it may do more than bind its names.
         opaque: Whether it may read and bind any name.
     """
@@ -52,12 +52,12 @@ class Facts:
 
 
 class Program:
-    """What has to be known of all of the code to judge one statement of it.
+    """The whole code, on which the facts of each statement depend.
 
     Args:
-        trees: All statements, those that are dropped included.
-        opaque: Names of the kernel that may read or change anything when they are used: the
-            person's own functions, iterators. None: any unknown name that is called is one.
+        trees: All statements.
+        opaque: Names of the kernel that may read or change anything when they are used, such as the
+            person's own functions and iterators. None: any call of an unknown name may.
     """
 
     def __init__(self, trees: Sequence[ast.stmt], opaque: Collection[str] | None = None) -> None:
@@ -79,7 +79,7 @@ class Program:
         self._find_iterators()
 
     def facts(self, tree: ast.stmt, shows: bool = False) -> Facts:
-        """What a statement does. `shows`: its code showed a picture, so that `display` counts."""
+        """The facts of a statement. `shows`: its code showed a picture: `display` is an effect."""
         reader = _Reader(self, shows)
         reader.visit(tree)
         facts = reader.facts
@@ -127,7 +127,7 @@ class Program:
                 self.guarded |= bool(found.decorator_list or _SPECIAL.fullmatch(found.name))
 
     def _find_iterators(self) -> None:
-        """Find the names that may be iterators, from which looking takes something."""
+        """Find the names that may be iterators, which change when something reads them."""
         nodes = [node for tree in self.trees for node in ast.walk(tree)]
         before = -1
         while len(self.iterators) > before:
@@ -185,7 +185,7 @@ def _is_table(value: ast.expr, known: set[str], program: Program) -> bool:
 
 
 def _surely_bound(tree: ast.stmt) -> set[str]:
-    """The names that a statement that ends without an error has bound, unconditionally."""
+    """The names that a statement binds in any case, unless it fails."""
     match tree:
         case ast.Assign():
             return {name for target in tree.targets for name in stored_names(target)}
@@ -341,7 +341,7 @@ class _Reader(ast.NodeVisitor):
         self.facts.deferred |= self.facts.rebinds
 
     def visit_arguments(self, node: ast.arguments) -> None:
-        """What is evaluated when a function is made: defaults and annotations."""
+        """Visits defaults and annotations, which are evaluated when a function is made."""
         hints = [argument.annotation for argument in parameters(node)]
         for part in (*node.defaults, *node.kw_defaults, *hints):
             if part is not None:
@@ -440,7 +440,7 @@ class _Reader(ast.NodeVisitor):
             self.visit(argument)
 
     def is_harmless(self, node: ast.Call) -> bool:
-        """Whether a call does nothing but give a value, as far as the call itself goes."""
+        """Whether a call only returns a value, apart from what its arguments do."""
         program = self._program
         for keyword in node.keywords:
             if keyword.arg in ("out", "file"):
@@ -475,7 +475,7 @@ class _Reader(ast.NodeVisitor):
         return not any(self._is_iterator(part) for part in given)
 
     def _calls_nothing(self, name: str, given: Sequence[ast.expr]) -> bool:
-        """Whether no function of the code is handed on and called, or one that does nothing."""
+        """Whether a call with these arguments calls no function that has an effect."""
         if name in harmless.NOT_CALLING:
             return True
         for node in (node for part in given for node in ast.walk(part)):
@@ -495,12 +495,12 @@ class _Reader(ast.NodeVisitor):
         return isinstance(part, ast.Name) and part.id in self._program.iterators
 
     def _consumed(self, part: ast.expr) -> None:
-        """The statement loops over a value: of an iterator, it takes everything."""
+        """Notes that a statement loops over a value, which uses up an iterator."""
         if self._is_iterator(part) or self._program.guarded:
             self._effect_on(part)
 
     def _dotted(self, node: ast.expr) -> str | None:
-        """The full name of what a library has; None of anything else."""
+        """The full name of an object of a library, such as `os.path.join`; None for any other."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -526,7 +526,7 @@ class _Reader(ast.NodeVisitor):
             self.facts.opaque = True
 
     def _timed(self, line: str) -> None:
-        """`%timeit` runs its code many times; where that has no effect, it only looks."""
+        """Notes the effect of `%timeit`, which is that of the code that it runs."""
         code = re.sub(r"^(?:\s*-\w+\s*\d*)+\s", "", line)
         tree = parse_python(code.strip())
         if tree is None:
