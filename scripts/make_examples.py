@@ -24,7 +24,7 @@ import nbformat
 import yaml
 from nbclient import NotebookClient
 
-from jupyter_agent.source.agent_cells import differences
+from jupyter_agent.notebooks.outputs import differences
 
 EXAMPLES = Path(__file__).parents[1] / "example_notebooks"
 KEPT_METADATA = {

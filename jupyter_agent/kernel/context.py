@@ -20,7 +20,7 @@ from jupyter_agent.core.plaintext import defused, plain, shorten
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.kernel.describe import describe, one_line
 from jupyter_agent.kernel.recent import RecentCell
-from jupyter_agent.source.without_data import without_literals
+from jupyter_agent.source.cell import without_literals
 
 Level = Literal["none", "names", "schema", "sample"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from IPython.core import inputtransformer2, interactiveshell
+from IPython.core import interactiveshell
 
 from jupyter_agent.core.messages import Output
 from jupyter_agent.kernel.bounded import Overflow
@@ -26,7 +26,7 @@ from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.redirect import capturing, is_foreign
 from jupyter_agent.kernel.shadow import swapped
 from jupyter_agent.kernel.tracebacks import cell_name, error_name, format_error
-from jupyter_agent.source.cell import is_plain
+from jupyter_agent.source.cell import is_plain, transformer
 
 _WRITES_TO_DESCRIPTORS = re.compile(r"subprocess|os\.system|popen|ctypes|multiprocessing")
 DESCRIPTOR_SECONDS = 0.05
@@ -284,7 +284,7 @@ def _transformed(shell: Any, code: str) -> str:
 
 def _knows_ipython_only(shell: Any) -> bool:
     """Whether nobody has given the shell a syntax of their own."""
-    manager, own = shell.input_transformer_manager, inputtransformer2.TransformerManager()
+    manager, own = shell.input_transformer_manager, transformer()
     transforms = getattr(shell.transform_cell, "__func__", None)
     return (
         transforms is interactiveshell.InteractiveShell.transform_cell

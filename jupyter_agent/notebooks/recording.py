@@ -1,9 +1,9 @@
-"""Recording a notebook: the turns go to a take beside the cassette, which proves itself first.
+"""`record`: execute a notebook with the model, prove the recording by a replay, then keep it.
 
-A take stands in for the cassette while the notebook is executed in mode `record`. When every cell
-has run, the cassette that it would make is replayed from top to bottom; only when the agent cells
-show the same again does it take the cassette's place, and the outputs are written. Until then the
-cassette and the notebook are as they were, whatever happens.
+The turns are recorded into a temporary file, the take, and not into the cassette. When all cells
+have run, the notebook is executed once more from the cassette that the take makes. If the agent
+cells show the same, this cassette replaces the old one and the outputs are written. Otherwise, or
+when anything fails, cassette and notebook stay as they were.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from jupyter_agent.notebooks.one import (
     execute,
     read,
 )
+from jupyter_agent.notebooks.outputs import Difference, differences
 from jupyter_agent.notebooks.writing import write_in_place
 from jupyter_agent.recording.cassette import load, save
-from jupyter_agent.recording.cassette_model import Cassette, RecordedCall
+from jupyter_agent.recording.cassette_model import Cassette
 from jupyter_agent.recording.trusted import forget, is_trusted, trust_as_written
-from jupyter_agent.source.agent_cells import Difference, agent_cells, asks_from_code, differences
+from jupyter_agent.source.agent_cells import AgentCell, agent_cells
 
 _PREPARE = "__import__('jupyter_agent.notebooks.inside', fromlist=['prepare']).prepare{arguments}"
 _NEW, _PROOF = "new", "proof"
 
 Tell = Callable[[str], None]
-Turn = tuple[RecordedCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A notebook that was recorded, and whose replay showed the same.
+    """The outcome of a recording whose replay shows the same.
 
     Attributes:
         execution: The replay, whose outputs are in the notebook now.
-        turns: How many turns were recorded.
-        cassettes: Where to.
+        turns: The number of recorded turns.
+        cassettes: The cassettes that hold them.
         unsteady: The person's own cells that show something else each time: nbval refuses them.
-        notes: What the person should know besides, each in a line.
+        notes: Further news for the person, a line each.
     """
 
     execution: NotebookExecution
@@ -72,45 +72,56 @@ def record(
 
     Args:
         path: The notebook.
-        settings: By dotted key, in force over the files: who is asked.
+        settings: Settings by dotted key that override the configuration files, such as `model`.
         cell: The number of the only cell to record, over all cells from 1; None for all.
         timeout: Seconds for one cell; None waits.
-        watch: Told as the cells are executed, in both executions.
-        tell: Told what is being done, and where the turns are that a failure leaves behind.
+        watch: Gets the progress of both executions.
+        tell: Gets a line for each stage, and the path of the turns that a failure leaves behind.
 
     Raises:
-        AgentError: It could not be recorded, or its replay shows something else. The cassette and
-            the notebook are as they were.
+        AgentError: The notebook cannot be recorded, or its replay shows something else. The
+            cassette and the notebook stay as they were.
     """
     notebook = read(path)
-    _refuse_what_cannot_be(path, notebook, cell)
+    cells = agent_cells(notebook)
+    _refuse_what_cannot_be(path, cells, cell)
     takes = Path(tempfile.mkdtemp(prefix="jupyter_agent-takes-"))
-    studio = _Studio(path, notebook, path.read_bytes(), settings or {}, cell, timeout, watch, takes)
+    recorder = _NotebookRecorder(
+        path=path,
+        notebook=notebook,
+        original=path.read_bytes(),
+        settings=settings or {},
+        cell=cell,
+        timeout=timeout,
+        watch=watch,
+        folder=takes,
+        calling_ask=frozenset(each.number for each in cells if each.calls_ask),
+    )
     try:
         tell("recording")
-        studio.record()
+        recorder.record()
         tell("replaying, to see that it holds")
-        recording = studio.prove()
-        studio.keep(recording.execution)
+        recording = recorder.prove()
+        recorder.keep(recording.execution)
     except BaseException:
-        kept = [take for take in studio.takes.values() if take.exists()]
+        kept = [take for take in recorder.takes.values() if take.exists()]
         if kept:
             tell(f"The cassette is as it was. What was recorded is in {kept[0]}")
         else:
             shutil.rmtree(takes, ignore_errors=True)
         raise
     finally:
-        for take in studio.takes.values():
+        for take in recorder.takes.values():
             forget(take)
     shutil.rmtree(takes, ignore_errors=True)
     return recording
 
 
 def cell_with_task(notebook: Any, words: str) -> int:
-    """The number of the only agent cell whose task has these words, over all cells from 1.
+    """The number of the agent cell whose task contains these words, over all cells from 1.
 
     Raises:
-        AgentError: There is none, or more than one.
+        AgentError: No agent cell contains them, or more than one does.
     """
     wanted = " ".join(words.split()).casefold()
     cells = agent_cells(notebook)
@@ -121,26 +132,25 @@ def cell_with_task(notebook: Any, words: str) -> int:
     raise AgentError(f"{what} {one_line(words)!r} in the task. {_listed(found or cells)}")
 
 
-def _listed(cells: Iterable[Any]) -> str:
+def _listed(cells: Iterable[AgentCell]) -> str:
     listed = ", ".join(f"{c.number} ({one_line(c.task, 40)})" for c in cells)
     return f"The agent cells are: {listed}." if listed else "The notebook has no agent cell."
 
 
-def _refuse_what_cannot_be(path: Path, notebook: Any, cell: int | None) -> None:
-    cells = agent_cells(notebook)
+def _refuse_what_cannot_be(path: Path, cells: Sequence[AgentCell], cell: int | None) -> None:
     if cell is not None and cell not in {c.number for c in cells}:
         raise AgentError(f"{path.name}: cell {cell} is no agent cell. {_listed(cells)}")
-    for number, each in enumerate(notebook.cells, 1):
-        if asks_from_code(each) and "%agent cassette" in each.source:
+    for each in cells:
+        if each.calls_ask and any(call.words[:1] == ["cassette"] for call in each.calls):
             raise AgentError(
-                f"{path.name}, cell {number}: name the cassette in a cell of its own, above the "
-                "one that asks."
+                f"{path.name}, cell {each.number}: name the cassette in a cell of its own, above "
+                "the one that asks."
             )
 
 
 @dataclass
-class _Studio:
-    """One notebook, and what its recording has come to."""
+class _NotebookRecorder:
+    """Records one notebook, proves the recording by a replay, and puts it in place."""
 
     path: Path
     notebook: Any
@@ -150,18 +160,20 @@ class _Studio:
     timeout: float | None
     watch: NotebookWatch | None
     folder: Path
+    calling_ask: frozenset[int]
+    """The numbers of the cells that give a task by `ask(…)`."""
     takes: dict[Path, Path] = field(default_factory=dict)
-    """What was recorded, by the cassette that it is for."""
+    """The files that hold the new recordings, by the cassette that each will replace."""
     _recorded: Any = None
     _turns: int = 0
     _stood: dict[Path, bytes | None] = field(default_factory=dict)
-    """The cassettes' files, as they were when the new ones were put together."""
+    """The content of each cassette when its successor was put together; None of a missing file."""
     _all_new: set[Path] = field(default_factory=set)
-    """Those that will hold nothing but what was recorded now."""
+    """Cassettes that will hold turns of this recording only."""
     _notes: list[str] = field(default_factory=list)
 
     def record(self) -> None:
-        """Execute the notebook; its turns are in `takes` then."""
+        """Execute the notebook with the model, and put the new cassettes together in `folder`."""
         first = "record" if self.cell is None else "replay"
         done = self._execute({**self.settings, "mode": first}, self._before_recorded)
         self._refuse_failed(done, "")
@@ -174,7 +186,11 @@ class _Studio:
             raise AgentError(f"{self.path.name}: {where} gave the agent no task.")
 
     def prove(self) -> Recording:
-        """Execute the notebook again, from what was put together."""
+        """Execute the notebook again from the new cassettes.
+
+        Raises:
+            AgentError: The replay fails, or an agent cell shows something else.
+        """
         done = self._execute({"mode": "replay"}, self._before_replayed)
         self._refuse_failed(done, "in the replay, ")
         found = list(differences(self._recorded, done.notebook))
@@ -187,7 +203,11 @@ class _Studio:
         return Recording(done, self._turns, tuple(self._stood), tuple(found), tuple(self._notes))
 
     def keep(self, proof: NotebookExecution) -> None:
-        """Put the new cassettes in the old ones' place, and the outputs into the notebook."""
+        """Replace the old cassettes by the new ones, and write the outputs into the notebook.
+
+        Raises:
+            AgentError: The notebook or a cassette changed in the meantime, or cannot be written.
+        """
         if self.path.read_bytes() != self.original:
             raise AgentError(
                 f"{self.path.name} was changed while it was recorded. Save it, and record again."
@@ -214,11 +234,18 @@ class _Studio:
     async def _before_recorded(self, kernel: NotebookKernel, cell: Any, index: int) -> None:
         here = self.cell in (None, index + 1)
         mode, takes = ("record", str(self.folder / _NEW)) if here else ("replay", "")
-        found = await _prepare(kernel, mode, takes, cell)
+        found = await self._prepare(kernel, mode, takes, index)
         self.takes |= {Path(cassette): Path(take) for cassette, take in found.items()}
 
     async def _before_replayed(self, kernel: NotebookKernel, cell: Any, index: int) -> None:
-        await _prepare(kernel, "replay", str(self.folder / _PROOF), cell)
+        await self._prepare(kernel, "replay", str(self.folder / _PROOF), index)
+
+    async def _prepare(
+        self, kernel: NotebookKernel, mode: str, takes: str, index: int
+    ) -> dict[str, str]:
+        arguments = (mode, takes, index + 1 in self.calling_ask)
+        found: dict[str, str] = await kernel.value(_PREPARE.format(arguments=arguments))
+        return found
 
     def _proof(self, cassette: Path) -> Path:
         return take_of(cassette, self.folder / _PROOF)
@@ -229,7 +256,7 @@ class _Studio:
             raise AgentError(f"{self.path.name}{place}: {when}{done.error}")
 
     def _put_together(self, cassette: Path, new: Cassette) -> None:
-        """What the cassette would be, where its replay is proven."""
+        """Save the successor of a cassette where the replay that proves it looks for it."""
         self._turns += len(new.turns)
         self._stood[cassette] = _bytes_of(cassette)
         result = new
@@ -244,7 +271,7 @@ class _Studio:
         save(result, self._proof(cassette))
 
     def _earlier(self, new: Cassette) -> list[str]:
-        """The new conversation, as often as cells above are the same as the recorded one."""
+        """The new conversation, once for each cell above that equals the recorded cell."""
         if self.cell is None or not new.turns:
             return []
         cells = self.notebook.cells
@@ -264,14 +291,8 @@ class _Studio:
             self._notes.append(f"{cassette.name} has lost {turns} that no cell asked for")
 
 
-async def _prepare(kernel: NotebookKernel, mode: str, takes: str, cell: Any) -> dict[str, str]:
-    arguments = (mode, takes, asks_from_code(cell))
-    found: dict[str, str] = await kernel.value(_PREPARE.format(arguments=arguments))
-    return found
-
-
 def _merged(old: Cassette, new: Cassette, written: Sequence[str]) -> Cassette:
-    """A cassette with the turns of another one in the places of those that they replace."""
+    """A cassette with new turns, each in the place of the turn that it replaces."""
     result, done = old, list(written)
     for turn in new.turns:
         named = tuple(replace(entry, source=entry.source or new.source) for entry in turn)
@@ -281,7 +302,7 @@ def _merged(old: Cassette, new: Cassette, written: Sequence[str]) -> Cassette:
 
 
 def _is_shared(cassette: Path, notebook: Path) -> bool:
-    """Whether another notebook names the cassette, so that it holds turns of that one, too."""
+    """Whether another notebook names the cassette, so that it may hold turns of that one, too."""
     name = cassette.name.encode("utf-8")
     folders = {cassette.parent.resolve(), notebook.resolve().parent}
     others = {other.resolve() for folder in folders for other in folder.glob("*.ipynb")}

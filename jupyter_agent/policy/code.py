@@ -11,9 +11,9 @@ from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.files import UNKNOWN_FILE, judge_folder, judge_write
 from jupyter_agent.policy.magics import Magic, is_known, judge_magic
+from jupyter_agent.policy.parsing import CannotJudge, cell_tree, code_tree
 from jupyter_agent.policy.resolve import UNKNOWN, Names, Value, Values
 from jupyter_agent.policy.verdict import PolicyContext, Risk, RiskKind
-from jupyter_agent.source.cell import CannotJudge, parse_cell, parse_python
 
 _MOST_TREES = 200
 _MOST_ROUNDS = 6
@@ -53,7 +53,7 @@ def judge_code(text: str, around: PolicyContext) -> tuple[tuple[Risk, ...], tupl
     It never raises: what cannot be judged is a risk of the kind `hidden`.
     """
     try:
-        tree = parse_cell(text, _Bound(around), is_known)
+        tree = cell_tree(text, _Bound(around), is_known)
         if tree is None:
             return (), ()  # it cannot run either
         findings = _judge_trees(tree, around)
@@ -80,7 +80,7 @@ def _judge_trees(tree: ast.Module, around: PolicyContext) -> CodeRisks:
             if (text, is_cell) in read:
                 continue
             read.add((text, is_cell))
-            inner = parse_cell(text, _Bound(around), is_known) if is_cell else parse_python(text)
+            inner = cell_tree(text, _Bound(around), is_known) if is_cell else code_tree(text)
             if inner is not None:
                 trees.append(ast.increment_lineno(inner, line))
         if len(trees) > _MOST_TREES:

@@ -35,8 +35,6 @@ def judge(
     arguments: Mapping[str, object],
     mode: Mode,
     around: PolicyContext,
-    *,
-    origin: str = "",
 ) -> Verdict:
     """What is to be done with a call. It never raises, whatever the arguments are.
 
@@ -46,18 +44,17 @@ def judge(
         arguments: The call's arguments.
         mode: How much is asked for.
         around: Where the call would run, and what has been granted.
-        origin: The server that the tool comes from, where it is not the project's own.
     """
     if mode == "read_only" and effect != "reads":
         return Verdict("refuse", READ_ONLY)
-    risks, writes = _found(tool, effect, arguments, around, origin)
+    risks, writes = _found(tool, effect, arguments, around)
     if mode == "ask_all" and tool not in BOOKKEEPING:
         if _of_tool(tool) in around.granted:
             return Verdict("allow", "", risks, writes)
         return Verdict("ask", "", risks, writes, tool)
     if mode != "ask_risky" or all(_is_granted(risk, tool, around) for risk in risks):
         return Verdict("allow", "", risks, writes)
-    return Verdict("ask", "", risks, writes, tool if _is_foreign(tool, origin) else "")
+    return Verdict("ask", "", risks, writes, tool if is_served(tool) else "")
 
 
 def grants(verdict: Verdict, mode: Mode, tool: str) -> frozenset[str]:
@@ -92,18 +89,14 @@ def _is_granted(risk: Risk, tool: str, around: PolicyContext) -> bool:
     return (_of_tool(tool) if risk.kind == "tool" else risk.kind) in around.granted
 
 
-def _is_foreign(tool: str, origin: str) -> bool:
-    return bool(origin) or is_served(tool)
-
-
 def _found(
-    tool: str, effect: Effect, arguments: Mapping[str, object], around: PolicyContext, origin: str
+    tool: str, effect: Effect, arguments: Mapping[str, object], around: PolicyContext
 ) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
     """The risks of a call, and the files that it writes."""
     if effect == "reads":
         return (), ()
-    if _is_foreign(tool, origin):
-        server, _, name = (origin, "", tool) if origin else tool.partition("__")
+    if is_served(tool):
+        server, _, name = tool.partition("__")
         what = f"runs the tool {one_line(name)} of the server {one_line(server)}"
         return (Risk("tool", what),), ()
     if effect == "executes":

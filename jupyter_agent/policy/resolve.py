@@ -15,7 +15,7 @@ from pathlib import Path
 
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.verdict import Known
-from jupyter_agent.source.scope import free_names, parameters
+from jupyter_agent.source.scope import bound_by, free_names, imports, parameters, stored_names
 
 MOST = 12
 """Values of one expression that are told apart."""
@@ -193,8 +193,9 @@ class Names:
                 self._target(target, node.context_expr)
             case ast.Match():
                 self._bind_match(node)
-            case ast.ExceptHandler(name=str(name)):
-                self._add(name, lambda: (Value("exception()"),))
+            case ast.ExceptHandler():
+                for bound in bound_by(node):
+                    self._add(bound, lambda: (Value("exception()"),))
             case ast.ClassDef():
                 self._bind_class(node)
             case ast.Import() | ast.ImportFrom():
@@ -203,28 +204,22 @@ class Names:
     def _bind_class(self, node: ast.ClassDef) -> None:
         self._add(node.name, lambda: (Value("local.Class"),))
         for found in node.body:
-            for name in _bound_by(found):
+            assigned = isinstance(found, (ast.Assign, ast.AnnAssign))
+            for name in stored_names(found) if assigned else bound_by(found):
                 self._attributes.setdefault(name, []).append(lambda n=name: self.of_name(n))  # type: ignore[misc]
 
     def _bind_match(self, node: ast.Match) -> None:
         for case in node.cases:
             for found in ast.walk(case.pattern):
-                name = getattr(found, "name", None) or getattr(found, "rest", None)
-                if isinstance(name, str):
+                for name in bound_by(found):
                     self._add(name, lambda: self.of(node.subject))
 
     def _bind_import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for alias in node.names:
-            if isinstance(node, ast.ImportFrom):
-                module = "." * node.level + (node.module or "")
-                if alias.name == "*":
-                    self._stars.append(module)
-                    continue
-                bound, name = alias.asname or alias.name, f"{module}.{alias.name}"
+        for bound, name in imports(node):
+            if bound == "*":
+                self._stars.append(name.removesuffix(".*"))
             else:
-                bound = alias.asname or alias.name.partition(".")[0]
-                name = alias.name if alias.asname else bound
-            self._add(bound, lambda n=name: (Value(catalogue.canonical(n)),))  # type: ignore[misc]
+                self._add(bound, lambda n=name: (Value(catalogue.canonical(n)),))  # type: ignore[misc]
 
     def _target(self, target: ast.expr, value: ast.expr, inside: bool = False) -> None:
         match target:
@@ -479,17 +474,6 @@ def _of_known(known: Known) -> Value:
     return Value(name)
 
 
-def _bound_by(node: ast.stmt) -> Iterator[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)):
-        for found in ast.walk(node):
-            if isinstance(found, ast.Name) and isinstance(found.ctx, ast.Store):
-                yield found.id
-            elif isinstance(found, ast.alias):
-                yield found.asname or found.name.partition(".")[0]
-
-
 def _default(arguments: ast.arguments, argument: ast.arg) -> ast.expr | None:
     plain = [*arguments.posonlyargs, *arguments.args]
     if argument in arguments.kwonlyargs:
@@ -641,10 +625,6 @@ def _formatted(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
         return UNKNOWN
 
 
-def _text_join(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return UNKNOWN
-
-
 def _stripped(method: str) -> Callable[..., Value]:
     def result(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
         if owner.text is None or any(part.text is None for part in arguments):
@@ -663,10 +643,6 @@ def _home(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
 
 def _here(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
     return Value(_PATH, str(folder))
-
-
-def _sql_text(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return arguments[0] if arguments else UNKNOWN
 
 
 _TEXTS: Mapping[str, Callable[[Value, Sequence[Value], Path], Value]] = {

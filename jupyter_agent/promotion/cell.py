@@ -17,7 +17,7 @@ _ENVIRONMENT = re.compile(
     r"|get_ipython|(?:^|=)\s*!|^\s*%(?!matplotlib|precision|config|colors|xmode)|\.py\b",
     re.MULTILINE,
 )
-"""What may change which module an import finds, or what it does when it is imported."""
+"""Code that may change which module an import finds, or what the import does."""
 _WORDS = 100
 FAILS = "# This failed half way then; what it had done by then is needed."
 Kept = tuple[Statement, Facts]
@@ -28,16 +28,16 @@ def cell(
     wanted: Collection[str],
     opaque: Collection[str] | None = None,
 ) -> str:
-    """The text of a cell that does what the executions did, as far as the results need it.
+    """One clean cell with the code of some executions that the results depend on.
 
-    Failed attempts and look-ups go, imports come first, each once; comments say which step the code
-    is from. Empty where nothing is left.
+    Leaves out failed attempts and statements that only look at something. Imports come first, each
+    once; comments name the step that the code is from. Empty where no statement is needed.
 
     Args:
-        executions: What ran, in order.
+        executions: The code that ran, in order.
         wanted: The names of the variables that are the results.
         opaque: Names of the kernel that may read or change anything when they are used, such as the
-            person's own functions; None where that is not known.
+            person's own functions; None where they are not known.
     """
     kept = needed(statements(executions), wanted, opaque)
     first, rest = hoisted(kept)
@@ -51,13 +51,13 @@ def cell(
 
 
 def hoisted(kept: Sequence[Kept]) -> tuple[list[Statement], list[Kept]]:
-    """The imports that may stand first without a change of what they do, and the rest.
+    """Splits statements into imports that may move to the top, and the rest in order.
 
-    An import that was made before, of a name that is still bound to it, goes.
+    Drops an import that repeats an earlier one.
     """
     first: list[Statement] = []
     rest: list[Kept] = []
-    before: set[str] = set()  # names that are read by what stands before
+    before: set[str] = set()  # names that the statements so far read
     imported: set[str] = set()
     sealed = starred = False
     ambiguous = _ambiguous(kept)
@@ -100,7 +100,7 @@ def _ambiguous(kept: Sequence[Kept]) -> set[str]:
 
 
 def joined_imports(first: Sequence[Statement]) -> list[str]:
-    """The lines of the imports: `__future__` first, several names of a module on one line."""
+    """The lines of import statements: `__future__` first, the names of a module on one line."""
     plain: list[str] = []
     of_module: dict[str, list[str]] = {}
     for statement in first:
@@ -116,7 +116,10 @@ def joined_imports(first: Sequence[Statement]) -> list[str]:
 
 
 def sources(part: Sequence[Kept], is_last: bool) -> Iterator[str]:
-    """The texts of statements, with what failed told, and values that were shown shown again."""
+    """The texts of statements: a comment above one that failed, `display(…)` around a shown value.
+
+    The last expression of a cell (`is_last`) shows its value without `display`.
+    """
     for index, (statement, _) in enumerate(part):
         if statement.failed:
             yield FAILS
@@ -128,7 +131,7 @@ def sources(part: Sequence[Kept], is_last: bool) -> Iterator[str]:
 
 
 def borrowed(kept: Sequence[Kept]) -> list[str]:
-    """A line that says which functions the code calls that only the agent has."""
+    """A comment that names the agent's own functions that the code calls; nothing without any."""
     tools = set().union(*(statement.ran.tools & facts.reads for statement, facts in kept))
     names = ", ".join(sorted(tools))
     return [f"# These functions are the agent's; put your own in their place: {names}"] * bool(
@@ -137,13 +140,13 @@ def borrowed(kept: Sequence[Kept]) -> list[str]:
 
 
 def heading(ran: Executed) -> str:
-    """Which step it is, in the model's words; where there are none, in the code's first line."""
+    """The number of a step, with the model's words where it said any."""
     words = comment(ran.words)
     return f"Step {ran.step}: {words}" if words else f"Step {ran.step}"
 
 
 def comment(text: str) -> str:
-    """Words on one line, whatever they hold: a comment ends with its line."""
+    """A text on one line and shortened, so that it fits into a comment."""
     return " ".join(one_line(text, _WORDS).split())
 
 
@@ -165,12 +168,12 @@ def _is_standard(tree: ast.Import | ast.ImportFrom) -> bool:
 
 
 def _seals(statement: Statement, known: Facts) -> bool:
-    """Whether an import must not be moved in front of it."""
+    """Whether no later import may move in front of a statement."""
     return known.effect and bool(_ENVIRONMENT.search(statement.source))
 
 
 def _interrupted(executions: Sequence[Executed], wanted: Collection[str]) -> list[str]:
-    """Code that was interrupted is missing, which is said where it may matter."""
+    """A comment for each interrupted execution whose code mentions a wanted name."""
     names = [
         f"# Code of step {ran.step} was interrupted; what it had done by then is missing here."
         for ran in executions

@@ -1,17 +1,16 @@
-"""What the agent ran in a turn, in order, and the statements that this was made of."""
+"""The code that the agent ran in a turn, and its statements."""
 
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, Literal
+from typing import Literal
+
+from jupyter_agent.source.cell import parse_cell
 
 State = Literal["done", "failed", "interrupted"]
 _SAME_AS_CODE = ("%%time", "%%timeit -n1 -r1")
-_NAMED = "get_ipython()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Executed:
         code: The text of the cell, with magics and `!` lines.
         step: The step of the turn; 0 for a cell of the person's.
         state: How it ended.
-        words: What the model said before it.
+        words: The model's text before it.
         failed_line: The line at which it failed, counted from 1, where that is known.
         shows: Whether it showed a picture or another rich display.
         shows_value: Whether that was the value of its last expression.
@@ -63,10 +62,10 @@ class Statement:
 
 
 def statements(executions: Sequence[Executed]) -> list[Statement]:
-    """The statements that ran, in order; of imports one for each name.
+    """The statements that ran, in order, with a statement for each imported name.
 
-    Of code that failed these are the statements up to the one that failed; where that is not known,
-    all of them as one. Of code that was interrupted there are none: how far it came is not known.
+    Code that failed gives the statements up to the failed one, or all of them as one where that one
+    is not known. Code that was interrupted gives none, since nobody knows how far it came.
     """
     found: list[Statement] = []
     for origin, ran in enumerate(executions):
@@ -76,18 +75,13 @@ def statements(executions: Sequence[Executed]) -> list[Statement]:
 
 
 def parsed(code: str) -> tuple[str, list[ast.stmt]] | None:
-    """The code as IPython reads it, and its tree; None where it is no Python even then."""
-    text = _transformed(_body(code))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return text, ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    """Code as Python, and its statements; None where it cannot run."""
+    found = parse_cell(_body(code))
+    return None if found is None else (found[0], found[1].body)
 
 
 def _body(code: str) -> str:
-    """The code that a cell magic runs as it is, without the magic."""
+    """The code below a magic that runs it unchanged; any other code as it is."""
     first, newline, rest = code.lstrip().partition("\n")
     if newline and first.strip() in _SAME_AS_CODE:
         return rest
@@ -132,7 +126,7 @@ def _of_failed(
 
 
 def _attempt(trees: list[ast.stmt]) -> ast.Try:
-    """The statements so that they may fail again."""
+    """The statements in a `try` that ignores their failure."""
     handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, [ast.Pass()])
     return ast.fix_missing_locations(ast.Try(trees, [handler], [], []))
 
@@ -160,7 +154,7 @@ def _first_line(tree: ast.stmt) -> int:
 
 
 class _Lines:
-    """Finds the text of a statement: as it was written, where IPython left the lines in place."""
+    """Finds the text of a statement, as it was written where IPython kept the lines in place."""
 
     def __init__(self, code: str, text: str) -> None:
         self._lines = text.split("\n")
@@ -196,17 +190,3 @@ class _Lines:
 
     def _is_comment(self, at: int) -> bool:
         return self._raw[at].startswith("#")
-
-
-def _transformed(code: str) -> str:
-    try:
-        return str(_transformer().transform_cell(code))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return code
-
-
-@cache
-def _transformer() -> Any:
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    return TransformerManager()

@@ -33,12 +33,14 @@ def notebook(
 ) -> Any:
     """The notebook of a turn, in nbformat 4. The same turn gives the same notebook.
 
-    What failed goes, as in `cell`; look-ups of code that ran stay, since the words speak of them.
+    Leaves out failed code, as `cell` does. Keeps statements that only look at something, since the
+    model's words refer to them.
 
     Args:
         view: The turn.
-        opaque: As `cell` takes it.
-        before: The person's cells from before the turn; those that its code needs come first.
+        opaque: As for `cell`.
+        before: The person's cells from before the turn. The notebook begins with those that the
+            turn's code needs.
     """
     import nbformat
 
@@ -59,8 +61,8 @@ def export(made: Any, path: str, workspace: Workspace) -> str:
     """Write a notebook to a new file in the workspace; gives its path from the root.
 
     Raises:
-        ConfigError: The path leads outside, is no notebook's, is there already, or cannot be
-            written. Nothing is left behind then.
+        ConfigError: The path leads outside of the workspace, does not end in `.ipynb`, exists, or
+            cannot be written. Leaves no file behind.
     """
     import nbformat
 
@@ -87,7 +89,11 @@ def export(made: Any, path: str, workspace: Workspace) -> str:
 
 
 def _write_new(target: Path, data: bytes) -> None:
-    """Write a file that must not be there yet, all of it or nothing, whoever else writes."""
+    """Write a new file as a whole or not at all.
+
+    Raises:
+        FileExistsError: It exists, or another process makes it at the same time.
+    """
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
         atomic_write(target, data)
@@ -98,7 +104,7 @@ def _write_new(target: Path, data: bytes) -> None:
 
 
 def _needed_cells(earlier: Sequence[Executed], kept: Sequence[Kept]) -> list[str]:
-    """The cells of the person's on which the turn's code depends, whole, as they were written."""
+    """The person's cells that the turn's code depends on, unchanged."""
     live = _uses(facts for _, facts in kept)
     parts = statements(earlier)
     program = Program([part.tree for part in parts])
@@ -144,7 +150,7 @@ def _steps(view: TurnView, kept: Sequence[Kept]) -> Iterator[tuple[str, str]]:
 
 
 def _other_calls(step: StepView) -> Iterator[str]:
-    """What was done in a step besides running code: files that were written."""
+    """A line for each file that a step wrote by other tools than code."""
     for call in step.calls:
         details = call.result.details if call.result and not call.result.is_error else {}
         path, change = details.get("path"), details.get("change")
@@ -158,5 +164,5 @@ def _closing(view: TurnView) -> Iterator[tuple[str, str]]:
 
 
 def _words(text: str) -> str:
-    """The model's and the person's words, legible, without secrets, inert."""
+    """A text of the model or the person: legible, without secrets, with inactive markup."""
     return inert(stable(text)).strip("\n")

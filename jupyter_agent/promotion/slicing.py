@@ -1,8 +1,7 @@
-"""Which statements the results depend on: from the last one backwards, by the names they read.
+"""The statements that the results depend on, found backwards by the names that they read.
 
-What may have an effect stays. What only binds a name stays where the name is needed. What only
-looks goes. A statement that failed half way stays, as something that may fail, where it may have
-changed what is needed.
+A statement stays if it may have an effect, or binds a needed name. A failed statement stays, inside
+of a `try`, if it may have changed a needed object. Statements that only look at something go.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ def needed(
     opaque: Collection[str] | None = None,
     lookups: bool = False,
 ) -> list[tuple[Statement, Facts]]:
-    """The statements to keep, in order, with what each does.
+    """The statements to keep, in order, each with its facts.
 
     Args:
-        statements: What ran.
-        wanted: Names that are to have their values in the end.
-        opaque: As `Program` takes it.
-        lookups: Whether statements that only look stay, too, where their code did not fail.
+        statements: The statements that ran.
+        wanted: The names whose values are the results.
+        opaque: As for `Program`.
+        lookups: Whether to keep statements that only look, unless their code failed.
     """
     program = Program([statement.tree for statement in statements], opaque)
     facts = [program.facts(each.tree, each.ran.shows) for each in statements]
@@ -75,7 +74,7 @@ def _left_something(
     carried: dict[str, set[str]],
     everything: bool,
 ) -> bool:
-    """Whether what ran of a failed statement may have changed what is needed."""
+    """Whether a failed statement may have changed a needed name or object before it failed."""
     assert isinstance(statement.tree, ast.Try)
     body = statement.tree.body
     changed = _with_carried(known.touches, carried)
@@ -88,7 +87,7 @@ def _left_something(
 
 
 def _is_at_once(tree: ast.stmt) -> bool:
-    """Whether a statement that failed bound nothing: the names come last."""
+    """Whether a statement binds its names last, so that it bound none if it failed."""
     match tree:
         case ast.Expr() | ast.Import() | ast.ImportFrom() | ast.Assert() | ast.Raise():
             return not any(isinstance(node, ast.NamedExpr) for node in ast.walk(tree))
@@ -100,9 +99,9 @@ def _is_at_once(tree: ast.stmt) -> bool:
 
 
 def _allow_for_doubt(statements: Sequence[Statement], facts: Sequence[Facts]) -> None:
-    """Keep what unbinds a name, or binds it to a module, where who knows what has bound it before.
+    """Mark deletions and imports as effects where an unknown statement may have bound their names.
 
-    Such a name is no result, and would be left over as something else. A `del` needs its names.
+    Without them, such a name would keep another value. A `del` reads the names that it deletes.
     """
     unsure: set[str] = set()
     everything = any(known.opaque for known in facts)
@@ -119,7 +118,7 @@ def _allow_for_doubt(statements: Sequence[Statement], facts: Sequence[Facts]) ->
 
 
 def _carried(facts: Sequence[Facts]) -> dict[str, set[str]]:
-    """By name, what its object may read when it is called, or is part of something that is."""
+    """For each name, the names that its object may read when it is called, directly or not."""
     carried: dict[str, set[str]] = {}
     grows = True
     while grows:
@@ -147,7 +146,7 @@ def _without_vain_deletions(
     facts: Sequence[Facts],
     final: dict[int, set[str]],
 ) -> list[tuple[Statement, Facts]]:
-    """Without `del` of names that nothing kept has bound; of names from before they stay."""
+    """Drops `del` of names that only dropped statements had bound, not of names from before."""
     place = {id(statement): index for index, statement in enumerate(all_)}
     bound: set[str] = set()
     result: list[tuple[Statement, Facts]] = []

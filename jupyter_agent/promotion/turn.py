@@ -1,4 +1,4 @@
-"""From the view of a turn to what ran in it, and to what is wanted of it."""
+"""The code that ran in a turn, and the variables that are its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_agent.core.transcript import CallView, StepView, TurnView
 from jupyter_agent.promotion.executed import Executed, State
 
 _AT_TOP = re.compile(r"^agent code \d+, line (\d+)$", re.MULTILINE)
-"""A frame of the code itself in the text of an error, and not of a function in it."""
+"""A frame at the top level of the code in the text of an error, not in a function."""
 _TEXTS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
 _STATES: dict[str, State] = {
     "done": "done",
@@ -23,7 +23,7 @@ _STATES: dict[str, State] = {
 
 
 def executed(view: TurnView) -> tuple[Executed, ...]:
-    """The code that ran in a turn, in order, with how it ended. Code that never began is not in."""
+    """The code that ran in a turn, in order, with its outcome. Leaves out code that never began."""
     return tuple(ran for step in view.steps for ran in _of_step(step))
 
 
@@ -33,8 +33,10 @@ def results(view: TurnView) -> frozenset[str]:
 
 
 def opaque_names(namespace: Mapping[str, object]) -> frozenset[str]:
-    """The variables that may read or change others when they are used: functions of the person's,
-    their classes, iterators. Nothing of theirs is run for it."""
+    """The variables that may read or change others when they are used.
+
+    These are the person's own functions and classes, and iterators. Runs none of their code.
+    """
     return frozenset(name for name, value in namespace.items() if _is_opaque(value, namespace))
 
 
@@ -75,14 +77,14 @@ def _of_call(call: CallView, step: int, words: str) -> Executed | None:
     values = [output for output in result.display if output.kind == "result"]
     displays = [output for output in result.display if output.kind == "display"]
     return Executed(
-        code,
-        step,
-        state,
-        words,
-        _failed_line(result) if state == "failed" else None,
-        bool(displays),
-        any(map(_is_picture, values)),
-        frozenset(str(made.get("tool")) for made in result.details.get("calls", ())),
+        code=code,
+        step=step,
+        state=state,
+        words=words,
+        failed_line=_failed_line(result) if state == "failed" else None,
+        shows=bool(displays),
+        shows_value=any(map(_is_picture, values)),
+        tools=frozenset(str(made.get("tool")) for made in result.details.get("calls", ())),
     )
 
 

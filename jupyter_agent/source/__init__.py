@@ -1,1 +1,1 @@
-"""Python and IPython source, read once: cells, magics, names and what statements do."""
+"""Python and IPython source: cells and magics as syntax trees, names, and what statements do."""

@@ -1,18 +1,55 @@
-"""The agent cells of a notebook, and what two executions of a notebook have in common."""
+"""The agent cells of a notebook, found in its code without running it."""
 
 from __future__ import annotations
 
-import json
-import re
+import ast
+import shlex
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.source.cell import MagicCall, magic_call, parse_cell
+from jupyter_agent.source.scope import imports
 
-_ASKS = re.compile(r"(?<![\w.])ask\s*\(|\bjupyter_agent\.ask\s*\(")
-_MAGIC = "%%agent"
+SKIPPED_TAG = "skip-execution"
+"""The tag of cells that no execution runs."""
+_PACKAGE = "jupyter_agent"
+_REPEATING = (
+    *(ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCall:
+    """A call in a cell's code that concerns the agent: `%%agent`, `%agent`, `%config` or `ask(…)`.
+
+    Attributes:
+        node: The call.
+        magic: The magic command that it runs; None for `ask(…)`.
+        repeats: Whether it may run more than once: in a loop or a function.
+    """
+
+    node: ast.Call
+    magic: MagicCall | None
+    repeats: bool
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it gives the agent a task."""
+        if self.magic is None or self.magic.method == "run_cell_magic":
+            return True
+        return self.magic.name == "agent" and self.words[:1] == ["resume"]
+
+    @property
+    def words(self) -> list[str]:
+        """The words behind a line magic; none where quotes are open, or of anything else."""
+        if self.magic is None or self.magic.body is not None:
+            return []
+        try:
+            return shlex.split(self.magic.line)
+        except ValueError:
+            return []  # the cell itself says so when it runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,97 +58,122 @@ class AgentCell:
 
     Attributes:
         number: The cell's number over all cells, counted from 1.
-        task: The task as it was typed; for a cell that asks from code, the code.
+        source: The cell's text.
+        calls: Those of its calls that concern the agent.
     """
 
     number: int
-    task: str
+    source: str
+    calls: tuple[AgentCall, ...]
+
+    @property
+    def task(self) -> str:
+        """The task as it was typed; where the cell has no `%%agent`, the whole cell."""
+        magic = self.calls[0].magic
+        return self.source if magic is None or magic.body is None else magic.body.strip()
+
+    @property
+    def calls_ask(self) -> bool:
+        """Whether it gives a task by `ask(…)`, for which the extension need not be loaded."""
+        return any(call.magic is None for call in self.calls)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A cell that showed something else the second time.
+class AgentCallFinder:
+    """Finds the calls that concern the agent in the cells of one notebook, given in their order.
 
-    Attributes:
-        number: The cell's number over all cells, counted from 1.
-        of_agent: Whether it is an agent cell.
-        words: What differs first, in one line.
+    A name under which one cell imports `ask` holds in the cells below it.
     """
 
-    number: int
-    of_agent: bool
-    words: str
+    def __init__(self) -> None:
+        self._ask: set[str] = set()
 
+    def find(self, source: str) -> Iterator[AgentCall]:
+        """The calls in a cell, in their order; none where the cell is no Python."""
+        if not self._may_concern_agent(source):
+            return
+        parsed = parse_cell(source)
+        for node, repeats in _calls_and_imports(parsed[1]) if parsed else ():
+            if not isinstance(node, ast.Call):
+                self._ask.update(_names_of_ask(node))
+            elif magic := magic_call(node):
+                if _concerns_agent(magic):
+                    yield AgentCall(node, magic, repeats)
+            elif _dotted_name(node.func) in self._ask:
+                yield AgentCall(node, None, repeats)
 
-def asks_from_code(cell: Any) -> bool:
-    """Whether a code cell calls `ask`."""
-    return cell.cell_type == "code" and bool(_ASKS.search(cell.source))
-
-
-def is_agent_cell(cell: Any) -> bool:
-    """Whether a cell is a turn: `%%agent`, `%agent resume`, or `ask(…)` in code."""
-    if cell.cell_type != "code":
-        return False
-    words = cell.source.split(maxsplit=2)
-    return words[:1] == [_MAGIC] or words[:2] == ["%agent", "resume"] or asks_from_code(cell)
+    def _may_concern_agent(self, source: str) -> bool:
+        """A look at the text alone, so that most cells need not be parsed."""
+        lowered = source.lower()
+        return "agent" in lowered or any(name.rpartition(".")[2] in source for name in self._ask)
 
 
 def agent_cells(notebook: Any) -> list[AgentCell]:
     """The agent cells of a notebook, in order."""
-    return [
-        AgentCell(number, _task(cell.source))
-        for number, cell in enumerate(notebook.cells, 1)
-        if is_agent_cell(cell)
-    ]
+    finder = AgentCallFinder()
+    found = []
+    for index, source in python_cells(notebook):
+        calls = tuple(finder.find(source))
+        if any(call.is_turn for call in calls):
+            found.append(AgentCell(index + 1, source, calls))
+    return found
 
 
-def _task(source: str) -> str:
-    if source.split(maxsplit=1)[0] != _MAGIC:
-        return source
-    return source.lstrip().partition("\n")[2].strip()
+def python_cells(notebook: Any) -> Iterator[tuple[int, str]]:
+    """The code cells that an execution runs, by their number over all cells, counted from 0.
+
+    A notebook of another language has none.
+    """
+    metadata = notebook.metadata
+    language = metadata.get("kernelspec", {}).get("language")
+    language = language or metadata.get("language_info", {}).get("name")
+    if str(language or "python").lower() not in ("python", "ipython"):
+        return
+    for index, cell in enumerate(notebook.cells):
+        tags = cell.get("metadata", {}).get("tags", [])
+        if cell.cell_type == "code" and SKIPPED_TAG not in tags:
+            yield index, cell.source
 
 
-def lasting(outputs: Any) -> Any:
-    """A cell's outputs without what a replay does not know: how long it took, what it cost."""
-    kept = deepcopy(outputs)
-    for output in kept:
-        output.get("metadata", {}).get("jupyter_agent", {}).pop("volatile", None)
-    return kept
+def _concerns_agent(magic: MagicCall) -> bool:
+    if magic.method == "run_cell_magic":
+        return magic.name == "agent" and magic.body is not None
+    return magic.method == "run_line_magic" and magic.name in ("agent", "config")
 
 
-def differences(first: Any, second: Any) -> Iterator[Difference]:
-    """Where two executions of one notebook show different things, cell by cell."""
-    for number, (then, now) in enumerate(zip(first.cells, second.cells, strict=True), 1):
-        if then.cell_type != "code":
-            continue
-        old, new = lasting(then.outputs), lasting(now.outputs)
-        if old != new:
-            yield Difference(number, is_agent_cell(then), _first_difference(old, new))
+def _calls_and_imports(
+    tree: ast.AST,
+) -> Iterator[tuple[ast.Call | ast.Import | ast.ImportFrom, bool]]:
+    """The calls and imports of a tree as they run, with whether they may run repeatedly."""
+    waiting = [(tree, False, False)]
+    while waiting:
+        node, repeats, children_done = waiting.pop()
+        repeats = repeats or isinstance(node, _REPEATING)
+        if isinstance(node, ast.Call | ast.Import | ast.ImportFrom):
+            if children_done:
+                yield node, repeats
+                continue
+            waiting.append((node, repeats, True))
+        children = list(ast.iter_child_nodes(node))
+        waiting += [(child, repeats, False) for child in reversed(children)]
 
 
-def _first_difference(old: Any, new: Any) -> str:
-    """The words around the first place where two lists of outputs part."""
-    then, now = _lines(old), _lines(new)
-    for before, after in zip(then, now, strict=False):
-        if before != after:
-            start = next(
-                (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
-                min(len(before), len(after)),
-            )
-            first = max(0, start - 20)
-            return f"{_around(before, first)} became {_around(after, first)}"
-    longer, what = (then, "is gone") if len(then) > len(now) else (now, "was added")
-    return f"{_around(longer[min(len(then), len(now))], 0)} {what}"
+def _names_of_ask(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """The names that `ask` has after an import, dots included."""
+    for name, stands_for in imports(node):
+        if isinstance(node, ast.Import):
+            if stands_for == _PACKAGE:
+                yield f"{name}.ask"
+        elif stands_for in (f"{_PACKAGE}.ask", f"{_PACKAGE}.magics.ask.ask"):
+            yield name
+        elif stands_for == f"{_PACKAGE}.*":
+            yield "ask"
 
 
-def _around(text: str, first: int) -> str:
-    return repr(one_line(text[first:], 60))
-
-
-def _lines(outputs: Any) -> list[str]:
-    """What a person sees of outputs, line by line; then the rest of them."""
-    seen: list[str] = []
-    for output in outputs:
-        seen += str(output.get("text") or output.get("data", {}).get("text/plain", "")).split("\n")
-        seen += [f"{output.ename}: {output.evalue}"] if output.output_type == "error" else []
-    return [*seen, *(json.dumps(output, sort_keys=True) for output in outputs)]
+def _dotted_name(node: ast.expr) -> str:
+    """`a.b` of such an expression; empty for any other."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name) if owner := _dotted_name(value):
+            return f"{owner}.{name}"
+    return ""

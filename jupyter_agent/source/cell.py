@@ -1,137 +1,158 @@
-"""From the text of a notebook cell to its syntax tree, as IPython would read it."""
+"""From the source of a notebook cell to Python and to its syntax tree, as IPython reads it."""
 
 from __future__ import annotations
 
 import ast
-import builtins
-import keyword
 import re
 import warnings
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
-LONGEST = 300_000
-"""Characters of a cell that is judged; a longer one asks."""
-_MOST_NODES = 40_000
-"""Nodes of a tree that is judged: some thousand lines, a second of work."""
-_SMALL = 20_000
-_MOST_MAGICS = 300
-_MAGIC_LINE = re.compile(r"^[ \t]*(?:[%!?,;/]|[\w., \t]*=[ \t]*[%!])|\?[ \t]*$", re.MULTILINE)
-_PROMPT = re.compile(r"^[ \t]*(?:In \[|>>>|\.\.\.)", re.MULTILINE)
+if TYPE_CHECKING:
+    from IPython.core.inputtransformer2 import TransformerManager
+
+PLACEHOLDER = "…"
 _SPECIAL = re.compile(r"[%!?]|>>>|\.\.\.|In \[|^[ \t]*[,;/]|^[ \t]+$", re.MULTILINE)
 _OTHER_LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What `str.splitlines` takes for the end of a line besides a newline."""
-_FIRST_WORD = re.compile(r"[ \t]*([^\W\d]\w*)(?![\w.])[ \t]*(.?)(.?)")
-
-
-class CannotJudge(Exception):
-    """The cell cannot be judged within bounds, though it may run."""
-
-
-def is_plain(text: str) -> bool:
-    """Whether IPython takes a cell for Python as it stands: nothing in it could be its own syntax.
-
-    Of a single line nobody can tell without the kernel: its first word may be a magic.
-    """
-    lines = text.count("\n") - text.endswith("\n")
-    if lines == 0 or text[0].isspace() or _OTHER_LINE_ENDS.search(text):
-        return False
-    return _SPECIAL.search(text) is None
-
-
-def parse_cell(
-    text: str, bound: Any = frozenset(), is_magic: Callable[[str], bool] = lambda word: False
-) -> ast.Module | None:
-    """The tree of a cell, with magics as the calls that IPython makes of them.
-
-    Args:
-        bound: Tells by `in` which names are bound in the kernel: such a name is no magic.
-        is_magic: Whether a word is a magic command, where a cell is one line without `%`.
-
-    Returns:
-        None where the text cannot run either.
-
-    Raises:
-        CannotJudge: The cell is too long or too deeply nested.
-    """
-    if len(text) > LONGEST:
-        raise CannotJudge("a cell that is too long to be judged")
-    try:
-        text = text.encode("utf-8", "replace").decode("utf-8")
-        if len(text) > _SMALL and not _PROMPT.search(text) and (tree := _parsed(text)):
-            return tree
-        source = _transformed(text)
-        word = _automagic(source, bound, is_magic)
-        if word is not None:
-            return _parsed(f"get_ipython().run_line_magic({word[0]!r}, {word[1]!r})")
-        tree = _parsed(source)
-    except (RecursionError, MemoryError):
-        raise CannotJudge("code that is nested too deeply to be judged") from None
-    skipped = len(text) - len(text.lstrip("\n"))
-    return ast.increment_lineno(tree, skipped) if tree and skipped else tree
-
-
-def parse_python(text: str) -> ast.Module | None:
-    """The tree of plain Python, such as `exec` takes. None where it cannot run."""
-    if len(text) > LONGEST:
-        raise CannotJudge("a text that is too long to be judged")
-    try:
-        return _parsed(text.encode("utf-8", "replace").decode("utf-8").lstrip(" \t"))
-    except (RecursionError, MemoryError):
-        raise CannotJudge("code that is nested too deeply to be judged") from None
-
-
-def _parsed(source: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return None
-    # A tree has at most two or three nodes for each character of its source.
-    if len(source) > _MOST_NODES // 8 and any(islice(ast.walk(tree), _MOST_NODES, None)):
-        raise CannotJudge("a cell that is too long to be judged")
-    return tree
-
-
-def _transformed(text: str) -> str:
-    if is_plain(text):
-        return text
-    # IPython begins anew after each magic that it found, so that many of them take minutes.
-    found = sum(1 for _ in _MAGIC_LINE.finditer(text))
-    if not text.lstrip().startswith("%%") and found * len(text) > _MOST_MAGICS * _SMALL:
-        raise CannotJudge("more magic commands than can be judged")
-    try:
-        return str(_transformer().transform_cell(text))
-    except SyntaxError:
-        return text
-    except (RecursionError, MemoryError):
-        raise
-    except Exception:
-        raise CannotJudge("a cell that IPython cannot transform") from None
 
 
 @cache
-def _transformer() -> Any:
+def transformer() -> TransformerManager:
+    """IPython's own transformations, without those that a shell's extensions add."""
     from IPython.core.inputtransformer2 import TransformerManager
 
     return TransformerManager()
 
 
-def _automagic(source: str, bound: Any, is_magic: Callable[[str], bool]) -> tuple[str, str] | None:
-    """The magic and its line, where IPython takes the only line of a cell for one without `%`."""
-    if len(source.splitlines()) != 1:
+def is_plain(source: str) -> bool:
+    """Whether a cell is Python as it stands: nothing in it could be IPython's own syntax.
+
+    False for any single line: only the kernel knows whether its first word is a magic.
+    """
+    lines = source.count("\n") - source.endswith("\n")
+    if lines == 0 or source[0].isspace() or _OTHER_LINE_ENDS.search(source):
+        return False
+    return _SPECIAL.search(source) is None
+
+
+def to_python(source: str) -> str:
+    """A cell as Python, with magics and shell commands as calls of `get_ipython()`.
+
+    A cell that IPython rejects comes back unchanged.
+
+    Raises:
+        RecursionError, MemoryError, ValueError: IPython cannot transform the cell.
+    """
+    if is_plain(source):
+        return source if source.endswith("\n") else f"{source}\n"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return transformer().transform_cell(source)
+    except SyntaxError:
+        return source
+
+
+def parse_python(code: str) -> ast.Module | None:
+    """The syntax tree of Python code; None where it is no Python. Warnings are not shown.
+
+    Raises:
+        RecursionError, MemoryError: The code is nested too deeply.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(code)
+    except (SyntaxError, ValueError):
         return None
-    match = _FIRST_WORD.match(source)
-    if match is None or (match[2] == "=" and match[3] not in "=!"):
+
+
+def parse_cell(source: str) -> tuple[str, ast.Module] | None:
+    """A cell as Python, and its syntax tree; None where it cannot run or is nested too deeply."""
+    try:
+        code = to_python(source)
+        tree = parse_python(code)
+    except (ValueError, RecursionError, MemoryError):
         return None
-    word, line = match[1], source.strip()[len(match[1]) :].strip()
-    if word in bound or keyword.iskeyword(word) or hasattr(builtins, word):
-        return None
-    if word in ("get_ipython", "exit", "quit", "In", "Out", "display"):
-        return None
-    if is_magic(word) or (_parsed(source) is None and line[:1].isalnum()):
-        return word, line
+    return None if tree is None else (code, tree)
+
+
+@dataclass(frozen=True, slots=True)
+class MagicCall:
+    """A call of a method of `get_ipython()`, which is what a magic or shell command becomes.
+
+    Attributes:
+        method: `run_line_magic`, `run_cell_magic`, `system`, `getoutput`, or any other method.
+        name: The magic's name; None for other methods, and where it is computed.
+        line: The words behind the name, or the shell command. Empty where they are computed.
+        body: The text below a cell magic; None for anything else.
+    """
+
+    method: str
+    name: str | None = None
+    line: str = ""
+    body: str | None = None
+
+
+def magic_call(node: ast.AST) -> MagicCall | None:
+    """The magic or shell command that a call runs; None for any other node."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr=method)
+        ):
+            texts = [_text(argument) for argument in node.args]
+            if not method.endswith("_magic"):
+                return MagicCall(method, line=(texts or [""])[0] or "")
+            name, line, body, *_ = [*texts, None, None, None]
+            return MagicCall(method, name, line or "", body)
     return None
+
+
+def without_literals(source: str) -> str:
+    """A cell as Python in which each string and number is `…`, and no comment is left.
+
+    Of a magic or a shell command only the name stays. A cell that is no Python is replaced as a
+    whole: nothing tells its names from its data.
+    """
+    parsed = parse_cell(source)
+    if parsed is None:
+        return PLACEHOLDER
+    try:
+        return ast.unparse(ast.fix_missing_locations(_LiteralRemover().visit(parsed[1])))
+    except (ValueError, RecursionError, MemoryError):
+        return PLACEHOLDER
+
+
+class _LiteralRemover(ast.NodeTransformer):
+    """Puts a name that looks like `…` in the place of each literal."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        known = node.value is None or isinstance(node.value, (bool, type(...)))
+        return node if known else _name(PLACEHOLDER)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        return _name(PLACEHOLDER)
+
+    def visit_TemplateStr(self, node: ast.AST) -> ast.expr:
+        return _name(PLACEHOLDER)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        match magic_call(node):
+            case MagicCall(method="system" | "getoutput"):
+                return _name(f"!{PLACEHOLDER}")
+            case MagicCall(method="run_line_magic", name=str(name)):
+                return _name(f"%{name} {PLACEHOLDER}")
+            case MagicCall(method="run_cell_magic", name=str(name)):
+                return _name(f"%%{name} {PLACEHOLDER}")
+        self.generic_visit(node)
+        return node
+
+
+def _name(text: str) -> ast.expr:
+    return ast.Name(text, ast.Load())
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

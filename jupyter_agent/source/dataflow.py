@@ -1,7 +1,7 @@
-"""What a statement reads, binds and does, from its syntax tree alone.
+"""The names that a statement reads and binds, and whether it has an effect, from its syntax tree.
 
-What may have an effect is said to have one. Names in functions, lambdas and generators count as
-deferred: they are read when those are called, with the values of that time.
+An effect that is possible counts as one. Names in functions, lambdas and generators count as
+deferred: those read them when they are called, with the values of that time.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from jupyter_agent.source import harmless
+from jupyter_agent.source.cell import MagicCall, magic_call, parse_python
+from jupyter_agent.source.scope import bound_by, imports, parameters, stored_names
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _SPECIAL = re.compile(r"__(?!init__|post_init__)\w+__")
-_COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PLAIN_BASES = frozenset(
     {"object", "Exception", "ValueError", "RuntimeError", "TypeError", "KeyError", "dict", "list"}
@@ -25,16 +26,16 @@ _PLAIN_BASES = frozenset(
 
 @dataclass(slots=True)
 class Facts:
-    """What one statement does.
+    """The facts of one statement.
 
     Args:
         reads: Names whose values it uses.
         binds: Names that it may bind.
         kills: Names that it surely binds, so that their values of before do not matter.
         deletes: Names that it unbinds.
-        deferred: Names that what it makes will read when it is called.
-        rebinds: Names that what it makes may bind or unbind when it is called.
-        touches: Names whose objects it may change, should it fail half way.
+        deferred: Names that the functions it makes read when they are called.
+        rebinds: Names that the functions it makes may bind or delete when they are called.
+        touches: Names whose objects it may change before it fails.
         effect: Whether it may do more than bind its names.
         opaque: Whether it may read and bind any name.
     """
@@ -51,12 +52,12 @@ class Facts:
 
 
 class Program:
-    """What has to be known of all of the code to judge one statement of it.
+    """The whole code, on which the facts of each statement depend.
 
     Args:
-        trees: All statements, those that are dropped included.
-        opaque: Names of the kernel that may read or change anything when they are used: the
-            person's own functions, iterators. None: any unknown name that is called is one.
+        trees: All statements.
+        opaque: Names of the kernel that may read or change anything when they are used, such as the
+            person's own functions and iterators. None: any call of an unknown name may.
     """
 
     def __init__(self, trees: Sequence[ast.stmt], opaque: Collection[str] | None = None) -> None:
@@ -78,7 +79,7 @@ class Program:
         self._find_iterators()
 
     def facts(self, tree: ast.stmt, shows: bool = False) -> Facts:
-        """What a statement does. `shows`: its code showed a picture, so that `display` counts."""
+        """The facts of a statement. `shows`: its code showed a picture: `display` is an effect."""
         reader = _Reader(self, shows)
         reader.visit(tree)
         facts = reader.facts
@@ -103,34 +104,21 @@ class Program:
 
     def _survey(self, node: ast.AST) -> None:
         match node:
-            case ast.Name(ctx=ast.Store() | ast.Del()):
-                self.bound.add(node.id)
+            case ast.Import() | ast.ImportFrom():
+                self.modules.update(imports(node))
+                self.guarded |= any(a.name in ("defaultdict", "ChainMap") for a in node.names)
+                return
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self.bound.add(node.name)
                 self.functions.add(node.name)
             case ast.ClassDef():
                 self._survey_class(node)
-            case ast.Import():
-                for alias in node.names:
-                    name = alias.asname or alias.name.partition(".")[0]
-                    self.modules[name] = alias.name if alias.asname else name
-            case ast.ImportFrom():
-                for alias in node.names:
-                    self.modules[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
-                    self.guarded |= alias.name in ("defaultdict", "ChainMap")
             case ast.Attribute(attr="defaultdict"):
                 self.guarded = True
             case ast.Assign(value=ast.Lambda()):
                 self.functions |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-            case ast.arg():
-                self.bound.add(node.arg)
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-                self.bound.add(name)
-            case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
-                self.bound.add(name)
+        self.bound.update(bound_by(node))
 
     def _survey_class(self, node: ast.ClassDef) -> None:
-        self.bound.add(node.name)
         self.functions.add(node.name)
         for found in node.body:
             if isinstance(found, _FUNCTION):
@@ -139,7 +127,7 @@ class Program:
                 self.guarded |= bool(found.decorator_list or _SPECIAL.fullmatch(found.name))
 
     def _find_iterators(self) -> None:
-        """Find the names that may be iterators, from which looking takes something."""
+        """Find the names that may be iterators, which change when something reads them."""
         nodes = [node for tree in self.trees for node in ast.walk(tree)]
         before = -1
         while len(self.iterators) > before:
@@ -157,16 +145,16 @@ def _maybe_iterators(node: ast.AST, known: set[str], program: Program) -> set[st
         case ast.NamedExpr(target=target, value=value):
             pairs = [(target, value)]
         case ast.For(target=target) | ast.AsyncFor(target=target):
-            return set() if _is_table(node.iter, known, program) else _stored(target)
+            return set() if _is_table(node.iter, known, program) else stored_names(target)
         case ast.withitem(optional_vars=ast.expr() as target):
-            return _stored(target)
+            return stored_names(target)
         case _:
             return set()
     return {
         name
         for target, value in pairs
         if not _is_table(value, known, program)
-        for name in _stored(target)
+        for name in stored_names(target)
     }
 
 
@@ -196,19 +184,11 @@ def _is_table(value: ast.expr, known: set[str], program: Program) -> bool:
     return True
 
 
-def _stored(target: ast.AST) -> set[str]:
-    return {
-        node.id
-        for node in ast.walk(target)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-
-
 def _surely_bound(tree: ast.stmt) -> set[str]:
-    """The names that a statement that ends without an error has bound, unconditionally."""
+    """The names that a statement binds in any case, unless it fails."""
     match tree:
         case ast.Assign():
-            return {name for target in tree.targets for name in _stored(target)}
+            return {name for target in tree.targets for name in stored_names(target)}
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
             return {name}
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -262,24 +242,21 @@ class _Reader(ast.NodeVisitor):
     # --- statements ------------------------------------------------------------------------------
 
     def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            name = alias.asname or alias.name.partition(".")[0]
-            self.facts.binds.add(name)
-            self.facts.effect |= name in self._program.bound or _changes_by_import(alias.name)
+        self._bind(node)
+        self.facts.effect |= not self._program.bound.isdisjoint(bound_by(node))
+        self.facts.effect |= any(_changes_by_import(alias.name) for alias in node.names)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        module = node.module or ""
-        for alias in node.names:
-            if alias.name != "*":
-                self.facts.binds.add(alias.asname or alias.name)
-            self.facts.effect |= (
-                alias.name == "*"
-                or node.level > 0
-                or module == "__future__"
-                or (alias.asname or alias.name) in self._program.bound
-                or "experimental" in module
-                or _changes_by_import(module)
-            )
+        module, names = node.module or "", set(bound_by(node))
+        self.facts.binds |= names - {"*"}
+        self.facts.effect |= (
+            "*" in names
+            or node.level > 0
+            or module == "__future__"
+            or not names.isdisjoint(self._program.bound)
+            or "experimental" in module
+            or _changes_by_import(module)
+        )
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self.generic_visit(node)
@@ -325,24 +302,11 @@ class _Reader(ast.NodeVisitor):
 
     visit_BinOp = visit_UnaryOp = visit_FormattedValue = _operated
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        if node.name:
-            self.facts.binds.add(node.name)
+    def _bind(self, node: ast.AST) -> None:
+        self.facts.binds.update(bound_by(node))
         self.generic_visit(node)
 
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
-        if node.name:
-            self.facts.binds.add(node.name)
-        self.generic_visit(node)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
-        if node.name:
-            self.facts.binds.add(node.name)
-
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
-        if node.rest:
-            self.facts.binds.add(node.rest)
-        self.generic_visit(node)
+    visit_ExceptHandler = visit_MatchAs = visit_MatchStar = visit_MatchMapping = _bind
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
         self._operated(node)
@@ -367,7 +331,7 @@ class _Reader(ast.NodeVisitor):
         inner._local = [*self._local]
         for part in body:
             inner.visit(part)
-        own = {argument.arg for argument in _parameters(arguments)} | inner.facts.binds
+        own = {argument.arg for argument in parameters(arguments)} | inner.facts.binds
         for part in body:
             for node in ast.walk(part):
                 if isinstance(node, ast.Global):
@@ -377,8 +341,8 @@ class _Reader(ast.NodeVisitor):
         self.facts.deferred |= self.facts.rebinds
 
     def visit_arguments(self, node: ast.arguments) -> None:
-        """What is evaluated when a function is made: defaults and annotations."""
-        hints = [argument.annotation for argument in _parameters(node)]
+        """Visits defaults and annotations, which are evaluated when a function is made."""
+        hints = [argument.annotation for argument in parameters(node)]
         for part in (*node.defaults, *node.kw_defaults, *hints):
             if part is not None:
                 self.visit(part)
@@ -414,7 +378,7 @@ class _Reader(ast.NodeVisitor):
         names: set[str] = set()
         generators: list[ast.comprehension] = node.generators  # type: ignore[attr-defined]
         for generator in generators:
-            names |= _stored(generator.target)
+            names |= stored_names(generator.target)
         first = generators[0].iter
         self._consumed(first)
         self.visit(first)
@@ -448,8 +412,10 @@ class _Reader(ast.NodeVisitor):
     # --- calls -----------------------------------------------------------------------------------
 
     def visit_Call(self, node: ast.Call) -> None:
-        if magic := _magic(node):
-            self._run_magic(*magic)
+        if magic := magic_call(node):
+            self._run_magic(magic)
+            for part in node.args:
+                self.visit(part)
             return
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         program = self._program
@@ -474,7 +440,7 @@ class _Reader(ast.NodeVisitor):
             self.visit(argument)
 
     def is_harmless(self, node: ast.Call) -> bool:
-        """Whether a call does nothing but give a value, as far as the call itself goes."""
+        """Whether a call only returns a value, apart from what its arguments do."""
         program = self._program
         for keyword in node.keywords:
             if keyword.arg in ("out", "file"):
@@ -509,7 +475,7 @@ class _Reader(ast.NodeVisitor):
         return not any(self._is_iterator(part) for part in given)
 
     def _calls_nothing(self, name: str, given: Sequence[ast.expr]) -> bool:
-        """Whether no function of the code is handed on and called, or one that does nothing."""
+        """Whether a call with these arguments calls no function that has an effect."""
         if name in harmless.NOT_CALLING:
             return True
         for node in (node for part in given for node in ast.walk(part)):
@@ -529,12 +495,12 @@ class _Reader(ast.NodeVisitor):
         return isinstance(part, ast.Name) and part.id in self._program.iterators
 
     def _consumed(self, part: ast.expr) -> None:
-        """The statement loops over a value: of an iterator, it takes everything."""
+        """Notes that a statement loops over a value, which uses up an iterator."""
         if self._is_iterator(part) or self._program.guarded:
             self._effect_on(part)
 
     def _dotted(self, node: ast.expr) -> str | None:
-        """The full name of what a library has; None of anything else."""
+        """The full name of an object of a library, such as `os.path.join`; None for any other."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -547,23 +513,23 @@ class _Reader(ast.NodeVisitor):
             return node.id if plain and node.id in harmless.DECORATORS else None
         return ".".join([module, *reversed(parts)])
 
-    def _run_magic(self, kind: str, name: str, line: str) -> None:
+    def _run_magic(self, magic: MagicCall) -> None:
         self.facts.effect = True
-        if kind in ("system", "getoutput"):
-            self.facts.reads |= set(_IDENTIFIER.findall(line))
-        elif kind == "run_line_magic" and name in harmless.LOOKS:
+        name = magic.name if magic.method == "run_line_magic" else None
+        if magic.method in ("system", "getoutput"):
+            self.facts.reads |= set(_IDENTIFIER.findall(magic.line))
+        elif name in harmless.LOOKS:
             self.facts.effect = False
-        elif kind == "run_line_magic" and name == "timeit":
-            self._timed(line)
-        elif kind != "run_line_magic" or name not in harmless.SETTINGS:
+        elif name == "timeit":
+            self._timed(magic.line)
+        elif name not in harmless.SETTINGS:
             self.facts.opaque = True
 
     def _timed(self, line: str) -> None:
-        """`%timeit` runs its code many times; where that has no effect, it only looks."""
+        """Notes the effect of `%timeit`, which is that of the code that it runs."""
         code = re.sub(r"^(?:\s*-\w+\s*\d*)+\s", "", line)
-        try:
-            tree = ast.parse(code.strip())
-        except (SyntaxError, ValueError):
+        tree = parse_python(code.strip())
+        if tree is None:
             self.facts.opaque = True
             return
         inner = _Reader(self._program, False)
@@ -581,25 +547,6 @@ def _changes_by_import(module: str) -> bool:
 
     first = module.partition(".")[0]
     return first not in sys.stdlib_module_names and first not in harmless.QUIET_PACKAGES
-
-
-def _magic(node: ast.Call) -> tuple[str, str, str] | None:
-    """What IPython makes of a magic: how it is run, its name, its line."""
-    match node:
-        case ast.Call(
-            func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr=kind)
-        ):
-            texts = [a.value if isinstance(a, ast.Constant) else None for a in node.args]
-            if kind in ("system", "getoutput"):
-                return kind, "", str(texts[0]) if texts else ""
-            first, second, *_ = [*texts, "", ""]
-            return kind, str(first), str(second)
-    return None
-
-
-def _parameters(arguments: ast.arguments) -> list[ast.arg]:
-    rest = [argument for argument in (arguments.vararg, arguments.kwarg) if argument]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]
 
 
 def _is_false(value: ast.expr) -> bool:

@@ -1,8 +1,8 @@
-"""What is known to have no effect: calls that only look, or make something new from what they get.
+"""Calls without an effect: they only look, or make something new from their arguments.
 
-What is not in here counts as having an effect, and stays. So the lists hold only names that mean
-the same wherever they are met, or nearly so; `sample` is not among them, since it draws from the
-random numbers that later code gets, nor `next`, which takes from an iterator.
+Any other call counts as having an effect. So the tables hold only names that mean the same nearly
+everywhere. Not `sample`, which draws from the random numbers of later code; not `next`, which takes
+from an iterator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONSUMING = _names(
     "all any bytes bytearray dict frozenset list max min set sorted sum tuple join fromiter print"
     " enumerate filter map zip iter reversed Counter"
 )
-"""Functions that take everything out of an iterator, or hand it on."""
+"""Functions that use up an iterator, or pass it on."""
 LAZY = _names("enumerate filter iter map reversed zip open")
 """Functions whose value is an iterator."""
 EVERYTHING = _names("exec eval compile __import__ globals locals setattr delattr breakpoint")
@@ -56,7 +56,7 @@ NOT_CALLING = _names(
     "print display isinstance issubclass callable type id repr str hasattr getattr len bool list"
     " tuple dict set"
 )
-"""Functions that never call what they are given."""
+"""Functions that never call their arguments."""
 _NUMPY_EFFECTS = _names(
     "random save savetxt savez savez_compressed put copyto place putmask put_along_axis"
     " fill_diagonal seterr seterrcall setbufsize set_printoptions set_string_function nditer memmap"
@@ -78,7 +78,7 @@ _FUNCTIONS = _names(
 )
 _OPERATORS_WITH_EFFECT = _names("setitem delitem iadd iconcat methodcaller")
 CONVENTIONAL = {"np": "numpy", "pd": "pandas", "math": "math", "json": "json", "re": "re"}
-"""Modules by the names that they usually have."""
+"""Modules by their usual short names."""
 DECORATORS = _names(
     "property staticmethod classmethod dataclass dataclasses.dataclass functools.lru_cache"
     " functools.cache functools.cached_property functools.wraps functools.total_ordering"
@@ -95,11 +95,11 @@ SETTINGS = _names(
 )
 """Line magics with an effect, which binds no name and reads none."""
 QUIET_PACKAGES = _names("numpy pandas scipy sklearn polars matplotlib PIL requests pyarrow yaml")
-"""Packages of third parties whose import alone changes nothing that another statement needs."""
+"""Third-party packages whose import alone has no effect on other statements."""
 
 
 def is_harmless(dotted: str) -> bool:
-    """Whether a library's function, by its full name, leaves everything as it is."""
+    """Whether a library's function, given by its full name, has no effect."""
     if dotted in _FUNCTIONS:
         return True
     module, _, name = dotted.rpartition(".")

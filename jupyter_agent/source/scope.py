@@ -1,9 +1,9 @@
-"""Which names of a piece of code may mean something from outside of it."""
+"""Names of a piece of code: which ones it binds, and which ones come from outside of it."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -20,7 +20,7 @@ def free_names(tree: ast.Module) -> set[str]:
 
 
 def stored_names(node: ast.AST) -> set[str]:
-    """The names that a target binds."""
+    """The names that a node assigns or deletes, wherever below it."""
     return {
         found.id
         for found in ast.walk(node)
@@ -34,6 +34,40 @@ def parameters(arguments: ast.arguments) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]
 
 
+def bound_by(node: ast.AST) -> tuple[str, ...]:
+    """The names that one node binds itself, without the nodes below it."""
+    match node:
+        case ast.Name(ctx=ast.Store() | ast.Del()):
+            return (node.id,)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return (node.name,)
+        case ast.arg():
+            return (node.arg,)
+        case ast.Import() | ast.ImportFrom():
+            return tuple(name for name, _ in imports(node))
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            return (name,)
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            return (name,)
+    return ()
+
+
+def imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """The names that an import binds, each with the full name of what it stands for.
+
+    `import a.b` binds `a`; `from ..a import *` binds `*`, which stands for `..a.*`.
+    """
+    for alias in node.names:
+        if isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield alias.asname or alias.name, f"{module}.{alias.name}"
+        elif alias.asname:
+            yield alias.asname, alias.name
+        else:
+            first = alias.name.partition(".")[0]
+            yield first, first
+
+
 def _body(statements: Iterable[ast.stmt], bound: set[str], free: set[str]) -> None:
     for statement in statements:
         _statement(statement, bound, free)
@@ -43,13 +77,13 @@ def _statement(node: ast.stmt, bound: set[str], free: set[str]) -> None:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             _function(node, bound, free)
-            bound.add(node.name)
+            bound.update(bound_by(node))
         case ast.ClassDef():
             _read([*node.bases, *node.keywords, *node.decorator_list], bound, free)
             _body(node.body, set(bound), free)
-            bound.add(node.name)
+            bound.update(bound_by(node))
         case ast.Import() | ast.ImportFrom():
-            bound |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+            bound.update(bound_by(node))
         case ast.For() | ast.AsyncFor():
             _read([node.iter, node.target], bound, free)
             _body(node.body, bound | stored_names(node.target), free)

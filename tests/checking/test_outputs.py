@@ -8,7 +8,7 @@ import nbformat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_agent.notebooks.check.outputs import Parting, parting
+from jupyter_agent.notebooks.outputs import Parting, parting
 
 Json = dict[str, Any]
 

@@ -23,45 +23,50 @@ from jupyter_agent.recording.digests import extend
 _NUMBERED = re.compile(r", line (\d+):")
 
 
-class Tapes:
+class UsedCassettes:
     """Every cassette that some notebooks use, read once.
 
     Args:
-        books: The notebooks, and those beside them that may share a cassette.
+        scans: The notebooks, and those beside them that may share a cassette.
     """
 
-    def __init__(self, books: Iterable[NotebookScan]) -> None:
+    def __init__(self, scans: Iterable[NotebookScan]) -> None:
         self._read: dict[Path, Cassette | ConfigError] = {}
         self._uses: defaultdict[Path, list[tuple[NotebookScan, RequestedTurn]]] = defaultdict(list)
         self._open: set[Path] = set()
-        self._told: set[Path] = set()
-        for book in books:
-            for asked in book.asked:
-                self._uses[asked.cassette.resolve()].append((book, asked))
-            if book.is_open:
+        self._reported: set[Path] = set()
+        for scan in scans:
+            for turn in scan.turns:
+                self._uses[turn.cassette.resolve()].append((scan, turn))
+            if scan.is_open:
                 # It may ask for anything, so that nothing of its cassettes is an orphan.
-                cassettes = (cassette_of(book.path), *book.cassettes)
+                cassettes = (cassette_of(scan.path), *scan.cassettes)
                 self._open |= {path.resolve() for path in cassettes}
 
-    def facts(self, book: NotebookScan) -> tuple[CassetteSummary, ...]:
+    def facts(self, scan: NotebookScan) -> tuple[CassetteSummary, ...]:
         """What the notebook's cassettes say of themselves, as far as they can be read."""
         return tuple(
             CassetteSummary(
-                path, tape.source, tape.provider, tape.model, len(tape.turns), tape.replies
+                path,
+                cassette.source,
+                cassette.provider,
+                cassette.model,
+                len(cassette.turns),
+                cassette.replies,
             )
-            for path in book.cassettes
-            if isinstance(tape := self._tape(path), Cassette)
+            for path in scan.cassettes
+            if isinstance(cassette := self._load(path), Cassette)
         )
 
-    def findings(self, book: NotebookScan, machine: Machine) -> Iterator[Finding]:
+    def findings(self, scan: NotebookScan, machine: Machine) -> Iterator[Finding]:
         """What is wrong with the notebook's cassettes. What concerns a file is told once."""
-        for path in book.cassettes:
-            is_new, tape = path.resolve() not in self._told, self._tape(path)
-            self._told.add(path.resolve())
-            if isinstance(tape, ConfigError):
-                yield _unread(book, path, tape)
+        for path in scan.cassettes:
+            is_new, cassette = path.resolve() not in self._reported, self._load(path)
+            self._reported.add(path.resolve())
+            if isinstance(cassette, ConfigError):
+                yield _unread(scan, path, cassette)
             else:
-                yield from self._uncovered(book, path, tape, is_new)
+                yield from self._uncovered(scan, path, cassette, is_new)
             if is_new:
                 yield from given_away(path, machine)
 
@@ -69,7 +74,7 @@ class Tapes:
         """Whether any of the notebooks uses, or may use, a cassette."""
         return cassette.resolve() in {*self._uses, *self._open}
 
-    def _tape(self, path: Path) -> Cassette | ConfigError:
+    def _load(self, path: Path) -> Cassette | ConfigError:
         key = path.resolve()
         if key not in self._read:
             try:
@@ -79,28 +84,28 @@ class Tapes:
         return self._read[key]
 
     def _uncovered(
-        self, book: NotebookScan, path: Path, tape: Cassette, is_new: bool
+        self, scan: NotebookScan, path: Path, cassette: Cassette, is_new: bool
     ) -> Iterator[Finding]:
         """A notebook's tasks without a recording; and, once, what is odd about the recordings.
 
         Each kernel replays a cassette from its beginning, so that notebooks may share turns.
         """
-        of_books: dict[Path, list[RequestedTurn]] = {}
-        for user, asked in self._uses[path.resolve()]:
-            of_books.setdefault(user.path, []).append(asked)
+        of_notebooks: dict[Path, list[RequestedTurn]] = {}
+        for user, turn in self._uses[path.resolve()]:
+            of_notebooks.setdefault(user.path, []).append(turn)
         covers = {
-            user: coverage([asked.task for asked in those], tape, user.resolve().parent)
-            for user, those in of_books.items()
+            user: coverage([turn.task for turn in those], cassette, user.resolve().parent)
+            for user, those in of_notebooks.items()
         }
-        for number in covers[book.path].missing:
-            yield _unrecorded(book, of_books[book.path][number], tape)
+        for number in covers[scan.path].missing:
+            yield _unrecorded(scan, of_notebooks[scan.path][number], cassette)
         if is_new:
-            lines = _turn_lines(path, tape)
-            yield from _altered(path, tape, lines)
+            lines = _turn_lines(path, cassette)
+            yield from _altered(path, cassette, lines)
             if path.resolve() not in self._open:
                 unasked = [set(cover.orphans) for cover in covers.values()]
                 for number in sorted(set.intersection(*unasked)):
-                    yield _orphan(book, path, tape, number, lines)
+                    yield _orphan(scan, path, cassette, number, lines)
 
 
 def given_away(path: Path, machine: Machine) -> Iterator[Finding]:
@@ -131,55 +136,55 @@ def _texts(line: str) -> Iterator[str]:
         return iter((line,))
 
 
-def _unread(book: NotebookScan, path: Path, error: ConfigError) -> Finding:
+def _unread(scan: NotebookScan, path: Path, error: ConfigError) -> Finding:
     if not path.exists():
         return Finding(
             "error",
             "no-cassette",
-            f"there is no cassette {path.name}, and {_turns(len(book.asked))} to replay.",
-            f"Record it: {record_again(book.path)}",
-            book.path,
-            book.line(book.asked[0].cell),
-            book.asked[0].cell,
+            f"there is no cassette {path.name}, and {_turns(len(scan.turns))} to replay.",
+            f"Record it: {record_again(scan.path)}",
+            scan.path,
+            scan.line(scan.turns[0].cell),
+            scan.turns[0].cell,
         )
     found = _NUMBERED.search(str(error))
     line = int(found[1]) if found else 1
-    again = f"Restore the file, or: {record_again(book.path)}"
+    again = f"Restore the file, or: {record_again(scan.path)}"
     return Finding("error", "damaged", " ".join(str(error).split()), again, path, line)
 
 
-def _unrecorded(book: NotebookScan, asked: RequestedTurn, tape: Cassette) -> Finding:
-    name, task = asked.cassette.name, one_line(asked.task.text, 60)
-    parted = nearest(asked.task.text, tape, book.path.resolve().parent)
+def _unrecorded(scan: NotebookScan, turn: RequestedTurn, cassette: Cassette) -> Finding:
+    name, task = turn.cassette.name, one_line(turn.task.text, 60)
+    parted = nearest(turn.task.text, cassette, scan.path.resolve().parent)
     hint = f" The nearest differs {parted}" if parted else ""
     return Finding(
         "error",
         "not-recorded",
         f"{name} holds no recording of the task {task!r}.{hint}",
-        f"To record this cell alone: {record_again(book.path, asked.cell)}",
-        book.path,
-        book.line(asked.cell),
-        asked.cell,
+        f"To record this cell alone: {record_again(scan.path, turn.cell)}",
+        scan.path,
+        scan.line(turn.cell),
+        turn.cell,
     )
 
 
 def _orphan(
-    book: NotebookScan, path: Path, tape: Cassette, number: int, lines: dict[int, int]
+    scan: NotebookScan, path: Path, cassette: Cassette, number: int, lines: dict[int, int]
 ) -> Finding:
-    task = one_line(task_of(tape.turns[number]), 60)
+    task = one_line(task_of(cassette.turns[number]), 60)
     return Finding(
         "warning",
         "orphan",
         f"{path.name} holds a recording that no cell asks for: {task!r}",
-        f"Put the cell back, or record the notebook anew: {record_again(book.path)}",
+        f"Put the cell back, or record the notebook anew: {record_again(scan.path)}",
         path,
         lines[number],
     )
 
 
-def _altered(path: Path, tape: Cassette, lines: dict[int, int]) -> Iterator[Finding]:
+def _altered(path: Path, cassette: Cassette, lines: dict[int, int]) -> Iterator[Finding]:
     """Turns whose task is not what their digest was made from: somebody edited the file."""
-    for number, turn in enumerate(tape.turns):
+    for number, turn in enumerate(cassette.turns):
         if turn[0].turn != extend("", turn[0].asked):
             yield Finding(
                 "error",
@@ -192,12 +197,12 @@ def _altered(path: Path, tape: Cassette, lines: dict[int, int]) -> Iterator[Find
             )
 
 
-def _turn_lines(path: Path, tape: Cassette) -> dict[int, int]:
+def _turn_lines(path: Path, cassette: Cassette) -> dict[int, int]:
     """The line of the file on which each recorded turn begins."""
     rows = path.read_text(encoding="utf-8-sig").split("\n")
     written = [number for number, row in enumerate(rows, 1) if row.strip()][1:]
     starts, place = {}, 0
-    for number, turn in enumerate(tape.turns):
+    for number, turn in enumerate(cassette.turns):
         starts[number] = written[place]
         place += len(turn)
     return starts

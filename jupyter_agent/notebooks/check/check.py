@@ -20,14 +20,14 @@ from pathlib import Path
 
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.workspace import CASSETTE, cassette_of, cassettes_in
-from jupyter_agent.notebooks.check.cassettes import Tapes, given_away
+from jupyter_agent.notebooks.check.cassettes import UsedCassettes, given_away
 from jupyter_agent.notebooks.check.find import find_files, find_notebooks
 from jupyter_agent.notebooks.check.findings import Checked, CheckReport, Finding
 from jupyter_agent.notebooks.check.notebook_scan import (
     CellProblem,
-    LoadedByHand,
     NotebookScan,
-    read_book,
+    StripSkills,
+    scan_notebook,
 )
 from jupyter_agent.notebooks.check.replay import replayed
 from jupyter_agent.notebooks.check.traces import Machine, Trace, strings, this_machine
@@ -65,9 +65,9 @@ def check(
     """
     plan, environ = plan or CheckOptions(), os.environ if environ is None else environ
     notebooks = find_notebooks(paths)
-    books = [_read(path, environ) for path in notebooks]
-    whole = [book for book in books if isinstance(book, NotebookScan)]
-    tapes = Tapes([*whole, *_neighbours(whole, notebooks, environ)])
+    scans = [_read(path, environ) for path in notebooks]
+    whole = [scan for scan in scans if isinstance(scan, NotebookScan)]
+    cassettes = UsedCassettes([*whole, *_neighbours(whole, notebooks, environ)])
     machines: dict[Path, Machine] = {}
 
     def machine(folder: Path) -> Machine:
@@ -76,14 +76,16 @@ def check(
         return machines[folder]
 
     read = [
-        _static(book, tapes, machine(book.path.parent)) if isinstance(book, NotebookScan) else book
-        for book in books
+        _static(scan, cassettes, machine(scan.path.parent))
+        if isinstance(scan, NotebookScan)
+        else scan
+        for scan in scans
     ]
     done = []
-    for checked in _all_replayed(books, read, plan):
+    for checked in _all_replayed(scans, read, plan):
         plan.done(checked)
         done.append(checked)
-    return CheckReport(tuple(done), tuple(_unused(paths, tapes, machine)))
+    return CheckReport(tuple(done), tuple(_unused(paths, cassettes, machine)))
 
 
 # ---------------------------------------------------------------- reading
@@ -92,20 +94,20 @@ def check(
 def _read(path: Path, environ: Mapping[str, str]) -> NotebookScan | Checked:
     """A notebook; or the report on one that cannot be read."""
     try:
-        return read_book(path, _loader(path.parent, environ))
+        return scan_notebook(path, _loader(path.parent, environ))
     except AgentError as error:
         finding = Finding("error", "unreadable", " ".join(str(error).split()), "", path)
         return Checked(path, 0, findings=(finding,), unreplayed="it cannot be read")
 
 
-def _loader(folder: Path, environ: Mapping[str, str]) -> LoadedByHand:
+def _loader(folder: Path, environ: Mapping[str, str]) -> StripSkills:
     """Takes the skills out of tasks as a session in this folder would; finds them at first use."""
     from jupyter_agent.skills.discovery import places
     from jupyter_agent.skills.session import Skills
 
     found: list[Skills] = []
 
-    def by_hand(task: str, names: tuple[str, ...]) -> str:
+    def strip_skills(task: str, names: tuple[str, ...]) -> str:
         if not names and not task.lstrip().startswith("/"):
             return task
         if not found:
@@ -115,48 +117,48 @@ def _loader(folder: Path, environ: Mapping[str, str]) -> LoadedByHand:
             found.append(Skills(where))
         return found[0].by_hand(task, names)[1]
 
-    return by_hand
+    return strip_skills
 
 
 def _neighbours(
-    books: Sequence[NotebookScan], known: Sequence[Path], environ: Mapping[str, str]
+    scans: Sequence[NotebookScan], known: Sequence[Path], environ: Mapping[str, str]
 ) -> Iterator[NotebookScan]:
     """Notebooks beside the checked ones, which may share a cassette with them."""
     seen = {os.path.realpath(path) for path in known}
-    for folder in dict.fromkeys(book.path.parent for book in books if book.asked):
+    for folder in dict.fromkeys(scan.path.parent for scan in scans if scan.turns):
         for path in sorted(folder.glob("*.ipynb")):
-            book = None if os.path.realpath(path) in seen else _read(path, environ)
-            if isinstance(book, NotebookScan):
-                yield book
+            scan = None if os.path.realpath(path) in seen else _read(path, environ)
+            if isinstance(scan, NotebookScan):
+                yield scan
 
 
 # ---------------------------------------------------------------- without running anything
 
 
-def _static(book: NotebookScan, tapes: Tapes, machine: Machine) -> Checked:
+def _static(scan: NotebookScan, cassettes: UsedCassettes, machine: Machine) -> Checked:
     findings = [
-        *(_trouble(book, trouble) for trouble in book.troubles),
-        *tapes.findings(book, machine),
-        *_unnamed(book),
-        *(_given_away(book, machine) if book.has_turns else ()),
+        *(_of_problem(scan, problem) for problem in scan.problems),
+        *cassettes.findings(scan, machine),
+        *_unnamed(scan),
+        *(_given_away(scan, machine) if scan.has_turns else ()),
     ]
-    return Checked(book.path, len(book.asked), tapes.facts(book), tuple(findings))
+    return Checked(scan.path, len(scan.turns), cassettes.facts(scan), tuple(findings))
 
 
-def _trouble(book: NotebookScan, trouble: CellProblem) -> Finding:
-    line = book.line(trouble.cell)
-    message = " ".join(trouble.message.split())
-    return Finding("error", trouble.kind, message, trouble.remedy, book.path, line, trouble.cell)
+def _of_problem(scan: NotebookScan, problem: CellProblem) -> Finding:
+    line = scan.line(problem.cell)
+    message = " ".join(problem.message.split())
+    return Finding("error", problem.kind, message, problem.remedy, scan.path, line, problem.cell)
 
 
-def _unnamed(book: NotebookScan) -> Iterator[Finding]:
+def _unnamed(scan: NotebookScan) -> Iterator[Finding]:
     """Plain nbval tells a kernel nothing of the notebook's name, so all cassettes there answer."""
-    own = cassette_of(book.path)
-    if book.is_named or own not in book.cassettes or not own.exists():
+    own = cassette_of(scan.path)
+    if scan.is_named or own not in scan.cassettes or not own.exists():
         return
     if len(cassettes_in(own.parent)) < 2:
         return
-    cell = book.asked[0].cell
+    cell = scan.turns[0].cell
     yield Finding(
         "warning",
         "unnamed-cassette",
@@ -164,15 +166,15 @@ def _unnamed(book: NotebookScan) -> Iterator[Finding]:
         "do not tell the kernel: there, all cassettes of this folder answer, and a task that two "
         "of them answer differently is refused.",
         f"Put this line below %load_ext jupyter_agent: %agent cassette {own.name}",
-        book.path,
-        book.line(cell),
+        scan.path,
+        scan.line(cell),
         cell,
     )
 
 
-def _given_away(book: NotebookScan, machine: Machine) -> Iterator[Finding]:
+def _given_away(scan: NotebookScan, machine: Machine) -> Iterator[Finding]:
     """Secrets in the cells and their outputs, and in the outputs what tells of a machine."""
-    for number, cell in enumerate(book.notebook.cells):
+    for number, cell in enumerate(scan.notebook.cells):
         found: dict[Trace, str] = {}
         for text in strings(cell.get("outputs", [])):
             found |= dict.fromkeys(machine.traces(text), "an output holds")
@@ -185,19 +187,19 @@ def _given_away(book: NotebookScan, machine: Machine) -> Iterator[Finding]:
                 "Take it out, and take the secret back: who has the file has it."
                 if trace.kind == "secret"
                 else "Change the cell so that it does not show that, or allow it with --allow.",
-                book.path,
-                book.line(number),
+                scan.path,
+                scan.line(number),
                 number,
             )
 
 
 def _unused(
-    paths: Sequence[Path], tapes: Tapes, machine: Callable[[Path], Machine]
+    paths: Sequence[Path], cassettes: UsedCassettes, machine: Callable[[Path], Machine]
 ) -> Iterator[Finding]:
     """Cassettes below the checked folders that no notebook uses."""
     for folder in (path for path in paths if path.is_dir()):
         for path in find_files(folder, f"*{CASSETTE}"):
-            if tapes.is_used(path):
+            if cassettes.is_used(path):
                 continue
             yield Finding(
                 "warning",
@@ -213,13 +215,13 @@ def _unused(
 
 
 def _all_replayed(
-    books: Sequence[NotebookScan | Checked], read: Sequence[Checked], plan: CheckOptions
+    scans: Sequence[NotebookScan | Checked], read: Sequence[Checked], plan: CheckOptions
 ) -> Iterator[Checked]:
     """The notebooks with what their replays find, in their order.
 
     Several at once are run by processes, each of which ends its kernel when it is interrupted.
     """
-    jobs = [_Job(*pair, plan.replays, plan.timeout) for pair in zip(books, read, strict=True)]
+    jobs = [_Job(*pair, plan.replays, plan.timeout) for pair in zip(scans, read, strict=True)]
     if plan.jobs == 1 or len(jobs) < 2:
         yield from map(_replayed, jobs)
         return
@@ -233,17 +235,17 @@ def _all_replayed(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    book: NotebookScan | Checked
+    scan: NotebookScan | Checked
     checked: Checked
     replays: bool
     timeout: float | None
 
 
 def _replayed(job: _Job) -> Checked:
-    book, checked = job.book, job.checked
-    if not isinstance(book, NotebookScan):
+    scan, checked = job.scan, job.checked
+    if not isinstance(scan, NotebookScan):
         return checked
-    if not book.asked and not book.is_open:
+    if not scan.turns and not scan.is_open:
         return replace(checked, unreplayed="it asks for nothing")
     if not job.replays:
         return replace(checked, unreplayed="--no-replay")
@@ -251,7 +253,7 @@ def _replayed(job: _Job) -> Checked:
     if standing := kinds - {"secret", "machine"}:
         return replace(checked, unreplayed=f"because of: {', '.join(sorted(standing))}")
     try:
-        findings, seconds = replayed(book, job.timeout)
+        findings, seconds = replayed(scan, job.timeout)
     except AgentError as error:
         return _failed(job, str(error))
     findings = (*checked.findings, *findings)

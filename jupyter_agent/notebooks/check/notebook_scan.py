@@ -1,10 +1,9 @@
-"""A notebook as a check reads it: the turns that it asks for, and by which cassettes."""
+"""The turns that a notebook asks for, and their cassettes, found without running it."""
 
 from __future__ import annotations
 
 import ast
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,23 +13,10 @@ from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files.workspace import cassette_of
 from jupyter_agent.notebooks.check.positions import cell_lines
 from jupyter_agent.recording.coverage import Task
+from jupyter_agent.source.agent_cells import AgentCall, AgentCallFinder, python_cells
 
-SKIPPED_TAG = "skip-execution"
-_REPEATING = (
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.Lambda,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-)
-
-LoadedByHand = Callable[[str, tuple[str, ...]], str]
-"""Takes a task and the skills named with it, and gives the task without the skills in it."""
+StripSkills = Callable[[str, tuple[str, ...]], str]
+"""Takes a task and the skills named with it; returns the task without the skills that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +25,8 @@ class RequestedTurn:
 
     Attributes:
         cell: The number of the cell, from 0 over all cells.
-        task: What it asks.
-        cassette: The file in force there.
+        task: Its task.
+        cassette: The cassette that is in force there.
     """
 
     cell: int
@@ -50,7 +36,7 @@ class RequestedTurn:
 
 @dataclass(frozen=True, slots=True)
 class CellProblem:
-    """What is wrong with a cell before anything is run: its kind, what and the remedy."""
+    """A mistake in a cell, found before anything runs: kind, message and remedy of a finding."""
 
     cell: int
     kind: str
@@ -60,109 +46,94 @@ class CellProblem:
 
 @dataclass(frozen=True, slots=True)
 class NotebookScan:
-    """One notebook.
+    """What a notebook's cells ask of the agent.
 
     Attributes:
-        path: Its file.
+        path: The notebook's file.
         notebook: Its content, as nbformat reads it.
         lines: The line of the file on which each cell begins.
-        asked: The turns it asks for, in the order of its cells.
-        troubles: What is wrong with its cells as they are written.
-        is_named: Whether it names its cassette before it asks for anything.
-        is_open: Whether it asks for tasks that only its execution knows.
+        turns: The turns that it asks for, in the order of its cells.
+        problems: Mistakes in its cells.
+        is_named: Whether it names its cassette above the first turn.
+        is_open: Whether it has tasks that are known only when it runs.
     """
 
     path: Path
     notebook: Any
     lines: tuple[int, ...]
-    asked: tuple[RequestedTurn, ...]
-    troubles: tuple[CellProblem, ...]
+    turns: tuple[RequestedTurn, ...]
+    problems: tuple[CellProblem, ...]
     is_named: bool
     is_open: bool
 
     @property
     def has_turns(self) -> bool:
-        return bool(self.asked or self.troubles or self.is_open)
+        return bool(self.turns or self.problems or self.is_open)
 
     @property
     def cassettes(self) -> tuple[Path, ...]:
-        """The cassettes it uses, in the order of their first use."""
-        return tuple(dict.fromkeys(asked.cassette for asked in self.asked))
+        """The cassettes that its turns use, in the order of their first use."""
+        return tuple(dict.fromkeys(turn.cassette for turn in self.turns))
 
     def line(self, cell: int | None) -> int:
-        """The line of the file on which a cell begins; the first one where that is not known."""
+        """The line of the file on which a cell begins; 1 where that is not known."""
         return self.lines[cell] if cell is not None and cell < len(self.lines) else 1
 
 
-def read_book(path: Path, by_hand: LoadedByHand) -> NotebookScan:
-    """Read a notebook and find what it asks for. Nothing is run.
+def scan_notebook(path: Path, strip_skills: StripSkills) -> NotebookScan:
+    """Find the turns that a notebook asks for. Runs nothing.
 
     Raises:
-        AgentError: It cannot be read.
+        AgentError: The file cannot be read as a notebook.
     """
     from jupyter_agent.notebooks.one import read
 
     notebook = read(path)
-    reader = _Reader(path, by_hand)
-    for number, cell in enumerate(notebook.cells if _is_python(notebook) else ()):
-        tags = cell.get("metadata", {}).get("tags", [])
-        if cell.cell_type == "code" and SKIPPED_TAG not in tags:
-            reader.read(number, cell.source)
+    scanner = _Scanner(path, strip_skills)
+    for number, source in python_cells(notebook):
+        scanner.scan(number, source)
     return NotebookScan(
         path,
         notebook,
         tuple(cell_lines(path.read_text(encoding="utf-8-sig"))),
-        tuple(reader.asked),
-        tuple(reader.troubles),
-        reader.is_named,
-        reader.is_open or (reader.has_nested and bool(reader.asked)),
+        tuple(scanner.turns),
+        tuple(scanner.problems),
+        scanner.is_named,
+        scanner.is_open or (scanner.has_nested and bool(scanner.turns)),
     )
-
-
-def _is_python(notebook: Any) -> bool:
-    facts = notebook.metadata
-    language = facts.get("kernelspec", {}).get("language") or facts.get("language_info", {}).get(
-        "name"
-    )
-    return str(language or "python").lower() in ("python", "ipython")
 
 
 _MAGIC = "%%agent"
 
 
 @dataclass
-class _Reader:
-    """Goes through the cells as IPython would run them, from the first to the last."""
+class _Scanner:
+    """Collects turns and problems from the cells, given in the order in which they run."""
 
     path: Path
-    by_hand: LoadedByHand
-    asked: list[RequestedTurn] = field(default_factory=list)
-    troubles: list[CellProblem] = field(default_factory=list)
+    strip_skills: StripSkills
+    turns: list[RequestedTurn] = field(default_factory=list)
+    problems: list[CellProblem] = field(default_factory=list)
     is_named: bool = False
     is_open: bool = False
     has_nested: bool = False
-    """Whether code mentions agent cells, as that of a notebook in a notebook does."""
+    """Whether code mentions agent cells, such as code that writes a notebook."""
     _cassette: Path | None = None
-    _asks: set[str] = field(default_factory=set)
-    """The names that `jupyter_agent.ask` has in this notebook, dots included."""
+    _finder: AgentCallFinder = field(default_factory=AgentCallFinder)
 
-    def read(self, cell: int, source: str) -> None:
+    def scan(self, cell: int, source: str) -> None:
         if _MAGIC in source and not source.lstrip().startswith(_MAGIC):
             self.has_nested = True
-        for call, repeats in _calls(_parsed(source), False):
-            if isinstance(call, ast.ImportFrom | ast.Import):
-                self._asks |= _imported(call)
-                continue
-            name, words = ast.unparse(call.func), [_literal(word) for word in call.args]
-            match (name, *words):
-                case ("get_ipython().run_cell_magic", "agent", str(line), str(body)):
-                    self._agent_cell(cell, line, body, repeats)
-                case ("get_ipython().run_line_magic", "agent", str(line)):
-                    self._agent_line(cell, line)
-                case ("get_ipython().run_line_magic", "config", str(line)):
-                    self._set_mode(cell, line.replace("=", " = ").split(), "AgentMagics.mode")
-                case _ if name in self._asks:
-                    self._ask(cell, call, repeats)
+        for call in self._finder.find(source):
+            if call.magic is None:
+                self._ask(cell, call)
+            elif call.magic.body is not None:
+                self._agent_cell(cell, call.magic.line, call.magic.body, call.repeats)
+            elif call.magic.name == "agent":
+                self._agent_line(cell, call.words)
+            else:
+                words = call.magic.line.replace("=", " = ").split()
+                self._set_mode(cell, words, "AgentMagics.mode")
 
     def _agent_cell(self, cell: int, line: str, body: str, repeats: bool) -> None:
         from jupyter_agent.session.options import parse_line
@@ -171,19 +142,16 @@ class _Reader:
             skills = parse_line(line).skills
             if not body.strip():
                 raise ConfigError("There is no task. Write what to do below the %%agent line.")
-            self._add(cell, self.by_hand(body, skills), repeats)
+            self._add(cell, self.strip_skills(body, skills), repeats)
         except AgentError as error:
-            self.troubles.append(CellProblem(cell, "bad-cell", str(error)))
+            self.problems.append(CellProblem(cell, "bad-cell", str(error)))
 
-    def _agent_line(self, cell: int, line: str) -> None:
+    def _agent_line(self, cell: int, words: list[str]) -> None:
         from jupyter_agent.session.options import GO_ON
 
-        try:
-            word, *rest = shlex.split(line) or [""]
-        except ValueError:
-            return  # the cell itself says so when it is run
+        word, *rest = words or [""]
         if word == "cassette" and len(rest) == 1:
-            self.is_named = self.is_named or not self.asked
+            self.is_named = self.is_named or not self.turns
             self._cassette = self.path.parent / Path(rest[0]).expanduser()
         elif word == "resume":
             self._add(cell, GO_ON, repeats=False)
@@ -191,29 +159,29 @@ class _Reader:
             self._set_mode(cell, rest, "mode")
 
     def _set_mode(self, cell: int, words: list[str], key: str) -> None:
-        """A notebook that sets the mode itself is stronger than the environment."""
+        """Report a cell that sets another mode than `replay`, which overrides the environment."""
         if len(words) < 2 or words[0] != key:
             return
         mode = words[-1].strip("'\"")
         if mode != "replay":
             self._live(cell, f"the cell sets mode to {one_line(mode, 20)}")
 
-    def _ask(self, cell: int, call: ast.Call, repeats: bool) -> None:
-        given = {word.arg: _literal(word.value) for word in call.keywords if word.arg}
+    def _ask(self, cell: int, call: AgentCall) -> None:
+        given = {word.arg: _literal(word.value) for word in call.node.keywords if word.arg}
         if given.get("mode", "replay") != "replay":
             self._live(cell, f"ask() sets mode to {one_line(str(given['mode']), 20)}")
             return
-        task = _literal(call.args[0]) if call.args else given.get("task")
+        task = _literal(call.node.args[0]) if call.node.args else given.get("task")
         if not isinstance(task, str):
             self.is_open = True
             return
         try:
-            self._add(cell, self.by_hand(task, ()), repeats)
+            self._add(cell, self.strip_skills(task, ()), call.repeats)
         except AgentError as error:
-            self.troubles.append(CellProblem(cell, "bad-cell", str(error)))
+            self.problems.append(CellProblem(cell, "bad-cell", str(error)))
 
     def _live(self, cell: int, what: str) -> None:
-        self.troubles.append(
+        self.problems.append(
             CellProblem(
                 cell,
                 "asks-a-model",
@@ -224,39 +192,7 @@ class _Reader:
 
     def _add(self, cell: int, task: str, repeats: bool) -> None:
         cassette = self._cassette or cassette_of(self.path)
-        self.asked.append(RequestedTurn(cell, Task(task, repeats), cassette))
-
-
-def _parsed(source: str) -> ast.AST:
-    """A cell's code after IPython's transformation; empty where it is no Python."""
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    try:
-        return ast.parse(TransformerManager().transform_cell(source))
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
-
-
-def _calls(
-    node: ast.AST, repeats: bool
-) -> Iterator[tuple[ast.Call | ast.Import | ast.ImportFrom, bool]]:
-    """The calls and imports below a node in their order, with whether they may run repeatedly."""
-    repeats = repeats or isinstance(node, _REPEATING)
-    for child in ast.iter_child_nodes(node):
-        yield from _calls(child, repeats)
-    if isinstance(node, ast.Call | ast.Import | ast.ImportFrom):
-        yield node, repeats
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> set[str]:
-    """What `ask` is called after an import."""
-    if isinstance(node, ast.Import):
-        return {
-            f"{name.asname or name.name}.ask" for name in node.names if name.name == "jupyter_agent"
-        }
-    if node.module != "jupyter_agent":
-        return set()
-    return {name.asname or name.name for name in node.names if name.name == "ask"}
+        self.turns.append(RequestedTurn(cell, Task(task, repeats), cassette))
 
 
 def _literal(node: ast.AST) -> object:

@@ -9,20 +9,20 @@ from jupyter_agent.core.plaintext import plain
 from jupyter_agent.notebooks import NotebookExecution, execute
 from jupyter_agent.notebooks.check.findings import Finding
 from jupyter_agent.notebooks.check.notebook_scan import NotebookScan
-from jupyter_agent.notebooks.check.outputs import lasting, parting
+from jupyter_agent.notebooks.outputs import lasting, parting
 
 MODE = {"mode": "replay"}
 _IGNORED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
 
 
-def replayed(book: NotebookScan, timeout: float | None) -> tuple[tuple[Finding, ...], float]:
+def replayed(scan: NotebookScan, timeout: float | None) -> tuple[tuple[Finding, ...], float]:
     """What a replay finds, and the seconds that it took. The notebook's file is not written.
 
     Raises:
         AgentError: The kernel cannot be started.
     """
-    execution = execute(book.path, MODE, timeout=timeout)
-    return tuple(_failure(book, execution)) + tuple(_partings(book, execution)), execution.seconds
+    execution = execute(scan.path, MODE, timeout=timeout)
+    return tuple(_failure(scan, execution)) + tuple(_partings(scan, execution)), execution.seconds
 
 
 def record_again(path: Path, cell: int | None = None) -> str:
@@ -31,31 +31,31 @@ def record_again(path: Path, cell: int | None = None) -> str:
     return f"jupyter agent record {name}" + (f" --cell {cell + 1}" if cell is not None else "")
 
 
-def _failure(book: NotebookScan, execution: NotebookExecution) -> Iterator[Finding]:
+def _failure(scan: NotebookScan, execution: NotebookExecution) -> Iterator[Finding]:
     if not execution.error:
         return
     what = " ".join(plain(execution.error).split())
     remedy = "Repair the cell; nothing below it was run."
-    if any(asked.cell == execution.cell for asked in book.asked):
-        again = record_again(book.path, execution.cell)
+    if any(turn.cell == execution.cell for turn in scan.turns):
+        again = record_again(scan.path, execution.cell)
         remedy = f"To record this cell alone: {again}. Nothing below it was run."
     yield Finding(
         "error",
         "replay-failed",
         f"the replay fails: {what}",
         remedy,
-        book.path,
-        book.line(execution.cell),
+        scan.path,
+        scan.line(execution.cell),
         execution.cell,
     )
 
 
-def _partings(book: NotebookScan, execution: NotebookExecution) -> Iterator[Finding]:
+def _partings(scan: NotebookScan, execution: NotebookExecution) -> Iterator[Finding]:
     """The cells of the agent whose outputs are not the saved ones."""
-    saved, now = book.notebook.cells, execution.notebook.cells
+    saved, now = scan.notebook.cells, execution.notebook.cells
     cells = [
         number
-        for number in dict.fromkeys(asked.cell for asked in book.asked)
+        for number in dict.fromkeys(turn.cell for turn in scan.turns)
         if execution.cell is None or number < execution.cell
         if not _IGNORED_TAGS & set(saved[number].get("metadata", {}).get("tags", []))
     ]
@@ -66,21 +66,21 @@ def _partings(book: NotebookScan, execution: NotebookExecution) -> Iterator[Find
             "no-outputs",
             "no outputs of the agent are saved, so that there is nothing to compare a replay with.",
             "Save the notebook with its outputs.",
-            book.path,
-            book.line(bare[0]),
+            scan.path,
+            scan.line(bare[0]),
         )
         return
     for number in cells:
         found = parting(saved[number].outputs, now[number].outputs)
         if found is None:
             continue
-        again = record_again(book.path, number)
+        again = record_again(scan.path, number)
         yield Finding(
             found.severity,
             "output-differs",
             found.message,
             f"If the new output is right, save it. If the recording is old: {again}.",
-            book.path,
-            book.line(number),
+            scan.path,
+            scan.line(number),
             number,
         )

@@ -15,7 +15,7 @@ from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files import trust
 from jupyter_agent.files.workspace import CASSETTE
 from jupyter_agent.notebooks.check.find import find_files
-from jupyter_agent.notebooks.check.notebook_scan import NotebookScan, read_book
+from jupyter_agent.notebooks.check.notebook_scan import NotebookScan, scan_notebook
 from jupyter_agent.notebooks.doctor.examined import Examined
 from jupyter_agent.recording.cassette import load
 from jupyter_agent.session.effective_settings import EffectiveSettings
@@ -169,19 +169,23 @@ def _git(folder: Path, *words: str) -> int:
 
 def examine_cassettes(folder: Path) -> Iterator[Examined]:
     """Notebooks with agent cells, and whether their cassettes are there and can be read."""
-    books = [book for path in _notebooks(folder) if (book := _read(path))]
-    asking = [book for book in books if book.has_turns]
+    scans = [scan for path in _notebooks(folder) if (scan := _read(path))]
+    asking = [scan for scan in scans if scan.has_turns]
     if not asking:
         yield Examined(_CASSETTES, "notebooks", "note", "none here has agent cells")
-    for path in dict.fromkeys(path for book in asking for path in book.cassettes):
+    for path in dict.fromkeys(path for scan in asking for path in scan.cassettes):
         shown = os.path.relpath(path, folder)
         try:
-            tape = load(path)
+            cassette = load(path)
         except ConfigError as error:
             yield _untold(shown, path, error)
             continue
-        whose = f"recorded from {tape.model}" if tape.source == "recorded" else "scripted by hand"
-        yield Examined(_CASSETTES, shown, "ok", f"{tape.replies} replies, {whose}")
+        whose = (
+            f"recorded from {cassette.model}"
+            if cassette.source == "recorded"
+            else "scripted by hand"
+        )
+        yield Examined(_CASSETTES, shown, "ok", f"{cassette.replies} replies, {whose}")
 
 
 def _untold(shown: str, path: Path, error: ConfigError) -> Examined:
@@ -198,6 +202,6 @@ def _notebooks(folder: Path) -> list[Path]:
 
 def _read(path: Path) -> NotebookScan | None:
     try:
-        return read_book(path, lambda task, names: task)
+        return scan_notebook(path, lambda task, names: task)
     except AgentError:
         return None

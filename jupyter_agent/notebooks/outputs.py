@@ -1,16 +1,18 @@
-"""Whether a replay shows what was saved, and the first place where it does not."""
+"""Whether two executions of a notebook show the same, and the first place where they differ."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.notebooks.check.findings import Severity
 from jupyter_agent.recording.digests import Item
 from jupyter_agent.recording.miss import difference
-from jupyter_agent.source import agent_cells
+from jupyter_agent.source.agent_cells import agent_cells
 
 Json = dict[str, Any]
 _READABLE = ("text/plain", "text/markdown")
@@ -19,7 +21,7 @@ _READABLE = ("text/plain", "text/markdown")
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """The first difference between two outputs.
+    """The first difference between two outputs of a cell.
 
     What nobody reads as text, pictures and metadata, only warns: other versions of a library draw
     the same figure with other bytes.
@@ -29,13 +31,28 @@ class Parting:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A cell that shows something else in the second execution.
+
+    Attributes:
+        number: The cell's number over all cells, counted from 1.
+        of_agent: Whether it is an agent cell.
+        words: The first difference, in one line.
+    """
+
+    number: int
+    of_agent: bool
+    words: str
+
+
 def lasting(outputs: Sequence[Any]) -> list[Json]:
     """Outputs as a replay gives them again: without counters, and with streams in one piece.
 
     What the package itself marks as volatile goes as well: how long a turn took, what it cost.
     """
     kept: list[Json] = []
-    for output in json.loads(json.dumps(agent_cells.lasting(outputs))):
+    for output in json.loads(json.dumps(_without_volatile(outputs))):
         output.pop("execution_count", None)
         for key, item in output.get("data", {}).items():
             if key.startswith("image/") and isinstance(item, str):
@@ -59,6 +76,28 @@ def parting(saved: Sequence[Any], now: Sequence[Any]) -> Parting | None:
     if not errors and len(before) != len(after):
         return Parting("error", f"{len(before)} outputs are saved, the replay has {len(after)}.")
     return next(iter(errors or partings), None)
+
+
+def differences(first: Any, second: Any) -> Iterator[Difference]:
+    """The code cells that show different things in two executions of one notebook, in order.
+
+    Nothing but what the package marks as volatile may differ.
+    """
+    of_agent = {cell.number for cell in agent_cells(first)}
+    for number, (then, now) in enumerate(zip(first.cells, second.cells, strict=True), 1):
+        if then.cell_type != "code":
+            continue
+        old, new = _without_volatile(then.outputs), _without_volatile(now.outputs)
+        if old != new:
+            yield Difference(number, number in of_agent, _first_difference(old, new))
+
+
+def _without_volatile(outputs: Any) -> Any:
+    """Outputs without what no replay knows: how long a turn took, what it cost."""
+    kept = deepcopy(outputs)
+    for output in kept:
+        output.get("metadata", {}).get("jupyter_agent", {}).pop("volatile", None)
+    return kept
 
 
 def _of_outputs(number: int, saved: Json, now: Json) -> Parting | None:
@@ -98,3 +137,31 @@ def _words(name: str, before: dict[str, str], after: dict[str, str]) -> str:
     if name not in before:
         return f"has {name} in the replay, which is not saved."
     return f"differs {difference(Item(name, before[name]), Item(name, after[name]))}"
+
+
+def _first_difference(old: Any, new: Any) -> str:
+    """The words around the first place where two lists of outputs part."""
+    then, now = _lines(old), _lines(new)
+    for before, after in zip(then, now, strict=False):
+        if before != after:
+            start = next(
+                (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
+                min(len(before), len(after)),
+            )
+            first = max(0, start - 20)
+            return f"{_around(before, first)} became {_around(after, first)}"
+    longer, what = (then, "is gone") if len(then) > len(now) else (now, "was added")
+    return f"{_around(longer[min(len(then), len(now))], 0)} {what}"
+
+
+def _around(text: str, first: int) -> str:
+    return repr(one_line(text[first:], 60))
+
+
+def _lines(outputs: Any) -> list[str]:
+    """What a person sees of outputs, line by line; then the rest of them."""
+    seen: list[str] = []
+    for output in outputs:
+        seen += str(output.get("text") or output.get("data", {}).get("text/plain", "")).split("\n")
+        seen += [f"{output.ename}: {output.evalue}"] if output.output_type == "error" else []
+    return [*seen, *(json.dumps(output, sort_keys=True) for output in outputs)]

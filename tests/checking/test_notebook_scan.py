@@ -9,19 +9,19 @@ import pytest
 from recorded import notebook_of
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.notebooks.check.notebook_scan import NotebookScan, read_book
+from jupyter_agent.notebooks.check.notebook_scan import NotebookScan, scan_notebook
 
 
-def book(folder: Path, *sources: str, **metadata: object) -> NotebookScan:
+def scanned(folder: Path, *sources: str, **metadata: object) -> NotebookScan:
     path = folder / "a.ipynb"
     notebook = notebook_of(*sources)
     notebook.metadata.update(metadata)
     nbformat.write(notebook, path)
-    return read_book(path, lambda task, names: task.removeprefix("/plots").strip())
+    return scan_notebook(path, lambda task, names: task.removeprefix("/plots").strip())
 
 
 def tasks(found: NotebookScan) -> list[str]:
-    return [asked.task.text.strip() for asked in found.asked]
+    return [turn.task.text.strip() for turn in found.turns]
 
 
 @pytest.mark.parametrize(
@@ -46,29 +46,29 @@ def tasks(found: NotebookScan) -> list[str]:
 )
 def test_what_is_asked(tmp_path: Path, source: str, asked: list[str]) -> None:
     """Cells and calls that give a task are found, and nothing that only looks like one."""
-    assert tasks(book(tmp_path, source)) == asked
+    assert tasks(scanned(tmp_path, source)) == asked
 
 
 def test_calls_that_run_again(tmp_path: Path) -> None:
     """A call in a loop or a function may ask any number of times, one beside it just once."""
     source = "from jupyter_agent import ask\nfor i in x:\n    await ask('A')\nawait ask('B')"
-    assert [asked.task.repeats for asked in book(tmp_path, source).asked] == [True, False]
+    assert [turn.task.repeats for turn in scanned(tmp_path, source).turns] == [True, False]
 
 
 def test_a_task_that_only_runs_know(tmp_path: Path) -> None:
     """What is put together at run time is not guessed at."""
-    found = book(tmp_path, "from jupyter_agent import ask\nawait ask(f'Count {x}.')")
-    assert found.asked == ()
+    found = scanned(tmp_path, "from jupyter_agent import ask\nawait ask(f'Count {x}.')")
+    assert found.turns == ()
     assert found.is_open
 
 
 def test_the_cassette_in_force(tmp_path: Path) -> None:
     """By the notebook's name until a line names one; from there on that one."""
-    found = book(tmp_path, "%%agent\nA", '%agent cassette "b c.jsonl"', "%%agent\nB")
-    names = [asked.cassette.name for asked in found.asked]
+    found = scanned(tmp_path, "%%agent\nA", '%agent cassette "b c.jsonl"', "%%agent\nB")
+    names = [turn.cassette.name for turn in found.turns]
     assert names == ["a.cassette.jsonl", "b c.jsonl"]
     assert not found.is_named
-    assert book(tmp_path, "%agent cassette b.jsonl", "%%agent\nB").is_named
+    assert scanned(tmp_path, "%agent cassette b.jsonl", "%%agent\nB").is_named
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_the_cassette_in_force(tmp_path: Path) -> None:
 )
 def test_cells_that_cannot_be_right(tmp_path: Path, source: str, kind: str) -> None:
     """They are told without running anything."""
-    (trouble,) = book(tmp_path, source).troubles
-    assert trouble.kind == kind
+    (problem,) = scanned(tmp_path, source).problems
+    assert problem.kind == kind
 
 
 @pytest.mark.parametrize("source", ["%agent config mode replay", "%agent config mode", "%config"])
 def test_settings_that_do_no_harm(tmp_path: Path, source: str) -> None:
     """To replay is what the check wants, and to look at a setting sets nothing."""
-    assert book(tmp_path, source).troubles == ()
+    assert scanned(tmp_path, source).problems == ()
 
 
 def test_a_cell_that_is_never_run(tmp_path: Path) -> None:
@@ -102,13 +102,13 @@ def test_a_cell_that_is_never_run(tmp_path: Path) -> None:
     notebook = notebook_of("%%agent\nA", "%%agent\nB")
     notebook.cells[0].metadata["tags"] = ["skip-execution"]
     nbformat.write(notebook, path)
-    assert [a.cell for a in read_book(path, lambda task, names: task).asked] == [1]
+    assert [a.cell for a in scan_notebook(path, lambda task, names: task).turns] == [1]
 
 
 def test_another_language(tmp_path: Path) -> None:
     """A notebook of R has no cells of ours, whatever is in them."""
     kernel = {"name": "ir", "display_name": "R", "language": "R"}
-    assert book(tmp_path, "%%agent\nA", kernelspec=kernel).asked == ()
+    assert scanned(tmp_path, "%%agent\nA", kernelspec=kernel).turns == ()
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", "not json", '{"cells": 3, "nbformat": 4}'])
@@ -117,4 +117,4 @@ def test_what_is_no_notebook(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a.ipynb"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(AgentError, match=r"a\.ipynb"):
-        read_book(path, lambda task, names: task)
+        scan_notebook(path, lambda task, names: task)

@@ -13,7 +13,7 @@ from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_agent.source.without_data import without_literals
+from jupyter_agent.source.cell import without_literals
 
 MARK = "ZQMARK"
 NUMBER = "718392465"
