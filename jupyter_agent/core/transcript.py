@@ -262,7 +262,7 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
         case Advised(text=text):
             return replace(step, notices=(*step.notices, f"Told to the model: {text}"))
         case Compacted(dropped=dropped):
-            # Without the sizes: they depend on the wording of prompts and tools, and stay in the log.
+            # Without the sizes, which depend on the wording of prompts and tools; the log has them.
             notice = " ".join(["The conversation was too long and was shortened.", *dropped])
             return replace(step, notices=(*step.notices, notice))
         case Steered(text=text):
