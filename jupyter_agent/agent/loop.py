@@ -131,7 +131,7 @@ class _Turn:
     def __init__(self, agent: Agent, history: list[Message], emit: Sink) -> None:
         self.usage = Usage()
         self.why = ""
-        self._circles = RepetitionDetector()
+        self._repetition = RepetitionDetector()
         self._compacted = False
         self._extent = TextLength()
         self._agent = agent
@@ -160,7 +160,7 @@ class _Turn:
                 await asyncio.sleep(LISTENING)
             said = self._agent.user.said()
             if stop == "stuck":
-                await self._last_call(number, self._circles.words, said)
+                await self._last_call(number, self._repetition.words, said)
                 return stop
             if stop is not None and not (stop == "end" and said):
                 self._put(said)
@@ -261,9 +261,9 @@ class _Turn:
     def _detect_repetition(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
     ) -> TurnStop | None:
-        advice = self._circles.look(calls, results)
+        advice = self._repetition.look(calls, results)
         if advice == "tell":
-            self._advise(self._circles.words)
+            self._advise(self._repetition.words)
         if advice == "end":
             self.why = GOING_IN_CIRCLES
             return "stuck"

@@ -303,10 +303,10 @@ def _finished(
     old, new = (round((tokens + fixed) * ratio) for tokens in (before, draft.tokens))
     problem = summarized.summary.problem if summarized.summary else ""
     if new >= old:
-        return Compaction(tuple(history), was, was, problem=problem)
+        return Compaction(tuple(history), old, old, problem=problem)
     return Compaction(
         tuple(draft.messages),
-        was,
+        old,
         new,
         results=len(draft.results),
         pictures=_pictures(history) - _pictures(draft.messages),
