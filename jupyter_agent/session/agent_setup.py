@@ -25,7 +25,7 @@ from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.recording.tape import Tape, tape_of
-from jupyter_agent.recording.tools import remembering
+from jupyter_agent.recording.tools import with_recorded_results
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.provider_choice import is_brief, token_limit
@@ -267,7 +267,7 @@ class AgentSetup:
             *mcp_tools(resources.offer, self._sight, kernel.outputs),
             *self._tape.tools(),
         ]
-        return remembering(tools, kernel.workspace, lambda: self._tape.past)
+        return with_recorded_results(tools, kernel.workspace, lambda: self._tape.tool_results)
 
     def _unlisted(self) -> frozenset[Path]:
         """Files that either the recording or its replay lacks; tools list none of them."""
