@@ -753,7 +753,7 @@ async def test_words_in_between() -> None:
     """What the person types is before the model at its next step."""
     model = Model(says(calls("look")), says("Done."))
     bench = Bench()
-    await bench.turn(bench.agent(model, person=Talkative(("Only the first one.",))))
+    await bench.turn(bench.agent(model, user=Talkative(("Only the first one.",))))
     assert Said("Only the first one.") in model.requests[1].messages[-1].blocks
     assert Steered("Only the first one.") in bench.events
 
@@ -762,7 +762,7 @@ async def test_words_beside_the_answer() -> None:
     """What is typed while the answer streams is answered, too."""
     model = Model(says("Done."), says("As you wish."))
     bench = Bench()
-    await bench.turn(bench.agent(model, person=Talkative(("And b?",))))
+    await bench.turn(bench.agent(model, user=Talkative(("And b?",))))
     assert len(model.requests) == 2
     assert bench.history[-1] == Message("assistant", (Text("As you wish."),))
 
@@ -771,5 +771,5 @@ async def test_words_that_come_too_late() -> None:
     """What is typed after the last step is kept for the next turn's model."""
     bench = Bench()
     model = Model(says("No.", stop="refused"))
-    await bench.turn(bench.agent(model, person=Talkative(("Please.",))))
+    await bench.turn(bench.agent(model, user=Talkative(("Please.",))))
     assert bench.history[-1] == Message("user", (Said("Please."),))

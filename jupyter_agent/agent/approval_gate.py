@@ -1,4 +1,4 @@
-"""Whether a tool call may run: the policy first, then what was allowed before, then the person."""
+"""Decides whether a tool call may run: by the policy, earlier grants, then the user."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NOTHING_DONE = "Nothing was run or written."
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What the policy says of one call.
+    """The policy's ruling on one call.
 
-    `refusal` is why it must not run. `question`, `reasons` and `always` are what to ask, `grants`
-    is what "always" allows, `writes` are the files that the call writes. `beforehand` is the
-    setting by which a person can allow the call before anybody is asked.
+    `refusal` is the reason why it must not run. `question`, `reasons` and `always` make up the
+    question to the user, `grants` are the rights that "always" gives, `writes` the files that the
+    call writes. `beforehand` is the setting that allows the call without a question.
     """
 
     decision: Literal["allow", "ask", "refuse"] = "allow"
@@ -39,7 +39,7 @@ Note = Callable[[Ruling], None]
 
 
 def allow_everything(prepared: Prepared) -> Ruling:
-    """The rule where nobody set one."""
+    """The default rule: every call runs."""
     return Ruling()
 
 
@@ -48,30 +48,30 @@ class ApprovalGate:
 
     Args:
         rule: The policy. It is asked again after each "always", which `grant` notes.
-        person: Who is asked.
-        grant: Takes the ruling where the person said "always in this session".
-        passed: Takes the ruling of each call that may run.
+        user: The user who is asked; None: nobody, so that each question is a refusal.
+        grant: Called with the ruling if the user answered "always in this session".
+        passed: Called with the ruling of each call that may run.
     """
 
     def __init__(
         self,
         rule: Rule = allow_everything,
-        person: User | None = None,
+        user: User | None = None,
         grant: Note = lambda ruling: None,
         passed: Note = lambda ruling: None,
     ) -> None:
         self._rule = rule
-        self._person = person or Nobody()
+        self._user = user or Nobody()
         self._grant = grant
         self._passed = passed
         self._asking = asyncio.Lock()
 
     async def refusal(self, prepared: Prepared, emit: Sink) -> str:
-        """Why the call must not run, in words for the model; empty where it may."""
+        """The reason why the call must not run, as text for the model; empty if it may run."""
         ruling = self._rule(prepared)
         if ruling.decision == "ask":
             async with self._asking:
-                # What was asked meanwhile may have been answered for this one, too.
+                # An "always" in answer to another question may cover this call, too.
                 ruling = self._rule(prepared)
                 if ruling.decision == "ask":
                     return await self._ask(prepared, ruling, emit)
@@ -86,7 +86,7 @@ class ApprovalGate:
             prepared.call.id, ruling.question, ruling.reasons, ruling.always, preview
         )
         emit(asked)
-        answered = await self._person.decide(asked)
+        answered = await self._user.decide(asked)
         emit(answered)
         if answered.answer == "no":
             return _refused_by(asked, answered, ruling.beforehand)
@@ -97,12 +97,12 @@ class ApprovalGate:
 
 
 def refused(prepared: Prepared, ruling: Ruling) -> str:
-    """What the policy's own refusal tells the model."""
+    """The model's text for a refusal by the policy itself."""
     return f"{prepared.tool.name} is refused: {ruling.refusal}. {_NOTHING_DONE}"
 
 
 def _refused_by(asked: ApprovalAsked, answered: ApprovalAnswered, beforehand: str) -> str:
-    # Not the reasons themselves: they may hold values of variables that the model must not see.
+    # Without the reasons: they may hold values of variables that the model must not see.
     because = f" ({asked.always})" if asked.always else ""
     if answered.by == "nobody":
         return (

@@ -1,8 +1,8 @@
-"""The other tools as functions in code that the agent runs, for models that call no tools.
+"""Tools as functions of the agent's code, for models that call no tools.
 
-They are bound in the kernel's namespace while such a code runs, and only then. A call goes the
-way of every tool call: the schema, the policy, the tool. What needs a question is refused, since
-code that runs cannot wait for a person.
+They are bound in the kernel's namespace only while the code runs. Each call passes the schema, the
+policy and the tool. A call that needs a question is refused, since running code cannot wait for
+the user.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class ToolCallError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CodeTools:
-    """Where the functions live, and what they are subject to.
+    """The namespace of the functions, and the policy for their calls.
 
     Args:
         namespace: The kernel's variables.
-        hidden: The names in it that are nobody's variables.
+        hidden: The names in it that belong to IPython.
         rule: The policy for a call.
-        passed: Takes the ruling of each call that may run.
-        finished: Takes the result of each call that ran.
+        passed: Called with the ruling of each call that may run.
+        finished: Called with the result of each call that ran.
         show: Shows a picture as an output of the code.
     """
 
@@ -56,7 +56,7 @@ class CodeTools:
 
 
 class CallableToolbox(Toolbox):
-    """A toolbox whose tools are functions in code that a model wrote in the place of calls."""
+    """A toolbox for models that write code in place of calls: its tools are functions there."""
 
     def __init__(self, tools: Iterable[Tool], around: CodeTools) -> None:
         self.tools = tuple(tools)
@@ -89,7 +89,7 @@ class _Functions:
 
     @contextmanager
     def bound(self) -> Iterator[None]:
-        """The names are there inside; what the person or the code binds to them is left alone."""
+        """Bind the functions in this context; names that the user or the code binds stay."""
         functions = {
             tool.name: self._function(tool) for tool in self._toolbox.tools if tool.name != ACT
         }
@@ -123,7 +123,7 @@ class _Functions:
         call = ToolCall(f"{self._call_id}.{number}", tool.name, arguments)
         noted: dict[str, Any] = {"tool": tool.name, "arguments": json.loads(arguments)}
         self.calls.append(noted)
-        noted["state"] = "interrupted"  # unless it comes to something else
+        noted["state"] = "interrupted"  # replaced if the call ends otherwise
         prepared = self._toolbox.prepare(call)
         if not isinstance(prepared, Prepared):
             noted["state"] = "failed"
@@ -156,7 +156,7 @@ class _Functions:
 
 
 def carried_out(prepared: Prepared) -> ToolResult:
-    """Run a prepared call here and now. A tool that has to wait for the event loop fails."""
+    """Run a prepared call in this thread. A tool that waits for the event loop fails."""
     call = prepared.call
     try:
         returned: object = prepared.tool.function(**prepared.values)
@@ -201,7 +201,7 @@ def _arguments(tool: Tool, args: tuple[object, ...], kwargs: dict[str, object]) 
 
 
 def _plain(value: object) -> object:
-    """Paths and the scalars of numpy as what they stand for."""
+    """Paths as text and numpy scalars as Python values; other values unchanged."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     item = getattr(value, "item", None)
@@ -229,7 +229,7 @@ def _take_away(space: Namespace, ours: dict[str, object]) -> None:
 
 
 def show_picture(image: Image) -> None:
-    """Show it as the code's own output, of which the model gets the pictures."""
+    """Show a picture as an output of the code, so that the model gets it."""
     from IPython.display import display
 
     display({image.media_type: image.data}, raw=True)

@@ -66,9 +66,9 @@ _NOT_RUN: JsonObject = {"state": "not_run"}
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What a turn is run with: who answers, with which tools, under which rules.
+    """The parts that run a turn: the model, its tools and prompt, the rules and limits.
 
-    Without a `compactor` the conversation is shortened only when the provider refuses it.
+    Without a `compactor` the conversation is shortened only if the provider refuses it.
     """
 
     provider: Model
@@ -77,19 +77,19 @@ class Agent:
     max_steps: int = 50
     retry: RetryPolicy = RetryPolicy()
     images_per_step: int = 4
-    gate: ApprovalGate = field(default_factory=ApprovalGate)
-    person: User = field(default_factory=Nobody)
+    approval_gate: ApprovalGate = field(default_factory=ApprovalGate)
+    user: User = field(default_factory=Nobody)
     budget: Budget = field(default_factory=Budget)
     advice: Callable[[], str] = str
-    """What to tell the model after a step besides the results; mostly nothing."""
+    """Returns text for the model after a step, besides the results; mostly empty."""
     compactor: Compactor | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """How a turn ended. `error` is what to raise where `stop_reason` is `error`.
+    """The end of a turn. `error` is the exception to raise if `stop_reason` is `error`.
 
-    `why` says in a line what the budget or the circles were that ended it.
+    `why` is a line about the budget or the repetition that ended it; else empty.
     """
 
     stop_reason: TurnStop
@@ -99,14 +99,14 @@ class TurnOutcome:
 
 
 async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> TurnOutcome:
-    """Run one turn: `history` ends with the person's task, and grows by what happens.
+    """Run one turn: `history` ends with the user's task, and grows by the turn's messages.
 
-    Where the agent has a compactor, it is also shortened, in place, between two steps.
+    The agent's compactor, if any, shortens it in place between two steps.
 
     However the turn ends, `history` is valid for the next one: each tool call has its result,
-    finished steps stay, a partial reply is gone. A cancellation of the task that runs this ends
-    the turn as `interrupted`; it is not passed on. Nor is an error that nobody foresaw, as where
-    the agent's code has replaced a function of Python: the turn ends as `error`.
+    finished steps stay, a partial reply is removed. A cancellation of the surrounding asyncio task
+    ends the turn as `interrupted` and is not passed on. An unforeseen exception (the agent's code
+    may have patched a function of Python) ends the turn as `error`.
     """
     turn = _Turn(agent, history, emit)
     try:
@@ -126,12 +126,12 @@ async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> TurnOutc
 
 
 class _Turn:
-    """The state of one turn: the history that it adds to and the usage so far."""
+    """The state of one turn: the growing history and the usage so far."""
 
     def __init__(self, agent: Agent, history: list[Message], emit: Sink) -> None:
         self.usage = Usage()
         self.why = ""
-        self._circles = RepetitionDetector()
+        self._repetition = RepetitionDetector()
         self._compacted = False
         self._extent = TextLength()
         self._agent = agent
@@ -142,7 +142,7 @@ class _Turn:
         self._used_ids = {call.id for message in history for call in message.tool_calls}
 
     async def run(self) -> TurnStop:
-        """Ask and act until the model has nothing more to do."""
+        """Ask and act until the model calls no more tools, or a limit ends the turn."""
         limit = self._agent.max_steps
         said: tuple[str, ...] = ()
         for number in range(1, limit + 1):
@@ -158,9 +158,9 @@ class _Turn:
             stop = await self._act(reply)
             if time.monotonic() - began > TYPING:
                 await asyncio.sleep(LISTENING)
-            said = self._agent.person.said()
+            said = self._agent.user.said()
             if stop == "stuck":
-                await self._last_call(number, self._circles.words, said)
+                await self._last_call(number, self._repetition.words, said)
                 return stop
             if stop is not None and not (stop == "end" and said):
                 self._put(said)
@@ -177,8 +177,8 @@ class _Turn:
         return bool(reached)
 
     def hear(self) -> None:
-        """Keep what the person typed and the model has not read: the next turn's model will."""
-        self._put(self._agent.person.said())
+        """Add the user's unread lines to the history, for the next turn."""
+        self._put(self._agent.user.said())
 
     def _put(self, said: Sequence[str]) -> None:
         for text in said:
@@ -186,7 +186,7 @@ class _Turn:
             self._emit(Steered(text))
 
     async def _ask(self, tools_allowed: bool = True) -> MessageFinished:
-        """One model call; a second one with less where the conversation is too long."""
+        """One model call; a second one with a shorter conversation if it is too long."""
         await self._make_room()
         try:
             return await self._ask_once(tools_allowed)
@@ -201,7 +201,7 @@ class _Turn:
         return await self._ask_once(tools_allowed)
 
     async def _make_room(self) -> None:
-        """Shorten the conversation where it is time; an interrupt leaves it as it was."""
+        """Shorten the conversation if that is due; an interrupt leaves it unchanged."""
         agent, compactor = self._agent, self._agent.compactor
         if compactor is None:
             return
@@ -227,7 +227,7 @@ class _Turn:
         )
 
     async def _ask_once(self, tools_allowed: bool) -> MessageFinished:
-        """Its deltas are emitted, its finished message comes back."""
+        """One model call: emits its deltas and returns its finished message."""
         agent = self._agent
         request = self._request(tools_allowed)
         async with aclosing(stream_with_retry(agent.provider, request, agent.retry)) as stream:
@@ -244,7 +244,7 @@ class _Turn:
         raise ProviderError("The model's stream ended without a message.")
 
     async def _act(self, reply: MessageFinished) -> TurnStop | None:
-        """Do what a reply asks for. None means that the model wants to go on."""
+        """Run a reply's calls. Returns why the turn ends; None if the model goes on."""
         if reply.message.blocks:
             self._history.append(reply.message)
         calls = reply.message.tool_calls
@@ -256,14 +256,14 @@ class _Turn:
         results = await self._run_calls(calls, cut_off=reply.stop_reason == "max_tokens")
         if words := self._agent.advice():
             self._advise(words)
-        return self._look_for_circles(calls, results)
+        return self._detect_repetition(calls, results)
 
-    def _look_for_circles(
+    def _detect_repetition(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
     ) -> TurnStop | None:
-        advice = self._circles.look(calls, results)
+        advice = self._repetition.look(calls, results)
         if advice == "tell":
-            self._advise(self._circles.words)
+            self._advise(self._repetition.words)
         if advice == "end":
             self.why = GOING_IN_CIRCLES
             return "stuck"
@@ -276,8 +276,8 @@ class _Turn:
     async def _run_calls(self, calls: tuple[ToolCall, ...], cut_off: bool) -> list[ToolResult]:
         """Run calls in their order, reading ones side by side, and add one result for each.
 
-        `cut_off` says that the reply ended at its token limit: its last call is not run, even
-        where what arrived of its arguments happens to be valid.
+        `cut_off` is True if the reply ended at its token limit: its last call is not run, even
+        if the arguments that arrived happen to be valid.
         """
         results: dict[str, ToolResult] = {}
         whole = calls[:-1] if cut_off else calls
@@ -289,12 +289,12 @@ class _Turn:
                 else:
                     await asyncio.gather(*(self._run_call(call, results) for call in group))
             if cut_off:
-                self._settle(calls[-1:], results, NOT_RUN_CUT_OFF)
+                self._fill_gaps(calls[-1:], results, NOT_RUN_CUT_OFF)
         finally:
             begun = [call for call in calls if call.id in self._begun]
             ran = [call for call in begun if call.id in self._ran]
-            self._settle(ran, results, INTERRUPTED, {"state": "interrupted"})
-            self._settle(begun, results, NOT_BEGUN, {"state": "interrupted", "ran": False})
+            self._fill_gaps(ran, results, INTERRUPTED, {"state": "interrupted"})
+            self._fill_gaps(begun, results, NOT_BEGUN, {"state": "interrupted", "ran": False})
             self._add_results(calls, results, NOT_BEGUN)
         return [results[call.id] for call in calls]
 
@@ -306,8 +306,8 @@ class _Turn:
         result = self._agent.toolbox.prepare(call)
         if isinstance(result, Prepared):
             prepared = result
-            refusal = await self._agent.gate.refusal(prepared, self._emit)
-            started = time.monotonic()  # the person's time is not the tool's
+            refusal = await self._agent.approval_gate.refusal(prepared, self._emit)
+            started = time.monotonic()  # the user's time is not the tool's
             if not refusal:
                 self._ran.add(call.id)
             result = await self._run(prepared) if not refusal else _refused(call, refusal)
@@ -321,7 +321,7 @@ class _Turn:
         finally:
             report.reset(token)
 
-    def _settle(
+    def _fill_gaps(
         self,
         calls: Sequence[ToolCall],
         results: dict[str, ToolResult],
@@ -340,7 +340,7 @@ class _Turn:
         self, calls: Sequence[ToolCall], results: dict[str, ToolResult], reason: str
     ) -> None:
         """Put one result for each call into the history; `reason` fills the gaps."""
-        self._settle(calls, results, reason)
+        self._fill_gaps(calls, results, reason)
         if calls:
             answers = [results[call.id].for_model() for call in calls]
             self._history.append(
@@ -348,7 +348,7 @@ class _Turn:
             )
 
     async def _last_call(self, steps: int, words: str, said: Sequence[str]) -> None:
-        """After the last step: one call without tools, for the best answer so far."""
+        """Ask once more after the last step, without tools, for the best answer so far."""
         self._history.append(Message("user", (Context(words),)))
         self._emit(StepStarted(steps + 1, self._agent.max_steps))
         self._put(said)
@@ -357,7 +357,7 @@ class _Turn:
             self._history.append(reply.message)
 
     def _with_unique_ids(self, message: Message) -> Message:
-        """New ids for calls whose id was used before: some servers count anew in each reply."""
+        """The message with new ids for calls whose id was used before, as some servers repeat."""
         used = self._used_ids
         blocks = tuple(
             replace(block, id=free_id(block.id, used)) if isinstance(block, ToolCall) else block
@@ -371,12 +371,12 @@ def _refused(call: ToolCall, reason: str) -> ToolResult:
 
 
 def _words(message: Message) -> Message:
-    """The message without tool calls: some models call tools even where they may not."""
+    """The message without tool calls, which some models send although they may not."""
     return replace(message, blocks=tuple(b for b in message.blocks if not isinstance(b, ToolCall)))
 
 
 def _with_few_images(results: Sequence[ToolResult], most: int) -> tuple[ToolResult, ...]:
-    """The results with at most so many pictures in all; a line of text stands for the others."""
+    """The results with at most `most` pictures in all; a line of text replaces each other one."""
     bounded: list[ToolResult] = []
     for result in results:
         kept = result
@@ -391,7 +391,7 @@ def _with_few_images(results: Sequence[ToolResult], most: int) -> tuple[ToolResu
 
 
 def _stay_cancelled_no_longer() -> None:
-    """The cancellation is dealt with; `asyncio.timeout` and task groups must not see it again."""
+    """Clear the task's cancellation: `asyncio.timeout` and task groups must not see it again."""
     task = asyncio.current_task()
     while task is not None and task.uncancel():
         pass

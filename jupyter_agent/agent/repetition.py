@@ -1,4 +1,4 @@
-"""Whether the model goes in circles: the same call again, or failure after failure of one kind."""
+"""Detects a model that repeats itself: the same call again, or failures of one kind."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TOLD_FAILURE = (
 
 
 class RepetitionDetector:
-    """Watches the steps of one turn.
+    """Detects repetition in the steps of one turn.
 
     Attributes:
-        words: What to tell the model, after `look` gave `tell` or `end`.
+        words: The text for the model, after `look` returned `tell` or `end`.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class RepetitionDetector:
         self._failures = 0
 
     def look(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Advice:
-        """Take in one step's calls and their results, in the same order."""
+        """Count one step's calls and their results, in the same order; returns the advice."""
         times = self._count_calls(calls, results)
         if times < self._count_failures(calls, results):
             times = self._failures
@@ -55,9 +55,9 @@ class RepetitionDetector:
         return "tell" if times == REPEATS else ""
 
     def _count_calls(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> int:
-        """How often the call of this step that was made most often was made."""
+        """The largest number of times that a call of this step was made."""
         made = {(c.name, c.arguments, r.text) for c, r in zip(calls, results, strict=True)}
-        # What the model has stopped doing does not count against it any more.
+        # A call that this step does not repeat counts no longer.
         self._calls = {key: self._calls.get(key, 0) + 1 for key in made}
         return max(self._calls.values(), default=0)
 
@@ -70,7 +70,7 @@ class RepetitionDetector:
 
 
 def _kind(call: ToolCall, result: ToolResult) -> str:
-    """In which way a call failed; empty where it did not."""
+    """The kind of a call's failure; empty if it did not fail."""
     if not result.is_error:
         return ""
     name = result.details.get("error_name")

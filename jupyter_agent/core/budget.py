@@ -1,4 +1,4 @@
-"""What a turn may use: tokens, seconds, money. Looked at between steps, never inside one."""
+"""The limits of a turn: tokens, seconds, money. Checked between steps, never inside one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_agent.core.messages import Usage
 class Budget:
     """The most that a turn may use; None sets no limit.
 
-    `price` says what tokens cost in US dollars. `started` is when the turn began, by the
+    `price` gives the price of tokens in US dollars. `started` is the turn's start by the
     monotonic clock.
     """
 
@@ -25,7 +25,7 @@ class Budget:
     started: float = field(default_factory=time.monotonic)
 
     def used_up(self, usage: Usage) -> str:
-        """Which limit is reached, in words; empty where none is."""
+        """The limit that is reached, as a sentence for the user; empty if none is."""
         if self.tokens is not None and usage.total_tokens >= self.tokens:
             return f"The budget of {self.tokens:,} tokens is used up"
         if self.seconds is not None and time.monotonic() - self.started >= self.seconds:

@@ -30,13 +30,13 @@ def event_to_json(event: Event) -> dict[str, Any]:
     """A JSON-ready dictionary; `event_from_json` gives an equal event back."""
     try:
         data: dict[str, Any] = _events().dump_python(event, mode="json")
-    except UnicodeEncodeError:  # a lone surrogate among what a tool gave as details
+    except UnicodeEncodeError:  # a lone surrogate in a tool's details
         data = _cleaned(_events().dump_python(event))
     return data
 
 
 def event_to_brief_json(event: Event) -> dict[str, Any]:
-    """The same without what has its default value; `event_from_json` gives an equal event back."""
+    """Like `event_to_json` without default values; `event_from_json` gives an equal event back."""
     data: dict[str, Any] = _brief(event, event_to_json(event))
     return data
 
@@ -56,12 +56,12 @@ def _brief(value: Any, data: Any) -> Any:
 
 @cache
 def _members(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
-    """The names of a dataclass's fields, each with what it holds where nothing is given."""
+    """The names of a dataclass's fields, each with its default value or `MISSING`."""
     return tuple((member.name, _default(member)) for member in fields(kind))
 
 
 def _default(member: Member[Any]) -> Any:
-    """What a field holds where nothing is given, or `MISSING`."""
+    """A field's default value, or `MISSING` if it has none."""
     if member.default_factory is not MISSING:
         return member.default_factory()
     return member.default
@@ -78,7 +78,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def event_from_json(data: object) -> Event:
-    """Raises `pydantic.ValidationError` where `data` is no event."""
+    """The event of `event_to_json`. Raises `pydantic.ValidationError` if `data` is no event."""
     return _events().validate_python(data)
 
 
@@ -89,5 +89,5 @@ def message_to_json(message: Message) -> dict[str, Any]:
 
 
 def message_from_json(data: object) -> Message:
-    """Raises `pydantic.ValidationError` where `data` is no message."""
+    """The message of `message_to_json`. Raises `pydantic.ValidationError` if `data` is none."""
     return _messages().validate_python(data)

@@ -1,4 +1,4 @@
-"""Variables of the environment that are read before any setting is."""
+"""Environment variables that are read before the settings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Everything that a turn emits. An event is an immutable value without time or sequence number.
+"""The events of a turn. An event is an immutable value without time or sequence number.
 
-A start and its finish are joined by the tool call's id. Whoever needs a clock (the run log, a
-live view) adds it, so that tests compare events as values.
+The tool call's id joins a start to its finish. A sink that needs a clock (the run log, a live
+view) adds the time itself, so that tests compare events as values.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ variable, an output of an earlier turn, the code that ran; or computed from numb
 
 @dataclass(frozen=True, slots=True)
 class VariableChange:
-    """What a turn did to a variable: `changed` is bound to another object, `mutated` in place.
+    """A change of a variable: `changed` is a new binding, `mutated` a change in place.
 
-    `summary` says what the object is, for instance `DataFrame, 344 rows × 8 columns`; `type_name`
-    and `shape` say it for programs. The shape of a container is its length, of a number it is ().
+    `summary` describes the object, for instance `DataFrame, 344 rows × 8 columns`; `type_name`
+    and `shape` do so for programs. The shape of a container is its length, of a number it is ().
     """
 
     name: str
@@ -41,7 +41,7 @@ class VariableChange:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """`path` is relative to the workspace, with forward slashes."""
+    """A change of a file. `path` is relative to the workspace, with forward slashes."""
 
     path: str
     kind: Literal["created", "changed", "deleted"]
@@ -51,7 +51,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class SavedMemory:
-    """What was saved for later sessions. `path` is the file that has it, as tools show it."""
+    """A note or memory saved for later sessions. `path` is its file, as tools show it."""
 
     kind: Literal["note", "decision", "lesson"]
     title: str
@@ -60,15 +60,15 @@ class SavedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Grounded:
-    """A number in a turn's answer, and where it was seen before; `seen` is None where nowhere.
+    """A number in a turn's answer, and the source where it was seen.
 
     Args:
-        text: The number as the answer gives it, with its sign and its unit.
-        start: Where it begins in the answer.
-        end: Where it ends there.
-        value: What it says.
-        seen: The kind of the source in which it was found.
-        step: The step of that source; 0 where it belongs to none.
+        text: The number as the answer writes it, with its sign and its unit.
+        start: Its first character in the answer.
+        end: The character after its last one.
+        value: Its numeric value.
+        seen: The kind of the source in which it was found; None if it was found in none.
+        step: The step of that source; 0 if it belongs to none.
         call_id: The tool call of that source.
     """
 
@@ -81,7 +81,7 @@ class Grounded:
     call_id: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The number, and where it was seen, without the call's id, which providers make up."""
+        """The number and its source, without the call's id, which providers make up."""
         number = float(self.value)
         value = number if math.isfinite(number) else str(self.value)
         return {"text": self.text, "value": value, "seen": self.seen, "step": self.step or None}
@@ -89,18 +89,18 @@ class Grounded:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a turn changed, what it said in numbers, and what it took.
+    """The changes of a turn, the numbers of its answer, and its cost.
 
     Args:
-        variables: What happened to the person's variables.
-        files: What happened to files in the workspace.
-        proposals: How many cells it offers in the cell below.
-        saved: Notes and memory that were saved, each in a few words.
+        variables: The changes of the user's variables.
+        files: The changes of files in the workspace.
+        proposals: The number of cells that it offers in the cell below.
+        saved: Saved notes and memory, each in a few words.
         numbers: The numbers of the answer, in order.
-        steps: How many steps it had.
+        steps: The number of steps.
         usage: The tokens of its model calls.
-        cost: Their price in US dollars; None where it is not known, or nothing was paid.
-        seconds: How long the turn took; None where that says nothing, as in a replay.
+        cost: Their price in US dollars; None if it is unknown or nothing was paid.
+        seconds: The duration of the turn; None if it means nothing, as in a replay.
     """
 
     variables: tuple[VariableChange, ...] = ()
@@ -119,7 +119,7 @@ class Receipt:
         return tuple(number for number in self.numbers if number.seen is None)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything that is the same in each replay of the turn. `volatile` has the rest."""
+        """The fields that are the same in each replay of the turn. `volatile` has the others."""
         return {
             "variables": [asdict(change) | {"shape": [*change.shape]} for change in self.variables],
             "files": [asdict(change) for change in self.files],
@@ -132,18 +132,18 @@ class Receipt:
         }
 
     def volatile(self) -> dict[str, float]:
-        """Seconds and cost, as far as they are known: they differ from run to run."""
-        known: dict[str, float] = {}
+        """Seconds and cost, if they are known: they differ from run to run."""
+        values: dict[str, float] = {}
         if self.seconds is not None:
-            known["seconds"] = round(self.seconds, 3)
+            values["seconds"] = round(self.seconds, 3)
         if self.cost is not None:
-            known["cost_usd"] = float(self.cost)
-        return known
+            values["cost_usd"] = float(self.cost)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """`source` says where the replies come from: a model, or a cassette and how it was made."""
+    """The turn begins. `source` names the origin of its replies: a model, or a kind of cassette."""
 
     task: str
     provider: str
@@ -154,11 +154,10 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """What the person should know of the session's surroundings: a server that failed.
+    """A message for the user about the session's surroundings, for instance a failed server.
 
-    `lasting` says whether it belongs into the saved form: not where a recording is made or
-    replayed, since another computer has other servers. `in_sight` says that it stands beside the
-    folded transcript and not in it.
+    `lasting` is True if the saved form includes it: not in a recording or a replay, since another
+    computer has other servers. `in_sight` places it beside the folded transcript, not inside.
     """
 
     text: str
@@ -169,7 +168,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """`number` counts from 1; `limit` is the turn's `max_steps`."""
+    """A step begins. `number` counts from 1; `limit` is the turn's `max_steps`."""
 
     number: int
     limit: int
@@ -178,9 +177,10 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A model call goes out: how much it sends, not what.
+    """A model call goes out: its size, without its content.
 
-    `characters` counts the text of the messages where somebody kept count, `attempt` from 1.
+    `characters` is the length of the messages' text if the caller counted it; `attempt` counts
+    from 1.
     """
 
     model: str
@@ -193,9 +193,9 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class Preparing:
-    """What has to be done before the model can answer: its weights are fetched, it is loaded.
+    """Progress before the model can answer: its weights are fetched, it is loaded.
 
-    `text` takes the place of the last one. It passes: no saved form has it.
+    `text` replaces that of the event before. It is temporary: no saved form includes it.
     """
 
     text: str
@@ -204,7 +204,7 @@ class Preparing:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """Words of the reply, as they come."""
+    """A piece of the reply's text, as it arrives."""
 
     text: str
     type: Literal["text_delta"] = "text_delta"
@@ -212,7 +212,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """Words of the model's reasoning, as they come."""
+    """A piece of the model's reasoning, as it arrives."""
 
     text: str
     type: Literal["thinking_delta"] = "thinking_delta"
@@ -238,9 +238,9 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a running call has printed since the last such event; `latest` is a passing line.
+    """Text that a running call printed since the last `ToolOutput`; `latest` is a temporary line.
 
-    It is a look ahead for who is watching: the whole is in the result.
+    It is a preview for the live view: the result has the whole output.
     """
 
     call_id: str
@@ -251,10 +251,10 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAsked:
-    """A call waits for the person. `reasons` say why it is asked, line by line.
+    """A call waits for the user's decision. `reasons` explain the question, line by line.
 
-    `always` names what "always in this session" would cover, `preview` shows what the call would
-    do where its arguments do not say it (a diff).
+    `always` names the calls that "always in this session" would cover, `preview` shows the
+    call's effect if its arguments do not (a diff).
     """
 
     call_id: str
@@ -267,7 +267,10 @@ class ApprovalAsked:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswered:
-    """`by` says who decided: nobody, where nobody could be asked. `reason` is the person's."""
+    """A decision about a call. `by` names who decided: nobody, if nobody could be asked.
+
+    `reason` is the user's own text.
+    """
 
     call_id: str
     answer: ApprovalAnswer
@@ -278,7 +281,7 @@ class ApprovalAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """What the person typed while the turn ran is now before the model."""
+    """A line that the user typed during the turn goes to the model."""
 
     text: str
     type: Literal["steered"] = "steered"
@@ -286,7 +289,7 @@ class Steered:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A tool call has its result, after so many seconds."""
+    """A tool call has its result; `seconds` is its duration."""
 
     result: ToolResult
     seconds: float
@@ -295,7 +298,7 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """A model call failed and is tried again; what it had streamed so far is void.
+    """A model call failed and is tried again; the text that it streamed is void.
 
     `attempt` counts the failures so far, `delay` is the wait in seconds.
     """
@@ -308,7 +311,7 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """The loop told the model something: that it goes in circles, or that a lesson is due."""
+    """The loop sent the model an advice: that it repeats itself, or that a lesson is due."""
 
     text: str
     type: Literal["advised"] = "advised"
@@ -316,9 +319,9 @@ class Advised:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The conversation was shortened. `before` and `after` are about how many tokens it had.
+    """The conversation was shortened. `before` and `after` are its approximate tokens.
 
-    `dropped` says in sentences what is no longer in it, and where that is kept.
+    `dropped` names in sentences the parts that were removed, and where they are kept.
     """
 
     before: int
@@ -329,7 +332,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """`error` is the one line that says why the turn ended, where it was not with an answer."""
+    """The turn is over. `error` is the reason in one line if it ended without an answer."""
 
     stop_reason: TurnStop
     usage: Usage

@@ -1,7 +1,7 @@
-"""A conversation that every provider takes, whatever happened to it.
+"""Repairs a conversation, so that every provider accepts it.
 
-`repair` is pure and idempotent. What is in order stays the very same objects, since digests and
-prompt caches live on them.
+`repair` is pure and idempotent. Messages in order stay the very same objects, since digests and
+prompt caches depend on them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ LOST = "The result of this call was lost. It may have run, wholly or in part."
 
 
 def repair(messages: Sequence[Message], lost: str = LOST) -> list[Message]:
-    """The same conversation, valid: nothing that was said in it goes.
+    """A valid form of the conversation that keeps all its text.
 
-    Each tool call has exactly one result, in the message after it, in the order of the calls;
-    where there is none, an error result says `lost`. Results without a call go, ids that were
-    used before are made unique together with their results, empty messages go.
+    Each tool call has exactly one result, in the message after it, in the order of the calls; a
+    missing one becomes an error result with the text `lost`. Results without a call and empty
+    messages are removed; repeated ids become unique, in the call and its result.
     """
     used: set[str] = set()
     repaired: list[Message] = []
@@ -29,7 +29,7 @@ def repair(messages: Sequence[Message], lost: str = LOST) -> list[Message]:
 
 
 def free_id(wanted: str, used: set[str]) -> str:
-    """`wanted`, or that with a number where it is in `used` already; it is added there."""
+    """`wanted`, or `wanted` with a number if it is in `used`; the id is added to `used`."""
     number, own = 1, wanted
     while own in used:
         number += 1
@@ -39,7 +39,7 @@ def free_id(wanted: str, used: set[str]) -> str:
 
 
 def _rounds(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Each assistant message with what follows it up to the next one."""
+    """Each assistant message with the messages up to the next one."""
     current: list[Message] = []
     for message in messages:
         if message.role == "assistant":
@@ -85,21 +85,22 @@ def _unique(blocks: Iterable[Block], used: set[str]) -> Iterator[Block]:
 def _results(
     calls: Sequence[ToolCall], renamed: Sequence[ToolCall], after: Sequence[Message], lost: str
 ) -> tuple[ToolResult, ...]:
-    """One result for each call: the first that is there under its old id, else a made-up one."""
-    there = [result for message in after for result in message.tool_results]
+    """One result for each call: the first under its old id, else an error with the text `lost`."""
+    available = [result for message in after for result in message.tool_results]
     chosen: list[ToolResult] = []
-    for call, now in zip(calls, renamed, strict=True):
-        result = next((r for r in there if r.call_id == call.id), None)
+    for call, new_call in zip(calls, renamed, strict=True):
+        result = next((r for r in available if r.call_id == call.id), None)
         if result is None:
-            chosen.append(ToolResult(now.id, (Text(lost),), is_error=True))
+            chosen.append(ToolResult(new_call.id, (Text(lost),), is_error=True))
             continue
-        there.remove(result)
-        chosen.append(result if now.id == call.id else replace(result, call_id=now.id))
+        available.remove(result)
+        is_same_id = new_call.id == call.id
+        chosen.append(result if is_same_id else replace(result, call_id=new_call.id))
     return tuple(chosen)
 
 
 def _leads(message: Message) -> bool:
-    """Whether the results come first in a message of the user's."""
+    """True if the message is the user's and its tool results come before anything else."""
     count = len(message.tool_results)
     return message.role == "user" and all(
         isinstance(block, ToolResult) for block in message.blocks[:count]
@@ -111,7 +112,7 @@ def _is_empty(blocks: Sequence[Block]) -> bool:
 
 
 def task_index(messages: Sequence[Message]) -> int:
-    """Where the current turn starts: the last message in which a person typed something."""
+    """The index of the current turn's first message: the last one with text by the user."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.role == "user" and any(isinstance(b, Text) for b in message.blocks):

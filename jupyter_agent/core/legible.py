@@ -1,4 +1,4 @@
-"""Text as it is shown: legible, without secrets and memory addresses, and bounded."""
+"""Text for display: legible, without secrets and memory addresses, and of bounded length."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def stable(text: str) -> str:
 
 
 def line(text: str, limit: int = 80) -> str:
-    """The first line that says something, stable, cut to `limit` characters."""
+    """The first line that is not blank, stable, cut to `limit` characters."""
     return one_line(stable(text.lstrip()[: limit + _LONGEST_SECRET]), limit)
 
 
 def cut(text: str, limit: int) -> str:
     """Stable text, shortened.
 
-    Secrets are taken out before it is cut, since half of a key is not known as one any more; of a
-    long text only near the places where it is cut.
+    Secrets are taken out before the cut, since half of a key no longer looks like one; in a long
+    text only near the cuts.
     """
     if len(text) <= limit:
         return stable(text)

@@ -1,11 +1,11 @@
 """A model's Markdown made inert: it may format and link, it may not bring HTML or scripts.
 
-Renderers disagree about what is code and what is a link, and some pass raw HTML through. So what
-is dangerous in any of them is broken up everywhere, in running text by entities, in what looks
-like code by an invisible word joiner, since an entity would be shown there as it stands.
+Renderers disagree about the limits of code and links, and some pass raw HTML through. So markup
+that is dangerous in any of them is broken up everywhere: in running text by entities, in apparent
+code by an invisible word joiner, since code shows an entity literally.
 
-Where a picture or a diagram begins, nothing is guessed of how a renderer goes on to read it: it is
-broken up, unless all of it is written so plainly that no renderer can read it in another way.
+Pictures and diagrams are broken up, unless they are written so plainly that every renderer reads
+them in the same way: nothing is guessed about a renderer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IMAGE = re.compile(r"!(?=\[)")
 _WORDS = r"[\w .,?:;()+/%='’–—°-]{0,300}"
 _NAME = r"(?:[\w.~+=,-]|%20){1,200}"
 _LOCAL_IMAGE = re.compile(rf"!\[{_WORDS}\]\(/?{_NAME}(?:/{_NAME}){{0,30}}(?: \"{_WORDS}\")?\)")
-# JupyterLab draws these, and what it draws may bring pictures and styles.
+# JupyterLab draws these languages, and the drawings may bring pictures and styles.
 _DIAGRAM = re.compile(
     r"^```mermaid\n(?!---)((?:(?!https?:|---\n|#\w+;|url|image|import|src|click)"
     r"[\w \n.,:;()\[\]{}|+*='\"!?#>^-]){1,20000})\n```$",
@@ -31,7 +31,7 @@ _DIAGRAM = re.compile(
 )
 _FENCED_LINE = re.compile(r"^.*(?:```|~~~).*$", re.MULTILINE)
 _DIAGRAM_NAME = re.compile("(?i)(?<=mer)(?=maid)")
-# JupyterLab's marks for formulas that it has taken out and puts back into the finished HTML.
+# JupyterLab replaces formulas by these marks and puts the formulas back into the finished HTML.
 _MARK = re.compile(r"@(?=@[0-9])")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
@@ -39,8 +39,8 @@ _SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
 _BARE_SCHEME = re.compile(r"(?i)\b(javascript|vbscript|data)\s*:(?=\S)")
 _JOINER = "\u2060"
 _LOOK_AHEAD = 400
-# What MathJax could be told by these: to link, to style the page, to draw characters by number,
-# and to give every other formula on the page another meaning.
+# By these commands MathJax links, styles the page, draws characters by number, and gives every
+# other formula on the page another meaning.
 _COMMANDS = (
     "href url mmlToken require class cssId style data htmlClass htmlId htmlStyle htmlData bbox "
     "includegraphics unicode def gdef edef xdef let newcommand renewcommand providecommand "
@@ -54,7 +54,7 @@ def inert(markdown: str) -> str:
     """Markdown in which no renderer finds a tag, a script's address or a remote picture.
 
     Links to http, https and mailto and to files beside the notebook stay; pictures only beside
-    the notebook, since fetching a remote one tells its server what the address holds.
+    the notebook, since a request for a remote one sends its server the data in the address.
     """
     text = _without_tags(plain(markdown))
     text = _MATH.sub(lambda match: match[0] + _JOINER, text)
@@ -76,12 +76,12 @@ def _leads_well(text: str, start: int) -> bool:
 
 
 def _is_local(text: str, start: int) -> bool:
-    """Whether the picture at `start` names its file plainly right there, beside the notebook."""
+    """True if the picture at `start` plainly names a file beside the notebook."""
     return _LOCAL_IMAGE.match(text, start) is not None
 
 
 def _without_diagrams(text: str) -> str:
-    """Diagrams shown as the code they are, but for those of plain words and arrows."""
+    """Shows diagrams as code, except for those of plain words and arrows."""
     if "mermaid" not in text.lower():
         return text
     parts, end = [], 0
@@ -92,7 +92,7 @@ def _without_diagrams(text: str) -> str:
 
 
 def _undrawn(text: str) -> str:
-    """The same with the name of each diagram's language broken up, wherever a fence may begin."""
+    """Breaks up the name of a diagram's language wherever a fence may begin."""
     return _FENCED_LINE.sub(lambda line: _DIAGRAM_NAME.sub(_JOINER, line[0]), text)
 
 

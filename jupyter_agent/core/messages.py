@@ -1,6 +1,6 @@
-"""What is said between a person, a model and its tools: messages, their blocks, usage.
+"""The conversation of a user, a model and its tools: messages, their blocks, usage.
 
-Pure, frozen values. JSON is the business of `codec`, the wire formats that of `llm`.
+Pure, frozen values. `codec` converts them to JSON, `llm` to the formats of the providers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the session adds to a person's task. Providers send it as text, cassettes ignore it."""
+    """Text that the session adds to a task. Providers send it as text, cassettes ignore it."""
 
     text: str
     type: Literal["context"] = "context"
@@ -47,7 +47,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the person typed while a turn was running. Providers send it as text."""
+    """A line that the user typed during a turn. Providers send it as text."""
 
     text: str
     type: Literal["said"] = "said"
@@ -60,8 +60,8 @@ class Said:
 class Thinking:
     """A model's reasoning.
 
-    `metadata` is opaque: what the provider named in its key `provider` needs to get back
-    unchanged (a signature, redacted data, reasoning details). Other providers ignore it.
+    `metadata` is opaque: data that the provider named in its key `provider` needs back unchanged
+    (a signature, redacted data, reasoning details). Other providers ignore it.
     """
 
     text: str
@@ -101,7 +101,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One thing that a tool showed.
+    """One output of a tool.
 
     `data` maps MIME types to values, as in a notebook's outputs. Streams and diffs carry
     `text/plain` alone.
@@ -116,7 +116,7 @@ class Output:
 class ToolResult:
     """The outcome of one tool call, for three audiences.
 
-    `content` is for the model, `display` for the person, `details` for the log.
+    `content` is for the model, `display` for the user, `details` for the log.
     """
 
     call_id: str
@@ -132,7 +132,7 @@ class ToolResult:
         return "\n".join(block.text for block in self.content if isinstance(block, Text))
 
     def for_model(self) -> ToolResult:
-        """Without what only the person and the log need: the form kept in the history."""
+        """The result without `display` and `details`: the form kept in the history."""
         return replace(self, display=(), details={})
 
 
@@ -164,8 +164,8 @@ class Message:
 class Usage:
     """Tokens of one or more model calls.
 
-    `input_tokens` counts everything sent, the cached part included; `cache_read_tokens` and
-    `cache_write_tokens` say how much of it was read from and written to the provider's cache.
+    `input_tokens` counts everything sent, including the cached part; `cache_read_tokens` and
+    `cache_write_tokens` are the tokens read from and written to the provider's cache.
     """
 
     input_tokens: int = 0
@@ -188,7 +188,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a model is told of a tool: `parameters` is a JSON Schema of type object."""
+    """A tool as a model sees it: `parameters` is a JSON Schema of type object."""
 
     name: str
     description: str
@@ -196,5 +196,5 @@ class ToolSpec:
 
 
 def is_served(tool: str) -> bool:
-    """Whether a tool's name is that of an MCP server's tool: `server__tool`."""
+    """True if the name is that of an MCP server's tool: `server__tool`."""
     return "__" in tool

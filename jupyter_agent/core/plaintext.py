@@ -25,20 +25,20 @@ def plain(text: str) -> str:
 
 
 def _overwritten(line: str) -> str:
-    """What stays of a line in which carriage returns went back to the start (progress bars)."""
+    """The text that remains of a line after its carriage returns (progress bars)."""
     parts = [part for part in line.split("\r") if part]
     return parts[-1] if parts else ""
 
 
 def defused(text: str) -> str:
-    """Text that can neither end the section it stands in nor look like another: `<\\/context>`."""
+    """Text that can neither end its section nor look like another one: `<\\/context>`."""
     return _SECTION.sub(r"<\\", text)
 
 
 def shorten(text: str, limit: int, whole: str = "") -> str:
-    """At most about `limit` characters: the start, the end, and a line that says what is missing.
+    """At most about `limit` characters: the start, the end, and a line with the length left out.
 
-    `whole` says where the rest is, for instance "the whole is in the log".
+    `whole` names the place of the full text, for instance "the whole is in the log".
     """
     if len(text) <= limit:
         return text
@@ -50,6 +50,6 @@ def shorten(text: str, limit: int, whole: str = "") -> str:
 
 
 def one_line(text: str, limit: int = 80) -> str:
-    """The first line that says something, cut to `limit` characters."""
+    """The first line that is not blank, cut to `limit` characters."""
     line = next((line.strip() for line in plain(text).split("\n") if line.strip()), "")
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

@@ -1,8 +1,7 @@
-"""What the agent loop sees: a model that answers, a user who decides, tools that act.
+"""The ports of the agent loop: a model that answers, a user who decides, tools that act.
 
-Each is a port: the loop knows these protocols and no class behind them. A recording stands in
-front of all three, a replay in their place, so that the loop, the tools and the session ask for no
-mode.
+The loop knows these protocols and no class behind them. A recording wraps all three, a replay
+replaces them, so that the loop, the tools and the session ask for no mode.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ class Request:
         messages: The conversation, oldest message first.
         tools: The tools in the order of their schemas.
         tools_allowed: False for the last call of a turn that reached its step limit. The tools
-            are still listed then: providers want them where the conversation used them, and
-            prompt caches live on an unchanged prefix.
-        characters: The length of the messages' text, where the caller counted it. It is for the
-            log and is not sent.
+            are still listed: providers require them if the conversation used them, and prompt
+            caches depend on an unchanged prefix.
+        characters: The length of the messages' text if the caller counted it. It is for the log
+            and is not sent.
     """
 
     system: str
@@ -63,33 +62,33 @@ class Model(Protocol):
 
     @property
     def source(self) -> ReplySource:
-        """Where the replies come from."""
+        """The origin of the replies: a model, or a kind of cassette."""
 
     def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
         """Stream one reply: deltas as they arrive, then exactly one `MessageFinished`.
 
-        A model that must be fetched or loaded first says so before, by `Noticed` and `Preparing`.
+        A model that must be fetched or loaded yields `Noticed` and `Preparing` before.
 
         Raises:
-            ProviderError: Any failure. A stream that breaks off is one, never a short reply.
+            ProviderError: Any failure. A stream that breaks off is a failure, never a short reply.
         """
         ...
 
     def body(self, request: Request) -> JsonObject:
-        """The JSON that `stream` would send, for looking at; empty where nothing is sent."""
+        """The JSON that `stream` would send, for inspection; empty if it sends nothing."""
 
     async def close(self) -> None:
         """Release connections. The model is not used afterwards."""
 
 
 class User(Protocol):
-    """The person who watches a turn."""
+    """The user who watches a turn."""
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
-        """Answer one question. Only one is put at a time. A cancellation passes through."""
+        """Answer one question. The loop asks one at a time. A cancellation passes through."""
 
     def said(self) -> tuple[str, ...]:
-        """The lines that they typed since the last call, oldest first."""
+        """The lines that the user typed since the last call, oldest first."""
 
 
 class Nobody:
@@ -103,7 +102,7 @@ class Nobody:
 
 
 class Tools(Protocol):
-    """The tools of a session. No method raises but for a cancellation.
+    """The tools of a session. No method raises, except for a cancellation.
 
     Attributes:
         specs: The schemas, in the order of every request.
@@ -116,7 +115,7 @@ class Tools(Protocol):
         """True if the call may change something, so that no other call may run beside it."""
 
     def prepare(self, call: ToolCall) -> Prepared | ToolResult:
-        """Find the tool and check the arguments; an error result where the call cannot run."""
+        """Find the tool and check the arguments; an error result if the call cannot run."""
 
     async def carry_out(self, prepared: Prepared) -> ToolResult:
         """Run a call. A failure is an error result."""

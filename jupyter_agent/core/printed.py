@@ -1,4 +1,4 @@
-"""What a running call prints, on its way to who watches: bounded, however much it is."""
+"""The output of a running call for the live view, bounded however much it prints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INTERVAL = 0.25
 
 
 class Printed:
-    """Emits `ToolOutput`: the beginning as it comes, later a passing line four times a second."""
+    """Emits `ToolOutput`: the beginning as it comes, later a temporary line four times a second."""
 
     def __init__(self, call_id: str, emit: Sink) -> None:
         self._call_id = call_id
@@ -25,7 +25,7 @@ class Printed:
         self._last = 0.0
 
     def __call__(self, text: str) -> None:
-        # A line that is overwritten (a progress bar) is passing from its start.
+        # A line that is overwritten (a progress bar) is temporary from its start.
         if self._room > 0 and self._events < _MOST_EVENTS and "\r" not in text:
             self._events += 1
             self._emit(ToolOutput(self._call_id, text[: self._room]))

@@ -1,9 +1,8 @@
-"""Secrets out of everything that is stored: cassettes, logs, saved outputs.
+"""Removes secrets from everything that is stored: cassettes, logs, saved outputs.
 
-Known shapes of keys, values that a name says are secret, and the values of settings and
-environment variables that are. Values are redacted while they are decoded (`redact_json`), before
-anything is put into JSON. A guard rail: a secret of a shape that nobody knows, in a variable of an
-innocent name, passes.
+Redacts known shapes of keys, values with the name of a secret, and the values of secret settings
+and environment variables. Values are redacted while they are decoded (`redact_json`), before they
+become JSON. A guard rail: a secret of an unknown shape, in a variable of an innocent name, passes.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ def secret_values(
 ) -> tuple[str, ...]:
     """The values of environment variables that look like secrets, longest first.
 
-    Each also as JSON escapes it, since tool arguments are JSON text.
+    Each comes also in its JSON escape, since tool arguments are JSON text.
 
     Args:
-        environ: The environment; None is that of this process, as it is now.
-        also: Values that were secret before, and stay so when their variables are gone.
+        environ: The environment; None is the current one of this process.
+        also: Earlier secrets, which stay secret when their variables are gone.
     """
     if also:
         current = secret_values(environ)
@@ -66,13 +65,13 @@ def secret_values(
         return tuple(sorted({*current, *missing}, key=len, reverse=True)) if missing else current
     if environ is not None:
         return _secret_values(environ)
-    # Each line that is stored asks, and looking through an environment takes longer than most lines
-    # do. What is behind `os.environ` is compared, since that decodes nothing.
-    now = dict(getattr(os.environ, "_data", os.environ)), frozenset(_CONFIGURED)
-    known, secrets = _LAST[0]
-    if known != now:
+    # Called for each stored line, and a search of the environment takes longer than most lines do.
+    # The dictionary behind `os.environ` is compared, since that decodes nothing.
+    current_state = dict(getattr(os.environ, "_data", os.environ)), frozenset(_CONFIGURED)
+    last_state, secrets = _LAST[0]
+    if last_state != current_state:
         secrets = _secret_values(os.environ)
-        _LAST[0] = now, secrets
+        _LAST[0] = current_state, secrets
     return secrets
 
 
@@ -101,7 +100,7 @@ def keep_headers(headers: Mapping[str, str]) -> None:
 
 
 def keep_address(address: str) -> None:
-    """Treat the password in an address as secret, as it is written there and as it is meant."""
+    """Treat the password in an address as secret, percent-encoded and decoded."""
     found = re.search(r"://([^/@\s]*?):([^/\s]+)@", address)
     if found is not None:
         for word in (found[2], unquote(found[2]), f"{found[1]}:{found[2]}"):
@@ -109,7 +108,7 @@ def keep_address(address: str) -> None:
 
 
 def _may_be_secret(value: str, name: str = "") -> bool:
-    """Too short a value, a number or a path would take out what is no secret."""
+    """False for short values, numbers and paths, whose redaction would hit ordinary text."""
     is_path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
     is_number = value.replace(".", "").isdigit() and not _PASSWORD_NAME.search(name)
     return len(value) >= _MIN_SECRET and not is_path and not is_number
@@ -118,11 +117,11 @@ def _may_be_secret(value: str, name: str = "") -> bool:
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """The text with every known secret replaced by `[redacted]`.
 
-    Escapes in it hide nothing: JSON in a text, also inside of JSON, need not be decoded first.
+    Escapes hide nothing: JSON in a text, also inside of JSON, need not be decoded first.
 
     Args:
-        text: What is about to be stored or shown.
-        secrets: Values that are secret, as `secret_values` gives them.
+        text: Text to be stored or shown.
+        secrets: Secret values, from `secret_values`.
     """
     values = tuple(secrets)
     if len(text) <= _REMEMBERED:
@@ -132,7 +131,7 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 @lru_cache(128)
 def _remembered(text: str, secrets: tuple[str, ...]) -> str:
-    """One text goes into several stores."""
+    """Cached, since one text goes into several stores."""
     return _redacted(text, secrets)
 
 
@@ -161,7 +160,7 @@ def _values_in(text: str, secrets: tuple[str, ...]) -> list[Span]:
 def _forms(
     secrets: tuple[str, ...],
 ) -> tuple[tuple[str, ...], tuple[tuple[re.Pattern[str], str], ...]]:
-    """How the values may be written: escaped, and in base64, alone or with a user's name."""
+    """The forms of the secret values: escaped, and in base64, alone or after a user's name."""
     plain: dict[str, None] = {}
     encoded: dict[str, None] = {}
     for value in secrets:
@@ -178,7 +177,7 @@ def _forms(
 
 
 def _in_base64(value: str) -> Iterable[str]:
-    """What is in the base64 of every text that holds the value, wherever it begins in it."""
+    """The base64 parts of a value at each of the three byte offsets."""
     data = value.encode("utf-8", "replace")
     for before in range(3):
         whole = b64encode(b"\0" * before + data).decode()
@@ -188,7 +187,7 @@ def _in_base64(value: str) -> Iterable[str]:
 
 
 def redact_arguments(text: str, secrets: tuple[str, ...] = ()) -> str:
-    """The same for the arguments of a call, which are JSON in a text, mostly."""
+    """Redact the arguments of a call: as JSON if they parse, else as text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -198,7 +197,7 @@ def redact_arguments(text: str, secrets: tuple[str, ...] = ()) -> str:
 
 
 def redact_json(value: Any, secrets: tuple[str, ...] = ()) -> Any:
-    """The same for every text in a JSON-like value, and for what its keys say is secret.
+    """Redact every text in a JSON-like value, and the values of keys that name secrets.
 
     Numbers and the structure stay as they are.
     """
@@ -216,7 +215,7 @@ def redact_json(value: Any, secrets: tuple[str, ...] = ()) -> Any:
 
 
 def _item(key: Any, item: Any, secrets: tuple[str, ...]) -> Any:
-    """What a key stands for."""
+    """The redacted value of a key."""
     name = str(key)
     if name.startswith("image/") and name != "image/svg+xml":
         return item  # a picture is base64: no words, and long
@@ -235,18 +234,18 @@ def _item(key: Any, item: Any, secrets: tuple[str, ...]) -> Any:
 
 
 def _without_held(value: Any, holder: str, name: str = "") -> Any:
-    """What stands under a key such as `passwords`, without the secrets in it.
+    """The value of a key such as `passwords`, without the secrets in it.
 
     Args:
-        value: A mapping, a list, or what is in it.
+        value: A mapping, a list, or an item of one.
         holder: The key.
-        name: The nearest key in it.
+        name: The nearest key inside of the value.
     """
     if isinstance(value, str):
         return MARK if is_one_of(holder, name, value) else value
     if isinstance(value, Mapping):
         if isinstance(value.get("type"), (str, list)) and not value.get("value"):
-            return value  # a schema says what is to be there
+            return value  # a schema describes the value and holds none
         return {key: _without_held(item, holder, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without_held(item, holder, name) for item in value]

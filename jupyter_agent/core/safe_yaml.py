@@ -1,4 +1,4 @@
-"""YAML that somebody else may have written, read as fast as it can be read safely."""
+"""Loads YAML by an unknown author: safely, and with the fastest loader that is safe for it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OPAQUE = re.compile(r"[\"'#!|>&*%]")
 def load(text: str) -> object:
     """The value in a text, by PyYAML's safe loader.
 
-    libyaml's loader is ten times faster, and takes the process with it where a text nests too
-    deeply. What might do so is read by the loader in Python, which raises.
+    libyaml's loader is ten times faster, but crashes the process on deep nesting. The loader in
+    Python, which raises, reads every text that may nest deeply.
 
     Raises:
         yaml.YAMLError: The text is no YAML.
-        ValueError: A value is not what it looks like: a date of the 99th.
+        ValueError: A value is invalid for its type: a date on the 99th.
         RecursionError: It nests too deeply.
     """
     loader = _Bounded if may_nest_deeply(text) else _fast()
@@ -36,10 +36,10 @@ def _fast() -> type[yaml.SafeLoader]:
 
 
 def flatten_within_bounds(flatten: Callable[[yaml.MappingNode], None], node: Any) -> None:
-    """Put merged mappings (`<<`) into a mapping, unless they multiply without end.
+    """Put merged mappings (`<<`) into a mapping, up to a number of entries.
 
     Args:
-        flatten: PyYAML's own way.
+        flatten: PyYAML's own method.
         node: The mapping.
 
     Raises:
@@ -66,7 +66,7 @@ class _Fast(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc
 
 
 def may_nest_deeply(text: str) -> bool:
-    """Whether a text may nest a few hundred levels deep. False is certain, True is not."""
+    """True if a text may nest a few hundred levels deep. False is certain, True is not."""
     if _LEADING.search(text):
         return True
     if text.count("[") + text.count("{") < _DEEPEST:
@@ -77,7 +77,7 @@ def may_nest_deeply(text: str) -> bool:
         if not brackets:
             continue
         if _OPAQUE.search(line):
-            # What closes here may be in quotes, in a comment or in a tag, and close nothing.
+            # A closing bracket may be in quotes, in a comment or in a tag, and close nothing.
             open_before += sum(bracket in "[{" for bracket in brackets)
             deepest = max(deepest, open_before)
             continue

@@ -1,8 +1,8 @@
-"""What secrets look like in a text: known shapes of keys, and values that a name says are secret.
+"""Finds secrets in a text: known shapes of keys, and values with the name of a secret.
 
-`spans` finds them. It looks at the text as it stands and as it reads once its escapes are resolved,
-so that `\\n`, `\\"`, `\\u0041`, `%2D` and `&amp;` hide nothing, also where they were escaped twice.
-The time grows with the length of the text, whatever is in it.
+`spans` searches the text itself and the text with its escapes resolved, so that `\\n`, `\\"`,
+`\\u0041`, `%2D` and `&amp;` hide nothing, even if they are escaped twice. The time is linear in
+the length of the text, whatever its content.
 """
 
 from __future__ import annotations
@@ -275,12 +275,12 @@ _CODE_WORDS = re.compile(r"(?i)passw|pwd|^pw|token|secret|key|_")
 
 
 def spans(text: str) -> list[Span]:
-    """Where secrets stand in a text, in order and apart from each other."""
+    """The places of the secrets in a text, in order and without overlaps."""
     return merged(_spans(text, _LEVELS))
 
 
 def merged(found: list[Span]) -> list[Span]:
-    """The same places in order, those that overlap made one."""
+    """The places in order; overlapping ones are merged."""
     result: list[Span] = []
     for start, end in sorted(found):
         if result and start < result[-1][1]:
@@ -291,7 +291,7 @@ def merged(found: list[Span]) -> list[Span]:
 
 
 def replaced(text: str, found: list[Span]) -> str:
-    """The text with `[redacted]` in these places, which are in order and apart."""
+    """The text with `[redacted]` in these places, which are in order and do not overlap."""
     parts: list[str] = []
     last = 0
     for start, end in found:
@@ -301,9 +301,9 @@ def replaced(text: str, found: list[Span]) -> str:
 
 
 def part_of(name: str, value: str) -> Span | None:
-    """Where the secret stands in a value whose name says that it is one; None where none is.
+    """The place of the secret in a value with the name of a secret; None if it holds none.
 
-    For what is decoded already, such as `{"password": …}` or `{"Authorization": "Basic …"}`.
+    For decoded data, for instance `{"password": …}` or `{"Authorization": "Basic …"}`.
     """
     if not _may_name_secret(name[-100:]):
         return None
@@ -315,7 +315,7 @@ def part_of(name: str, value: str) -> Span | None:
     if lowered.endswith(("cookie", "cookies")):
         return (0, len(value)) if "=" in value.strip("=") and MARK not in value else None
     site = _SITE.search(f"{lowered[-100:]}: ")
-    assert site is not None  # since it may name one
+    assert site is not None  # `_may_name_secret` found one
     strength = _strength(_before(lowered[-100:], site.start()), site["core"], name)
     return (0, len(value)) if _is_quoted_secret(value, strength) else None
 
@@ -357,7 +357,7 @@ def _spans(text: str, levels: int) -> list[Span]:
 
 
 def _unescaped(text: str) -> tuple[str, list[int], list[int]]:
-    """The text with its escapes resolved, and from which place on it comes from where."""
+    """The text with its escapes resolved, the start of each of its parts there, and in `text`."""
     parts: list[str] = []
     places: list[int] = []
     origins: list[int] = []
@@ -390,7 +390,7 @@ def _plain_spans(text: str) -> Iterator[Span]:
         return
     yield from _tokens(text)
     lowered = text.lower()
-    if len(lowered) != len(text):  # a few letters become two: then only what is ASCII is lowered
+    if len(lowered) != len(text):  # some letters become two: lower ASCII alone
         lowered = text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
     if "://" in text:
         yield from _all(_IN_ADDRESS, text)
@@ -425,7 +425,7 @@ def _all(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _tokens(text: str) -> Iterator[Span]:
-    """Keys with a known beginning. Each has a long run of letters and digits, few words have."""
+    """Keys with a known beginning and a long run of letters and digits, rare in words."""
     done = 0
     for run in _RUN.finditer(text):
         if run.end() <= done or not _is_random(text, *run.span()):
@@ -451,7 +451,7 @@ def _token() -> re.Pattern[str]:
 
 
 def _is_random(text: str, start: int, end: int) -> bool:
-    """Whether it is no word or words joined by hyphens."""
+    """True if the text is neither a word nor words joined by hyphens."""
     return _LIKE_A_KEY.search(text, start, end) is not None
 
 
@@ -465,9 +465,9 @@ def _pems(text: str) -> Iterator[Span]:
 
 
 def _beside_cuts(text: str) -> Iterator[Span]:
-    """What may be a secret where a text was shortened, and the words that said so are gone.
+    """Possible secrets beside the cuts of a shortened text, whose names are cut off.
 
-    Those are halves of keys, and the quoted words of the first line.
+    They are halves of keys, and the quoted words of the first line.
     """
     for cut in _CUT.finditer(text):
         before = _LAST_WORD.search(text, max(0, cut.start() - 200), cut.start())
@@ -572,7 +572,7 @@ def _many(text: str, lowered: str) -> Iterator[Span]:
         if site.start() < done:
             continue
         done = end = min(site.end() + _MANY_LONGEST, len(text))
-        inside: list[bool] = []  # for each open bracket whether it is a call's or a subscript's
+        inside: list[bool] = []  # for each open bracket: is it a call's or a subscript's?
         name = ""
         for piece in _PIECE.finditer(text, site.end(), end):
             part = "double" if piece["double"] is not None else "single"
@@ -591,7 +591,7 @@ def _many(text: str, lowered: str) -> Iterator[Span]:
                     yield piece.span(part)
                 name = name if len(inside) > 1 else ""
         if inside and unclosed < _MOST_UNCLOSED:
-            # Its end was cut off: others may stand in what only seems to be a part of it.
+            # Its end was cut off: the search goes on right behind its start.
             unclosed, done = unclosed + 1, site.end()
 
 
@@ -603,16 +603,16 @@ def _set_cookies(text: str, lowered: str) -> Iterator[Span]:
 
 
 def holds_secrets(name: str) -> bool:
-    """Whether what is in a mapping or a list of this name is secret."""
+    """True if the name of a mapping or a list says that its items are secret."""
     return name.lower().endswith(_HOLDERS)
 
 
 def is_one_of(holder: str, name: str, value: str) -> bool:
-    """Whether a text is secret that stands in a mapping or a list of secrets.
+    """True if a text in a mapping or a list of secrets is secret itself.
 
     Args:
-        holder: The name of that, such as `passwords` or `cookies`.
-        name: The text's own name there; empty where it has none.
+        holder: The name of the mapping or list, for instance `passwords` or `cookies`.
+        name: The text's own key; empty if it has none.
         value: The text.
     """
     if name.lower() in _ABOUT or holder.lower() in value.lower():
@@ -640,7 +640,7 @@ def _assigned(text: str, lowered: str) -> Iterator[Span]:
 
 
 def _before(lowered: str, start: int) -> str:
-    """What stands before a name's last word and belongs to the name."""
+    """The part of a name before its last word."""
     chunk = lowered[max(0, start - 40) : start]
     name = chunk[len(chunk.rstrip(_NAME)) :]
     if not name and chunk.endswith(_FIRST_WORDS):
@@ -681,7 +681,7 @@ def _strength(before: str, core: str, name: str) -> int:
 
 
 def _value(text: str, site: re.Match[str], before: str, strength: int) -> Span | None:
-    """Where the value stands that is joined to a name, if it is secret."""
+    """The place of the value that is joined to a name; None if it is no secret."""
     place = site.end()
     join = site["join"].strip()
     if join == ":" and (annotation := _ANNOTATION.match(text, place)):
@@ -724,7 +724,7 @@ def _is_quoted_secret(value: str, strength: int) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether letters and digits, or signs that are in no word, stand in it."""
+    """True if the value mixes letters and digits, or has signs that no word has."""
     has_letter = any(map(str.isalpha, value))
     return has_letter and (any(map(str.isdigit, value)) or any(c in "!@#$%^&*+=~?" for c in value))
 
@@ -732,7 +732,7 @@ def _is_mixed(value: str) -> bool:
 def _bare_value(
     text: str, site: re.Match[str], before: str, strength: int, place: int
 ) -> Span | None:
-    """The same for a value without quotation marks: in settings and logs, not in code."""
+    """The place of a secret value without quotation marks: in settings and logs, not in code."""
     found = _BARE.match(text, place)
     if found is None:
         return None
@@ -764,7 +764,7 @@ def _bare_value(
 
 
 def _is_no_name(value: str) -> bool:
-    """Whether a value that could be a name is too random for one."""
+    """True if a value with the form of a name is too random for one."""
     digits = sum(map(str.isdigit, value))
     return len(value) >= 16 and digits >= 3 and "_" not in value and "." not in value
 
@@ -783,7 +783,7 @@ _PAIR_BEFORE = re.compile(r"=[^\s,;()\[\]{}=]+[; ][ ]?[\w ]*\Z|;[ ]?[\w ]*\Z|[?&
 
 
 def _is_code(text: str, site: re.Match[str], start: int, end: int, before: str) -> bool:
-    """Whether a value without quotation marks may be a name of a program rather than a text.
+    """True if a value without quotation marks may be a variable's name rather than a text.
 
     It is a text in a line `password: …` or `DB_PASSWORD=…` of its own, among other pairs
     (`host=… password=…`, `Uid=…;Pwd=…`), in an address, and after a header's name.
@@ -793,7 +793,7 @@ def _is_code(text: str, site: re.Match[str], start: int, end: int, before: str) 
     after = text[end : end + 1]
     join = site["join"]
     if "-" in before and not site["close"]:
-        return False  # no name of a program has a hyphen
+        return False  # no variable's name has a hyphen
     if _PAIR_BEFORE.search(line_start):
         return after in (")", ",")
     is_line = _LINE_BEFORE.search(line_start) is not None

@@ -1,4 +1,4 @@
-"""How much text a conversation has, counted as it grows."""
+"""Counts the text of a growing conversation, each message once."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from jupyter_agent.core.messages import Block, Message, ToolCall, ToolResult
 
 
 class TextLength:
-    """Counts the characters of a history that is mostly only added to, each message once."""
+    """Counts the characters of a history. A message that was counted before is not read again."""
 
     def __init__(self) -> None:
         self._characters = 0
         self._counted: list[Message] = []
 
     def of(self, history: Sequence[Message]) -> int:
-        """The characters of all texts, without pictures.
+        """The number of characters of all texts, without pictures.
 
-        Where it is no longer the history that was counted, since it was shortened, all is counted.
+        Counts everything again if the history no longer begins with the counted messages, as
+        after a compaction.
         """
-        known = len(self._counted)
+        counted = len(self._counted)
         # Compares identities, in C: nothing beside the sending of a request.
-        if list(history[:known]) != self._counted:
-            known = self._characters = 0
+        if list(history[:counted]) != self._counted:
+            counted = self._characters = 0
             self._counted.clear()
-        for message in history[known:]:
+        for message in history[counted:]:
             self._characters += sum(map(_length, message.blocks))
             self._counted.append(message)
         return self._characters

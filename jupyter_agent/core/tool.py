@@ -17,9 +17,9 @@ Effect = Literal["reads", "writes", "executes"]
 
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
-    """What a tool hands back where a plain string does not say enough.
+    """A tool's return value, if a plain string does not suffice.
 
-    `content` is for the model, `display` for the person, `details` for the log.
+    `content` is for the model, `display` for the user, `details` for the log.
     """
 
     content: str | tuple[Text | Image, ...]
@@ -39,9 +39,9 @@ report: ContextVar[Report | None] = ContextVar("jupyter_agent_report", default=N
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A named function with its schema. `preview` shows what a call would do, without doing it.
+    """A named function with its schema. `preview` shows a call's effect without running it.
 
-    `effect` says what it does at most: `reads`, `writes` files or memory, or `executes` code.
+    `effect` is its strongest effect: `reads`, `writes` files or memory, or `executes` code.
     Reading tools of one step run side by side; the others alone, in order.
     """
 
@@ -87,17 +87,17 @@ pydantic takes longer for their schemas than a turn for everything else."""
 def _arguments(function: ToolFunction) -> tuple[type[BaseModel], JsonObject]:
     """The model of a function's arguments, and its JSON schema."""
     key = _made_of(function)
-    known = None if key is None else _MADE.get(key)
-    if known is None:
+    made = None if key is None else _MADE.get(key)
+    if made is None:
         model = _arguments_model(getattr(function, "__name__", ""), function)
-        known = model, _without_titles(model.model_json_schema())
+        made = model, _without_titles(model.model_json_schema())
         if key is not None:
-            _MADE[key] = known
-    return known
+            _MADE[key] = made
+    return made
 
 
 def _made_of(function: ToolFunction) -> object:
-    """What the schema of a function's arguments follows from; None where that cannot be told."""
+    """A cache key for the schema of a function's arguments; None if it has no certain one."""
     if not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
         return None  # its signature may be that of another function
     named = {**(function.__kwdefaults__ or {}), "": function.__defaults__ or ()}
@@ -121,7 +121,7 @@ def _arguments_model(name: str, function: ToolFunction) -> type[BaseModel]:
 
 
 def _without_titles(schema: Any) -> Any:
-    """Drop the titles that pydantic adds to each field: they only cost tokens."""
+    """Drop the titles that pydantic adds to each field, since they only cost tokens."""
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
@@ -150,10 +150,10 @@ class Prepared:
         return named | (self.arguments.model_extra or {})
 
     def preview(self) -> tuple[Output, ...]:
-        """What the call would do, for the person to see before they allow it."""
+        """The call's effect as outputs, for the user who decides about it."""
         if self.tool.preview is None:
             return ()
         try:
             return self.tool.preview(**self.values)
         except Exception:
-            return ()  # the call will fail, and then say why
+            return ()  # the call itself will fail and give the reason

@@ -1,7 +1,7 @@
-"""What a turn looks like: one pure reducer from events to a view.
+"""The view of a turn: one pure reducer from events to a `TurnView`.
 
-Every form that people see (the saved output, the live view, the terminal's text) is made
-from the same `TurnView`, so that they cannot disagree.
+The saved output, the live view and the terminal's text are all made from a `TurnView`, so that
+they cannot disagree.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ CallState = Literal[
 @dataclass(frozen=True, slots=True)
 class CallView:
     """One tool call. `result` comes with the states done, failed, refused, interrupted and
-    not_run, which says that the call never began.
+    not_run (the call never began).
 
-    `output` and `latest` are what running code has printed so far, `seconds` how long it ran:
-    they pass, and the saved form holds none of them.
+    `output` and `latest` are the text that running code has printed so far, `seconds` is its
+    duration: they are temporary, and the saved form holds none of them.
     """
 
     call: ToolCall
@@ -83,7 +83,7 @@ class CallView:
 
     @property
     def failure(self) -> str:
-        """The name of the error, in one word or line, where the call failed or never began."""
+        """The error in one word or line if the call failed or never began, else empty."""
         if self.state not in ("failed", "not_run") or self.result is None:
             return ""
         name = self.result.details.get("error_name")
@@ -92,10 +92,10 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """One model call and its tool calls. `notices` say what was out of the ordinary.
+    """One model call and its tool calls. `notices` name retries, compactions and advice.
 
-    `said` is what the person typed meanwhile and the model read at this step, `preparing` what is
-    done before the model can answer.
+    `said` holds the user's lines that the model reads at this step, `preparing` the progress
+    before the model can answer.
     """
 
     number: int
@@ -119,7 +119,8 @@ class PlanItemView:
 class TurnView:
     """A turn so far. `stop_reason` is None while it runs.
 
-    `notices` are about the session's surroundings; those that are not lasting are for who watches.
+    `notices` are about the session's surroundings; the live view alone shows those that do not
+    last.
     """
 
     task: str = ""
@@ -136,7 +137,7 @@ class TurnView:
 
     @property
     def answer(self) -> str:
-        """The words of the last step, where it called no tools."""
+        """The text of the last step if it called no tools, else empty."""
         if not self.steps or self.steps[-1].calls:
             return ""
         return self.steps[-1].text
@@ -147,10 +148,10 @@ class TurnView:
 
 
 class LiveTranscript:
-    """A sink that gives the view of its turn so far, to any thread.
+    """A sink that gives any thread the current view of its turn.
 
-    Most events are a few letters, of which there are many more than looks at the view: they are
-    put together before they are taken in.
+    Most events are a few letters, and many arrive between two looks at the view: they are joined
+    before they are reduced.
     """
 
     def __init__(self) -> None:
@@ -161,7 +162,7 @@ class LiveTranscript:
 
     def __call__(self, event: Event) -> None:
         self._coming.append((next(self._numbers), event))
-        # Never waited for: the garbage collector may print, and come here, in the midst of it.
+        # Does not wait for the lock: the garbage collector may print and call this in `_take_in`.
         if len(self._coming) >= _MOST_COMING and self._one_by_one.acquire(blocking=False):
             try:
                 self._take_in()
@@ -170,7 +171,7 @@ class LiveTranscript:
 
     @property
     def view(self) -> TurnView:
-        """The turn as it is now."""
+        """The current view of the turn."""
         with self._one_by_one:
             self._take_in()
             return self._taken[0]
@@ -182,17 +183,17 @@ class LiveTranscript:
             try:
                 view = reduce(view, event)
             except Exception:
-                # What somebody else wrote (a cassette) may lack what belongs into an event.
+                # A cassette by somebody else may lack fields of an event.
                 logging.getLogger(__name__).exception("An event cannot be shown.")
         if coming:
-            # At once: where an interrupt strikes, no event is lost, and none is taken in twice.
+            # One assignment: wherever an interrupt strikes, no event is lost or reduced twice.
             self._taken = view, coming[-1][0] + 1
         while self._coming and self._coming[0][0] < self._taken[1]:
             self._coming.popleft()
 
 
 def joined(events: Iterable[Event]) -> Iterator[Event]:
-    """Events that make the same view: pieces of one text that follow each other are one piece."""
+    """Events that make the same view: consecutive pieces of one text are joined."""
     for _, group in itertools.groupby(events, _piece_of):
         first, *others = group
         match first:
@@ -261,7 +262,7 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
         case Advised(text=text):
             return replace(step, notices=(*step.notices, f"Told to the model: {text}"))
         case Compacted(dropped=dropped):
-            # Without the sizes: they follow the wording of prompts and tools, and stay in the log.
+            # Without the sizes, which depend on the wording of prompts and tools; the log has them.
             notice = " ".join(["The conversation was too long and was shortened.", *dropped])
             return replace(step, notices=(*step.notices, notice))
         case Steered(text=text):
@@ -296,7 +297,7 @@ def _end_state(result: ToolResult) -> CallState:
         case "refused":
             return "refused"
         case "interrupted":
-            # Of a question that was open the log says both: who stopped the call, and when.
+            # For an open question the log names both: who stopped the call, and when.
             return "not_run" if result.details.get("ran") is False else "interrupted"
         case "not_run":
             return "not_run"

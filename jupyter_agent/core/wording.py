@@ -1,4 +1,4 @@
-"""What of a view is shown, in words: the same for the live view, the saved form and terminals."""
+"""The words for a view: shared by the live view, the saved form and terminals."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def count(number: int, noun: str) -> str:
 
 
 def ending(view: TurnView) -> str:
-    """The line that says why a turn ended, where that was not an answer."""
+    """The line with the reason why a turn ended; empty if it ended with an answer."""
     if view.stop_reason == "end" and not view.answer.strip():
         return "The model ended the turn without an answer."
-    told = f"{view.error} " if view.error and view.stop_reason in ("budget", "stuck") else ""
-    return told + _STOPS.get(view.stop_reason or "", "")
+    error = f"{view.error} " if view.error and view.stop_reason in ("budget", "stuck") else ""
+    return error + _STOPS.get(view.stop_reason or "", "")
 
 
 def changes(receipt: Receipt) -> list[tuple[str, str]]:
-    """What was changed, as names and words."""
+    """The changed variables and files: each name with words for its change."""
     proposed = count(receipt.proposals, "proposal")
     found = [
         *map(_variable, receipt.variables),
@@ -92,7 +92,7 @@ def changes(receipt: Receipt) -> list[tuple[str, str]]:
 
 
 def numbers(receipt: Receipt) -> list[tuple[str, str]]:
-    """The answer's numbers and where each was seen, those that were not first, each once."""
+    """The answer's numbers with their sources, each once, those without a source first."""
     where = {line(number.text, 40): _where(number) for number in receipt.numbers}
     ordered = sorted(where.items(), key=lambda pair: pair[1] != UNSEEN)
     some = ordered[:_MOST_NUMBERS]
@@ -102,7 +102,7 @@ def numbers(receipt: Receipt) -> list[tuple[str, str]]:
 
 
 def unseen(receipt: Receipt) -> str:
-    """The line that names the numbers of the answer that were seen nowhere; mostly empty."""
+    """The line with the answer's numbers that have no source; empty if all have one."""
     found = [text for text, where in numbers(receipt) if where == UNSEEN]
     return f"{UNSEEN.capitalize()}: {' · '.join(found)}" if found else ""
 
@@ -139,12 +139,12 @@ def _file(change: FileChange) -> tuple[str, str]:
 
 
 def note(call: CallView) -> str:
-    """What is to be said of a call besides its state: its error, and who decided about it."""
+    """The words beside a call's state: its error, and who decided about it; maybe empty."""
     return " · ".join(part for part in (call.failure, _decision(call)) if part)
 
 
-def told(call: CallView) -> str:
-    """The same where the state has no words of its own, only its mark."""
+def note_with_state(call: CallView) -> str:
+    """Like `note`, for a form that shows the state as a mark alone: names an interrupted call."""
     words = note(call)
     if call.state == "interrupted":
         return f"interrupted · {words}" if words else "interrupted"
@@ -162,7 +162,7 @@ def _decision(call: CallView) -> str:
 
 
 def body(call: CallView) -> str:
-    """What was asked for: the code, or the arguments. Nothing where a diff says it all."""
+    """The call's code or arguments. Empty if a diff shows them."""
     if any(output.kind == "diff" for output in displayed(call)):
         return ""
     try:
@@ -177,17 +177,17 @@ def body(call: CallView) -> str:
 
 
 def is_code(call: CallView) -> bool:
-    """Whether `body` is Python."""
+    """True if `body` is Python."""
     return call.call.name == "execute_code"
 
 
 def shown(call: CallView) -> list[str]:
-    """What came back, for a person to read: the diff or the outputs, else the model's text."""
+    """The result as texts for the user: the diff or the outputs, else the model's text."""
     return [text for _, text in pieces(call)]
 
 
 def pieces(call: CallView) -> list[tuple[str, str]]:
-    """The same with what each text is: the kind of its output, or `text`."""
+    """Like `shown`, each text with the kind of its output, or with `text`."""
     outputs = [(output.kind, output_text(output)) for output in displayed(call)]
     found: list[tuple[str, str]] = [(kind, text) for kind, text in outputs if text]
     if call.result is None:
@@ -200,7 +200,7 @@ def pieces(call: CallView) -> list[tuple[str, str]]:
 
 
 def asked_about(call: CallView) -> str:
-    """What the person was asked before the call, and why."""
+    """The question that the user was asked before the call, with its reasons."""
     if call.asked is None:
         return ""
     reasons = "; ".join(call.asked.reasons)
@@ -208,7 +208,7 @@ def asked_about(call: CallView) -> str:
 
 
 def displayed(call: CallView) -> Sequence[Output]:
-    """The result's outputs; of a call that has not run, and of a refused one, the preview."""
+    """The result's outputs; the preview if the call has not run or was refused."""
     if call.result is not None and call.result.display:
         return call.result.display
     done = call.result is not None and call.state != "refused"

@@ -1,4 +1,4 @@
-"""Writing to the disk: private folders, files that change as a whole or not at all, appends."""
+"""Writes to the disk: private folders, files that change as a whole or not at all, appends."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _CLOSED: set[str] = set()
 
 
 def private_folder(folder: Path, *, follow_link: bool = True) -> None:
-    """Make a folder that only its owner may enter, and those above it that are missing.
+    """Make a folder that only its owner may enter, and its missing parents.
 
-    A folder that exists is left as it is, but for a state folder, which an earlier version left
-    open: it is closed with all that is in it.
+    An existing folder stays unchanged, except for a state folder that an earlier version left
+    open: it and its content lose the permissions of others.
 
     Args:
-        folder: Where it goes.
-        follow_link: Whether a link to a folder may be in its place.
+        folder: Its path.
+        follow_link: True if the path may be a link to a folder.
 
     Raises:
-        OSError: It cannot be made, or something else is in its place.
+        OSError: It cannot be made, or the path is no folder.
     """
     if not follow_link and (mode := _mode(folder)):
         if not stat.S_ISDIR(mode):
@@ -44,10 +44,10 @@ def private_folder(folder: Path, *, follow_link: bool = True) -> None:
 
 
 def _close(state: Path) -> None:
-    """Take a state folder's permissions from others, and those of all that is in it.
+    """Remove the permissions of others from a state folder and everything in it.
 
-    Only where it is open, and only what is this user's own; no link is followed. Where the system
-    refuses, or knows no permissions, all stays as it is.
+    Touches an open folder alone, and this user's own files; follows no link. If the system
+    refuses, or knows no permissions, they stay unchanged.
     """
     with contextlib.suppress(OSError):
         found = state.lstat()
@@ -61,7 +61,7 @@ def _close(state: Path) -> None:
 
 
 def only_owner(place: str | os.PathLike[str] | int) -> None:
-    """Take the permissions of others from a file or a folder of one's own, as far as that can be.
+    """Remove the permissions of others from a file or folder; a refusal of the system is ignored.
 
     Args:
         place: A path, whose links are not followed, or a descriptor.
@@ -76,7 +76,7 @@ def only_owner(place: str | os.PathLike[str] | int) -> None:
 
 
 def open_private(path: Path, mode: str, **options: Any) -> IO[Any]:
-    """Like `open`, for what only its owner may read: logs, copies, outputs.
+    """Like `open`, for files that only their owner may read: logs, copies, outputs.
 
     Raises:
         OSError: It cannot be opened.
@@ -100,25 +100,25 @@ def atomic_write(
     durable: bool = True,
     token: str = "",
 ) -> None:
-    """Put data in a file's place, all of it or nothing.
+    """Replace a file's content, all of it or nothing.
 
-    The bytes go to a new file in the same folder, which is then renamed. An existing file's
-    permission bits are kept, and its owner where the system allows; a new file's are as the umask
-    says. Meanwhile the bytes are never more open than that. A symlink at `path` is replaced, never
-    followed.
+    The bytes go to a temporary file in the same folder, which is renamed to `path`. An existing
+    file keeps its permission bits, and its owner if the system allows; a new file gets those of
+    the umask. The temporary file never has wider permissions. A symlink at `path` is replaced,
+    never followed.
 
     Args:
-        path: Where they go.
-        data: The bytes.
-        mode: Permission bits that the file gets instead.
-        private: Whether only the owner may read the file; None: where it is in a state folder.
-        durable: Whether to wait until the bytes are on the disk; False for what can be made anew.
-        token: Names the new file, as `temporary_of` does, for writers that never write at the same
-            time: one that was killed leaves a single file, which the next one takes away. Empty
-            for a name of its own.
+        path: The file.
+        data: Its new content.
+        mode: Permission bits to set in place of these.
+        private: True if only the owner may read the file; None: if it is in a state folder.
+        durable: True waits until the bytes are on the disk; False is for derived files.
+        token: Names the temporary file by `temporary_of`, for writers that never write at the
+            same time: a killed one leaves a single file, which the next one removes. Empty for
+            a unique name.
 
     Raises:
-        OSError: Nothing was written; a file that was there is unchanged.
+        OSError: Nothing was written; an existing file is unchanged.
     """
     temporary = temporary_of(path, token or secrets.token_hex(8))
     if token:
@@ -129,7 +129,7 @@ def atomic_write(
     old = _regular(path)
     is_new = old is None and mode is None and not private
     try:
-        # Mode 0o666 leaves it to the umask what a new file may, which mkstemp does not.
+        # With mode 0o666 the umask decides, which mkstemp does not allow.
         with os.fdopen(os.open(temporary, flags, 0o666 if is_new else 0o600), "wb") as stream:
             stream.write(data)
             stream.flush()
@@ -145,7 +145,7 @@ def atomic_write(
 
 
 def temporary_of(path: Path, token: str) -> Path:
-    """Where a file's new content is until it takes the file's place."""
+    """The path of the temporary file with a file's new content."""
     return path.with_name(f".jupyter_agent-{token}.tmp")
 
 
@@ -155,14 +155,14 @@ def append(path: Path, data: bytes, *, durable: bool = False, on_new_line: bool 
     Args:
         path: The file.
         data: The bytes.
-        durable: Whether to wait until they are on the disk.
-        on_new_line: Whether a last line that has no end gets one first.
+        durable: True waits until they are on the disk.
+        on_new_line: True ends an unfinished last line first.
 
     Returns:
-        The size of the file now.
+        The new size of the file.
 
     Raises:
-        OSError: Nothing was added, unless the system refuses to cut off what was.
+        OSError: Nothing was added, unless the system refuses to remove a part that was.
     """
     if ordinary(path) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -189,14 +189,14 @@ def append(path: Path, data: bytes, *, durable: bool = False, on_new_line: bool 
 
 
 def write_whole(descriptor: int, data: bytes) -> None:
-    """Write all of the data: where a disk is nearly full, the system may write less at first."""
+    """Write all of the data: on a nearly full disk a single write may be partial."""
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
 
 
 def sync_folder(folder: Path) -> None:
-    """Put a file's new name on the disk, where the system can."""
+    """Flush a folder's entries to the disk, if the system supports it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -206,10 +206,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def ordinary(path: Path) -> os.stat_result | None:
-    """The system's facts about an ordinary file; None where nothing is at the path.
+    """The status (`os.lstat`) of an ordinary file; None if the path does not exist.
 
     Raises:
-        OSError: It is a link, a folder, a pipe or a device, or it cannot be looked at.
+        OSError: It is a link, a folder, a pipe or a device, or its status is unreadable.
     """
     try:
         found = path.lstat()
@@ -222,7 +222,7 @@ def ordinary(path: Path) -> os.stat_result | None:
 
 
 def reason_of(error: Exception) -> str:
-    """What went wrong, for the end of a sentence: `no space left on device`."""
+    """An error's reason, for the end of a sentence: `no space left on device`."""
     if not isinstance(error, OSError):
         return f"{type(error).__name__}: {error}".rstrip(".: ")
     reason = str(error.strerror or error).rstrip(".")
@@ -230,7 +230,7 @@ def reason_of(error: Exception) -> str:
 
 
 def kind_of(mode: int) -> str:
-    """What a file's mode says that it is: `a link`, `a pipe`."""
+    """The kind of a file by its mode: `a link`, `a pipe`."""
     kinds = (
         (stat.S_ISREG, "a file"),
         (stat.S_ISLNK, "a link"),
@@ -241,7 +241,7 @@ def kind_of(mode: int) -> str:
 
 
 def _mode(path: Path) -> int:
-    """The mode of what is at a path; 0 where nothing is."""
+    """The mode of the entry at a path; 0 if there is none."""
     try:
         return path.lstat().st_mode
     except FileNotFoundError:
@@ -249,7 +249,7 @@ def _mode(path: Path) -> int:
 
 
 def _regular(path: Path) -> os.stat_result | None:
-    """The system's facts about a file; None where there is none, or it is a link or a folder."""
+    """The status of a regular file; None for anything else, or if it does not exist."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -258,9 +258,9 @@ def _regular(path: Path) -> os.stat_result | None:
 
 
 def _give_permissions(target: Path, old: os.stat_result | None, mode: int | None) -> None:
-    """Give a file the owner and the permission bits of an earlier one, or these bits.
+    """Give a file the owner and the permission bits of the old one, or the bits of `mode`.
 
-    Where the group cannot be kept, the new one gets no more than everybody has.
+    If the group cannot be kept, the new group gets the permissions of everybody.
     """
     if old is not None:
         mode = stat.S_IMODE(old.st_mode) if mode is None else mode

@@ -1,4 +1,4 @@
-"""What a write changed, as a person reads it and as a receipt counts it."""
+"""The difference that a write makes: a diff for the user, line counts for the receipt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RANGES = re.compile(r"-(\d+)(,\d+)? \+(\d+)(,\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """A unified diff, shortened where it is long, and how many lines it adds and removes."""
+    """A unified diff, shortened if it is long, and the lines that it adds and removes."""
 
     text: str
     added: int
@@ -23,13 +23,13 @@ class Diff:
 
 
 def compare(old: str | None, new: str, path: str) -> Diff:
-    """What turns `old` (None: there was no file) into `new`."""
+    """The diff from `old` (None: there was no file) to `new`."""
     before, after = _lines(old or ""), _lines(new)
     start = _common(before, after)
     end = _common(before[start:][::-1], after[start:][::-1])
     removed, added = len(before) - start - end, len(after) - start - end
     heading = [f"--- a/{path}" if old is not None else "--- /dev/null", f"+++ b/{path}"]
-    # difflib takes quadratic time where lines repeat; a block of that size says little anyway.
+    # difflib takes quadratic time on repeated lines; a diff of that size says little anyway.
     if removed * added > _LONGEST_COMPARISON:
         note = f"[{removed} lines replaced by {added}: too many to compare]"
         return Diff("\n".join([*heading, note]), added, removed)

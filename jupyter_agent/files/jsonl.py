@@ -1,7 +1,7 @@
-"""JSON Lines: one object a line, appended, and read back as far as it can be read.
+"""JSON Lines: one object a line, appended, and read back without its unreadable lines.
 
-A writer that dies leaves one unfinished line at most, and the next line starts on a line of its
-own. Readers pass over what they cannot read, and count it.
+A writer that dies leaves one unfinished line at most, and the next writer starts a new one.
+Readers skip unreadable lines and count them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def encode(value: Mapping[str, object], ascii: bool = False) -> bytes:
 
     Args:
         value: The object.
-        ascii: Whether to escape all but ASCII, which takes more room and keeps lone surrogates as
-            they are. Otherwise each becomes a question mark, since UTF-8 has none.
+        ascii: True escapes all but ASCII, which takes more room and keeps lone surrogates.
+            Otherwise each becomes a question mark, since UTF-8 has none.
 
     Raises:
         TypeError, ValueError, RecursionError: JSON cannot hold it.
@@ -47,7 +47,7 @@ def encode(value: Mapping[str, object], ascii: bool = False) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """The object in a line; None where there is none that can be read."""
+    """The object in a line; None if the line is no JSON object."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -57,7 +57,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that was read: its number in the file from 1, its size in bytes, its object."""
+    """A line of a file: its number from 1, its size in bytes, its object."""
 
     number: int
     size: int
@@ -65,14 +65,14 @@ class Line:
 
 
 class Reader:
-    """Reads lines in order, passing over what is no object.
+    """Reads lines in order, and skips those that are no object.
 
     Args:
-        lines: With their ends, for instance an open binary file.
+        lines: Lines with their ends, for instance an open binary file.
 
     Attributes:
-        passed_over: How many lines with an end were passed over so far.
-        is_torn: Whether the last line has no end and cannot be read.
+        passed_over: The number of complete lines skipped so far.
+        is_torn: True if the last line has no end and cannot be read.
     """
 
     def __init__(self, lines: Iterable[bytes]) -> None:
@@ -95,14 +95,14 @@ def append(path: Path, lines: Iterable[bytes], *, durable: bool = False) -> int:
 
     Args:
         path: The file.
-        lines: Without their ends.
-        durable: Whether to wait until they are on the disk.
+        lines: Encoded lines without their ends.
+        durable: True waits until they are on the disk.
 
     Returns:
-        The size of the file now.
+        The new size of the file.
 
     Raises:
-        OSError: Nothing was added, unless the system refuses to cut off what was.
+        OSError: Nothing was added, unless the system refuses to remove a part that was.
     """
     data = b"".join(line + b"\n" for line in lines)
     return atomic.append(path, data, durable=durable, on_new_line=True)
@@ -112,15 +112,15 @@ def append(path: Path, lines: Iterable[bytes], *, durable: bool = False) -> int:
 
 
 class Upkeep:
-    """Tells the person, once each, that a file cannot be written and that it is whole again.
+    """Collects notices for the user: that a file cannot be written, and that it is whole again.
 
     Args:
         what: The file, at the beginning of a sentence: `The run log`.
-        verb: What is done with it: `written`, `saved`.
+        verb: The participle for its writing: `written`, `saved`.
 
     Attributes:
-        reason: Why the file does not hold everything now; empty where it does.
-        notices: Lines that `take_notices` has not given yet.
+        reason: Why the file is incomplete; empty if it is complete.
+        notices: Lines that `take_notices` has not returned yet.
     """
 
     def __init__(self, what: str, verb: str = "written") -> None:
@@ -130,14 +130,14 @@ class Upkeep:
         self._verb = verb
 
     def failed(self, error: Exception) -> None:
-        """Something could not be written."""
+        """Note that a write failed; the first failure makes a notice."""
         reason = atomic.reason_of(error)
         if reason != self.reason:
             self.notices.append(f"{self._what} is not being {self._verb}: {reason}. {TRIED_AGAIN}")
         self.reason = reason
 
     def succeeded(self, lost: int = 0) -> None:
-        """All that waited is written, but for so many lines that are lost."""
+        """Note that all waiting lines are written; `lost` is the number of those that are lost."""
         if self.reason:
             missing = f"{lost:,} lines are missing in it" if lost else "nothing is missing"
             self.notices.append(f"{self._what} is {self._verb} again, {missing}.")
@@ -153,18 +153,18 @@ class Writer:
     """Appends lines to a file of its own. Nothing here raises: a log never stops a turn.
 
     A line that cannot be written (a full disk, a limit on file sizes) waits and is tried again with
-    the next one. Until then the file ends with a line of type `not_written` that says how many
-    lines are missing and why; it stays where they are lost. Where somebody removes the file,
-    another one begins.
+    the next one. Meanwhile the file ends with a line of type `not_written` with the number of
+    missing lines and the reason; it stays if they are lost. If somebody removes the file, another
+    one begins.
 
     Args:
-        create: Makes the folder and a new file, mostly by `new_file`. Gives its path and an open
-            descriptor. Raises `OSError`.
-        upkeep: Takes what the person should know.
+        create: Makes the folder and a new file, mostly by `new_file`. Returns its path and an
+            open descriptor. Raises `OSError`.
+        upkeep: Collects the notices for the user.
 
     Attributes:
         path: The file; None before the first line.
-        reason: Why the file does not hold all lines now; empty where it does.
+        reason: Why the file lacks lines; empty if it lacks none.
     """
 
     def __init__(self, create: Callable[[], tuple[Path, int]], upkeep: Upkeep) -> None:
@@ -182,7 +182,7 @@ class Writer:
         self._lost = 0
 
     def write(self, line: bytes) -> None:
-        """Append a line, after those that wait. `line` has no end. Dropped after `close`."""
+        """Append a line after the waiting ones. `line` has no end. After `close` it is dropped."""
         if self._is_closed:
             return
         if self._lost or self._waiting_bytes + len(line) > _MOST_WAITING:
@@ -192,7 +192,7 @@ class Writer:
         self._flush()
 
     def close(self) -> None:
-        """Write what waits, as far as that is possible, and close the file."""
+        """Write the waiting lines, as far as possible, and close the file."""
         if self._waiting or self._lost:
             self._flush()
         self._is_closed = True
@@ -238,7 +238,7 @@ class Writer:
         self.reason = str(getattr(error, "strerror", "") or atomic.reason_of(error)).rstrip(".")
         if self._file is None:
             return
-        # Lines are taken back until there is room to say what is missing.
+        # Lines are removed again until the `not_written` line has room.
         for _ in range(_STEPS_BACK):
             with suppress(OSError):
                 os.ftruncate(self._file, self._size)
@@ -262,7 +262,7 @@ class Writer:
         return encode({"type": NOT_WRITTEN, "lines": lines, "reason": self.reason}) + b"\n"
 
     def _is_removed(self) -> bool:
-        """Whether somebody removed the file; its lines then count as lost."""
+        """True if somebody removed the file; counts its lines as lost."""
         assert self._file is not None
         if os.fstat(self._file).st_nlink:
             return False
@@ -279,7 +279,7 @@ class Writer:
 
 
 def new_file(folder: Path, stem: str) -> tuple[Path, int]:
-    """Open a new private file `STEM.jsonl`, or `STEM_2.jsonl` and so on where that name is taken.
+    """Open a new private file `STEM.jsonl`, or `STEM_2.jsonl` and so on if that name exists.
 
     Returns:
         Its path, and a descriptor that appends.

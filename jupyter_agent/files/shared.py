@@ -1,7 +1,7 @@
 """Files that many processes write: locks, appends that are whole or absent, replacements.
 
-Lock files and the search index are derived things. They live in `cache/` of a state folder, which
-hides itself from git, and never beside what people keep.
+Lock files and the search index are derived. They lie in `cache/` of a state folder, which hides
+itself from git, never beside the user's own files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.01
 
 
 def cache_folder(state: Path) -> Path:
-    """The folder for what can be made again, made on demand. Raises `OSError`."""
+    """The folder for derived files, made on demand. Raises `OSError` if that fails."""
     folder = state / CACHE
     atomic.private_folder(folder)
     ignore = folder / ".gitignore"
@@ -40,10 +40,10 @@ def locked(path: Path, state: Path, seconds: float = _LOCK_SECONDS) -> Iterator[
     """Hold the lock of a file against every other process and thread.
 
     The lock is a file of its own in the state folder, named by the hash of the resolved path, so
-    that two ways to one file meet. The system frees it when its holder dies.
+    that two paths of one file share it. The system frees it when its holder dies.
 
     Raises:
-        ToolError: The lock cannot be made, or is held by another for too long.
+        ToolError: The lock cannot be made, or another holds it for more than `seconds`.
     """
     from filelock import FileLock, Timeout
 
@@ -67,7 +67,7 @@ def locked(path: Path, state: Path, seconds: float = _LOCK_SECONDS) -> Iterator[
 
 
 def read_regular(path: Path) -> bytes | None:
-    """The bytes of a file; None where there is none.
+    """The bytes of a file; None if it does not exist.
 
     Raises:
         ToolError: It is a folder, a pipe or a device, too large, or cannot be read.
@@ -86,7 +86,7 @@ def read_regular(path: Path) -> bytes | None:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add bytes to the end of a file, which is made where it is missing. Call it under its lock.
+    """Add bytes to the end of a file; makes a missing one. Call it under the file's lock.
 
     Raises:
         OSError: Nothing was added.
@@ -98,12 +98,12 @@ def append(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes, durable: bool = True) -> None:
-    """Put data in a file's place, all of it or nothing. Call it under the file's lock.
+    """Replace a file's content, all of it or nothing. Call it under the file's lock.
 
-    A new file is its owner's alone. `durable=False` is for what can be derived.
+    Only the owner may read a new file. `durable=False` is for derived files.
 
     Raises:
-        OSError: A file that was there is unchanged.
+        OSError: An existing file is unchanged.
     """
     atomic.private_folder(path.parent)
     private = None if path.exists() else True
@@ -113,11 +113,11 @@ def replace(path: Path, data: bytes, durable: bool = True) -> None:
 
 
 def set_aside(path: Path, data: bytes | None = None) -> Path:
-    """Keep what cannot be parsed as `NAME.corrupt-<time>`, and return that path.
+    """Keep damaged data as `NAME.corrupt-<time>`, and return that path.
 
     Args:
         path: The damaged file. Without `data` it is moved as a whole.
-        data: The damaged part; it is copied, and the file left to the caller.
+        data: The damaged part; it is copied, and the file itself stays for the caller to repair.
 
     Raises:
         OSError: Nothing was moved.
@@ -141,5 +141,5 @@ def set_aside(path: Path, data: bytes | None = None) -> Path:
 
 
 def today() -> str:
-    """The date where the person is: what the seed's `[YYYY-MM-DD]` means."""
+    """The user's local date as `YYYY-MM-DD`."""
     return time.strftime("%Y-%m-%d")

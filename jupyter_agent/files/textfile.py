@@ -1,4 +1,4 @@
-"""How a file is opened and stored: kinds, encodings, byte-order marks, line endings.
+"""Opens and decodes text files: kinds of files, encodings, byte-order marks.
 
 Standard library only: the search's own process imports this file.
 """
@@ -39,7 +39,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """What turns a text file's bytes into text and back: a codec's name and a byte-order mark."""
+    """Turns a text file's bytes into text and back: a codec's name and a byte-order mark."""
 
     name: str = "utf-8"
     mark: bytes = b""
@@ -48,15 +48,15 @@ class Encoding:
         return data.removeprefix(self.mark).decode(self.name)
 
     def encode(self, text: str) -> bytes:
-        """Raises UnicodeEncodeError for what the encoding cannot carry."""
+        """The bytes of a text. Raises `UnicodeEncodeError` for characters the codec lacks."""
         return self.mark + text.encode(self.name)
 
 
 def detect(stream: BinaryIO, limit: int) -> Encoding | None:
     """The encoding of a file, judged by at most `limit` bytes; None if it is not text.
 
-    What is not valid UTF-8 is latin-1, which takes any byte and gives it back. The stream is
-    left at its start.
+    Invalid UTF-8 counts as latin-1, which decodes any byte and encodes it back. The stream ends
+    at its start.
     """
     stream.seek(0)
     head = stream.read(_HEAD_BYTES)
@@ -87,7 +87,7 @@ def _decodes(stream: BinaryIO, name: str, limit: int) -> bool:
 
 
 def open_regular(path: Path, shown: str) -> BinaryIO:
-    """Open a regular file for reading, without waiting for anything.
+    """Open a regular file for reading; never blocks, as a pipe would.
 
     Raises:
         ToolError: It is missing (with near names), or a folder, pipe, socket or device.
@@ -136,7 +136,7 @@ def _missing(path: Path, shown: str) -> str:
 
 @contextlib.contextmanager
 def system_refusals(action: str) -> Iterator[None]:
-    """Turn what the system refuses into one line for the model: `action` failed, and why."""
+    """Turn an `OSError` into a `ToolError`, one line for the model: `action` failed, and why."""
     try:
         yield
     except OSError as error:
@@ -145,7 +145,7 @@ def system_refusals(action: str) -> Iterator[None]:
 
 
 def size(count: int) -> str:
-    """A number of bytes for reading."""
+    """A number of bytes in words, for instance `1.5 MB`."""
     if count < 1024:
         return f"{count} bytes"
     if count < 1024 * 1024:

@@ -1,19 +1,19 @@
-"""What the person has trusted once: settings, servers, skills and recordings of a workspace.
+"""The trust store: settings, servers, skills and recordings of a workspace that the user accepted.
 
-A workspace may be somebody else's, so what it brings along runs only after the person said yes.
-The answers are kept in the person's Jupyter configuration folder, never in the workspace:
+A workspace may be somebody else's, so its own settings, servers and skills act only after the user
+said yes. The answers are kept in the user's Jupyter configuration folder, never in the workspace:
 
     {"version": 1, "trusted": {"mcp": {"/path/of/the/workspace": ["<digest>", …]}}}
 
-A digest is over all that was agreed to, so that a changed definition is asked about again. A
-store that cannot be read trusts nothing, and is never overwritten.
+A digest covers the whole accepted definition, so that a change asks again. A store that cannot be
+read trusts nothing, and is never overwritten.
 
 `JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts, trusts a workspace's settings,
-servers and skills: for unattended runs. What a turn's code adds to the store for its workspace is
-taken back when the turn ends (`revoke_since`).
+servers and skills: for unattended runs. Entries that a turn's code adds for its workspace are
+removed when the turn ends (`revoke_since`).
 
-Beside it is a secret of the person's own. What this package writes into a workspace is signed with
-it where it must be told later from what somebody else put there.
+Beside it is the user's own secret key. It signs files that this package writes into a workspace and
+must later distinguish from planted ones.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _KINDS_OF_A_WORKSPACE = frozenset({SETTINGS, "mcp", "skill"})
 
 
 def is_trusted(kind: str, place: str | Path, digest: str) -> bool:
-    """Whether the person trusted exactly this.
+    """True if the user trusted exactly this digest.
 
     Args:
-        kind: What it is: `settings`, `mcp`, `skill`, `cassette` or `held`.
+        kind: `settings`, `mcp`, `skill`, `cassette` or `held`.
         place: The workspace's folder; symlinks are resolved.
-        digest: Over all that the person agreed to.
+        digest: The digest of the whole definition.
     """
     if _FROM_OUTSIDE and kind in _KINDS_OF_A_WORKSPACE:
         return True
@@ -69,7 +69,7 @@ def is_trusted(kind: str, place: str | Path, digest: str) -> bool:
 
 
 def grants() -> frozenset[Grant]:
-    """All that is trusted now; nothing where the store cannot be read."""
+    """All entries of the store; empty if it cannot be read."""
     try:
         found = _read()
     except ConfigError:
@@ -83,16 +83,16 @@ def grants() -> frozenset[Grant]:
 
 
 def revoke_since(before: frozenset[Grant], root: Path, by_others: bool = False) -> bool:
-    """Take back what was trusted of a workspace since `before`, while a turn ran.
+    """Remove the entries of a workspace that were added since `before`, during a turn.
 
     Args:
-        before: All that was trusted as the turn began.
+        before: The entries at the start of the turn.
         root: The workspace.
-        by_others: Whether the turn ran in another process, which has died. Then recordings of
-            the workspace count as trusted by it.
+        by_others: True if the turn ran in another process, which has died: new entries for
+            recordings of the workspace are removed, too.
 
     Returns:
-        Whether there was anything.
+        True if there were any.
 
     Raises:
         ConfigError: As `trust`.
@@ -110,7 +110,7 @@ def revoke_since(before: frozenset[Grant], root: Path, by_others: bool = False) 
 
 
 def replace(kind: str, place: str | Path, digest: str) -> None:
-    """Trust this, and nothing else of its kind in this place.
+    """Trust this digest, and no other one of its kind in this place.
 
     Raises:
         ConfigError: As `trust`.
@@ -121,7 +121,7 @@ def replace(kind: str, place: str | Path, digest: str) -> None:
 
 
 def trust(kind: str, place: str | Path, digest: str) -> None:
-    """Remember that the person trusts this.
+    """Add an entry: the user trusts this digest.
 
     Raises:
         ConfigError: The store cannot be read, written or locked; it is unchanged.
@@ -134,13 +134,15 @@ def trust(kind: str, place: str | Path, digest: str) -> None:
 
 
 def revoke(kind: str, place: str | Path, digest: str | None = None) -> bool:
-    """Forget that the person trusted this, or anything of the kind in this place.
+    """Remove the entry of a digest, or all entries of its kind in this place.
 
     Args:
-        digest: What to forget; None: everything of the kind there.
+        kind: As for `is_trusted`.
+        place: As for `is_trusted`.
+        digest: The entry to remove; None: all of the kind there.
 
     Returns:
-        Whether there was something to forget.
+        True if there was an entry.
 
     Raises:
         ConfigError: As `trust`.
@@ -157,7 +159,7 @@ def revoke(kind: str, place: str | Path, digest: str | None = None) -> bool:
 
 
 def problem() -> str:
-    """Why the store cannot be read, so that nothing is trusted; empty where it can."""
+    """Why the store cannot be read, so that nothing is trusted; empty if it can."""
     try:
         _read()
     except ConfigError as error:
@@ -166,12 +168,12 @@ def problem() -> str:
 
 
 def store_path() -> Path:
-    """The file that holds the answers. It may not exist yet."""
+    """The file of the store. It may not exist yet."""
     return Path(jupyter_config_dir()) / STORE
 
 
 def personal_key() -> bytes:
-    """The person's secret. The first use makes it, in a file that only they can read.
+    """The user's secret key. The first use makes it, in a file that only they can read.
 
     Raises:
         ConfigError: It cannot be read or made.
@@ -195,11 +197,11 @@ def personal_key() -> bytes:
 
 
 def sign(data: str | bytes, key: bytes | None = None) -> str:
-    """A mark that only this person's sessions can make of the data; empty without a secret.
+    """The signature of the data by the user's key; empty if the key is not available.
 
     Args:
-        data: What is signed.
-        key: The person's secret, for who signs often; None: it is read.
+        data: The data to sign.
+        key: The user's key, for callers that sign often; None reads it.
     """
     data = data.encode("utf-8", "replace") if isinstance(data, str) else data
     try:
@@ -209,7 +211,7 @@ def sign(data: str | bytes, key: bytes | None = None) -> str:
 
 
 def is_signed(data: str | bytes, mark: str, key: bytes | None = None) -> bool:
-    """Whether `sign` made the mark of this data, for this person."""
+    """True if `mark` is the signature of this data by the user's key."""
     made = sign(data, key)
     return bool(made) and hmac.compare_digest(made.encode(), mark.encode("utf-8", "replace"))
 
@@ -219,7 +221,7 @@ def _read_key(path: Path) -> bytes | None:
     if found is None:
         return None
     key = path.read_bytes().strip()
-    if len(key) < 32:  # somebody emptied it: anybody could sign
+    if len(key) < 32:  # it was emptied: anybody could sign with it
         raise OSError(0, "it is too short. Move it away")
     return key
 
@@ -230,7 +232,7 @@ def _place(place: str | Path) -> str:
 
 @contextmanager
 def _changing() -> Iterator[Trusted]:
-    """The store, read and written back under its lock."""
+    """Yields the store's content for changes; reads and writes it back under its lock."""
     from filelock import FileLock, Timeout
 
     path = store_path()
@@ -250,7 +252,7 @@ def _changing() -> Iterator[Trusted]:
 def _read() -> Trusted:
     path = store_path()
     try:
-        if path.exists() and not path.is_file():  # a pipe would be waited for
+        if path.exists() and not path.is_file():  # reading a pipe would block
             raise _foreign(path)
         value = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:

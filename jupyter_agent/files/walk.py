@@ -1,6 +1,6 @@
-"""Which files there are below a folder: those that a person would look through.
+"""Lists the files below a folder that a person would look through.
 
-What git would ignore is left out, and symlinks to folders are not followed.
+Leaves out files that git ignores, and does not follow symlinks to folders.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from jupyter_agent.files.workspace import Workspace
 
 SCANNED_ENTRIES = 100_000
 _GITIGNORE_BYTES = 1 << 20
-# Besides .git and the state folder: what comes and goes as a notebook runs. A replay would see
-# another listing than the recording did.
+# Besides .git and the state folder: files that come and go as a notebook runs. With them a replay
+# would list other files than the recording.
 _NEVER_LISTED = GitIgnoreSpec.from_lines(
     [
         ".git",
@@ -37,12 +37,12 @@ Rules = list[tuple[Path, GitIgnoreSpec]]
 
 @dataclass
 class Walk:
-    """One look through a folder, and how far it came.
+    """One walk through a folder, bounded in its number of entries.
 
     Args:
-        workspace: What confines it.
+        workspace: The workspace that confines it.
         start: The folder, resolved. If it is itself ignored, only rules below it count.
-        hidden: Files that are never listed, resolved.
+        hidden: Resolved paths of files that are never listed.
     """
 
     workspace: Workspace
@@ -53,7 +53,7 @@ class Walk:
 
     @property
     def complete(self) -> bool:
-        """Whether there were not too many entries to look at."""
+        """True if the walk visited every entry, within its bound."""
         return self.entries < SCANNED_ENTRIES
 
     def files(self) -> list[Path]:
@@ -91,7 +91,7 @@ class Walk:
         return kept
 
     def _is_file(self, entry: os.DirEntry[str], place: Path) -> bool:
-        """Whether it is a regular file, or a link to one inside of the workspace."""
+        """True for a regular file, or a link to one inside of the workspace."""
         try:
             if entry.is_symlink():
                 target = self.workspace.readable(self.workspace.relative(place))
@@ -114,7 +114,7 @@ class Walk:
 
 
 def gitignore(folder: Path) -> GitIgnoreSpec | None:
-    """The rules of a folder's own `.gitignore`; None where it has none."""
+    """The rules of a folder's own `.gitignore`; None if it has none."""
     path = folder / ".gitignore"
     try:
         with open_regular(path, ".gitignore") as stream:
@@ -126,13 +126,13 @@ def gitignore(folder: Path) -> GitIgnoreSpec | None:
         try:
             GitIgnoreSpec.from_lines([line])
         except ValueError:
-            continue  # as git does with a pattern that is none
+            continue  # git skips an invalid pattern, too
         lines.append(line)
     return GitIgnoreSpec.from_lines(lines) if lines else None
 
 
 def ignored(root: Path, place: Path, is_folder: bool, rules: Rules) -> bool:
-    """Whether git would ignore it: the nearest `.gitignore` that says anything decides."""
+    """True if git would ignore the path: the nearest `.gitignore` with a matching rule decides."""
     slash = "/" if is_folder else ""
     if _NEVER_LISTED.match_file(place.relative_to(root).as_posix() + slash):
         return True

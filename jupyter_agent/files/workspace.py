@@ -39,10 +39,10 @@ _WINDOWS_DEVICES = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"} | {
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A folder, and what in it a model may read and write.
+    """A folder, and the paths in it that a model may read and write.
 
     Args:
-        root: The folder. It is kept with symlinks resolved.
+        root: The folder. Its symlinks are resolved once.
     """
 
     root: Path
@@ -53,11 +53,11 @@ class Workspace:
     def resolve(self, path: str) -> Path:
         """The absolute path, without symlinks, of a path relative to the root or inside of it.
 
-        Nothing needs to exist there.
+        The path need not exist.
 
         Raises:
             ToolError: The path is empty or too long, or leads outside. The message is the same
-                for everything outside, whether or not it exists.
+                for every path outside, whether or not it exists.
         """
         _check_spelling(path)
         if os.name == "nt" and refused_on_windows(path, self.root):
@@ -77,7 +77,7 @@ class Workspace:
         return target
 
     def relative(self, path: Path) -> str:
-        """The path from the root, with forward slashes, for showing; `.` is the root.
+        """The path from the root, with forward slashes, for display; `.` is the root.
 
         Raises:
             ToolError: The path is not inside of the root.
@@ -88,7 +88,7 @@ class Workspace:
             raise _outside(str(path)) from None
 
     def writable(self, path: str) -> Path:
-        """Like `resolve`, for a path that is about to be written.
+        """Like `resolve`, for a path to write.
 
         Raises:
             ToolError: As `resolve`; or the path is in a state folder or in `.git`.
@@ -102,7 +102,7 @@ class Workspace:
         return target
 
     def readable(self, path: str) -> Path:
-        """Like `resolve`, for a path that is about to be read.
+        """Like `resolve`, for a path to read.
 
         Raises:
             ToolError: As `resolve`; or it is a state file that may hold keys.
@@ -119,30 +119,29 @@ class Workspace:
         return target
 
     def protects(self, path: Path) -> bool:
-        """Whether a path is, or is in, a state folder, a `.git` or Jupyter's configuration.
+        """True if a path is, or is in, a state folder, a `.git` or Jupyter's configuration.
 
-        `path` must be resolved.
-
-        At any depth: a notebook in a subfolder has a state folder of its own. In any case, since
-        many file systems do not tell cases apart.
+        `path` must be resolved. The names count at any depth, since a notebook in a subfolder has
+        a state folder of its own, and in upper and lower case, since many file systems ignore
+        case.
         """
         names = (name.casefold() for name in path.relative_to(self.root).parts)
         if any(name in (STATE_FOLDER, ".git") for name in names):
             return True
         places = [place for place in (path, *path.parents) if place.is_relative_to(self.root)]
-        # What the person trusts is kept there, and a home folder may be a workspace.
+        # The trust store is there, and a home folder may be a workspace.
         guarded = (self.state_folder, self.root / ".git", Path(jupyter_config_dir()))
         return any(_same(place, folder) for place in places for folder in guarded)
 
     @property
     def state_folder(self) -> Path:
-        """Where configuration, logs, sessions and checkpoints are kept. It may not exist yet."""
+        """The folder of configuration, logs, sessions and checkpoints. It may not exist yet."""
         return self.root / STATE_FOLDER
 
     def ensure_state_folder(self) -> Path:
-        """The state folder, made on demand with a `.gitignore` that hides what is not for git.
+        """The state folder, made on demand with a `.gitignore` for its local files.
 
-        A `.gitignore` that is there already is left as it is.
+        An existing `.gitignore` stays unchanged.
 
         Raises:
             ConfigError: The folder cannot be made, or is a symlink that leads outside.
@@ -168,15 +167,15 @@ class Workspace:
         return folder
 
     def _ends_in_symlink(self, target: Path) -> bool:
-        """Whether `realpath` gave up on a cycle: it then leaves links and what follows them."""
+        """True if `realpath` gave up on a cycle of links, which it leaves in the path."""
         below = [place for place in (target, *target.parents) if place.is_relative_to(self.root)]
         return any(os.path.islink(place) for place in below)  # noqa: PTH114 (never raises)
 
 
 def refused_on_windows(path: str, root: Path | PureWindowsPath) -> bool:
-    """Whether Windows would take a path for a device, a data stream or another drive.
+    """True if Windows would take the path for a device, a data stream or another drive.
 
-    Checked before the path is resolved, because resolving `//server/share` asks the server.
+    Call it before the path is resolved, because resolving `//server/share` asks the server.
     """
     pure = PureWindowsPath(path)
     if pure.drive:
@@ -193,11 +192,11 @@ def refused_on_windows(path: str, root: Path | PureWindowsPath) -> bool:
 
 
 def notebook_path(namespace: Mapping[str, Any], environ: Mapping[str, str]) -> Path | None:
-    """The notebook that a kernel belongs to, where the front end tells, else None.
+    """The path of a kernel's notebook; None if the front end does not name it.
 
     Args:
-        namespace: The kernel's variables, among which VS Code puts `__vsc_ipynb_file__`.
-        environ: The environment, where Jupyter Server puts `JPY_SESSION_NAME`.
+        namespace: The kernel's variables; VS Code sets `__vsc_ipynb_file__` there.
+        environ: The environment; Jupyter Server sets `JPY_SESSION_NAME` there.
     """
     for name in (namespace.get("__vsc_ipynb_file__"), environ.get("JPY_SESSION_NAME")):
         if isinstance(name, str) and name.endswith(".ipynb") and "\0" not in name:
@@ -209,7 +208,7 @@ def notebook_path(namespace: Mapping[str, Any], environ: Mapping[str, str]) -> P
 
 
 def cassette_of(notebook: Path) -> Path:
-    """The cassette that goes with a notebook's name."""
+    """The path of a notebook's cassette."""
     return notebook.with_name(f"{notebook.stem}{CASSETTE}")
 
 
@@ -219,10 +218,10 @@ def cassettes_in(folder: Path) -> list[Path]:
 
 
 def changed_at(folder: Path) -> int | None:
-    """When something was last put into a folder or taken out of it, in nanoseconds.
+    """The time in nanoseconds when an entry was last added to a folder or removed from it.
 
-    None where that does not tell whether there will be more: the folder is not there, or it was
-    changed so shortly before that the next change may leave the same time behind.
+    None if an equal time later would not prove that nothing changed: the folder does not exist,
+    or its last change is so recent that the next one may get the same time.
     """
     try:
         changed = folder.stat().st_mtime_ns
@@ -252,7 +251,7 @@ def _shown(path: str) -> str:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether both are one existing file: file systems know more names for it than we do."""
+    """True if both paths are one existing file, which may have several names."""
     try:
         return one.samefile(other)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Mode `cached`: what is recorded is replayed, and what is not is asked for and recorded."""
+"""Mode `cached`: recorded replies first, then the real model, whose replies are recorded."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from jupyter_agent.recording.trusted import digest_of
 
 
 class Cached:
-    """A provider that replays a turn as far as it was recorded, and asks from there on.
+    """A provider that replays a turn's recorded replies, and asks the model from the first miss on.
 
-    A turn that it had to ask for is recorded as a whole, in the place of what was recorded for
-    the same conversation or the same task.
+    A turn with a miss is recorded as a whole, and replaces the recording of the same conversation
+    or the same task.
 
     Args:
-        provider: The one that is asked.
+        provider: The model to ask.
         path: The cassette, which need not exist yet.
-        workspace: Where the tools work; the current folder where it does not matter.
+        workspace: The workspace of the tools; None: the current folder.
 
     Attributes:
-        recorder: Notes every reply, also those that are replayed.
-        is_asking: Whether the turn has come to what is not recorded.
+        recorder: Notes every reply, also replayed ones.
+        is_asking: True from the turn's first miss on.
         replayed: The tokens of the turn's replies that were replayed, which nobody pays.
     """
 
@@ -50,18 +50,18 @@ class Cached:
 
     @property
     def source(self) -> ReplySource:
-        """Where the replies of the turn come from, as far as it has come."""
+        """The origin of the turn's replies so far."""
         if self.is_asking or self.replay is None:
             return self._live
         return self.replay.source
 
     @property
-    def past(self) -> ToolRecording:
-        """What is recorded of the workspace, and is taken down anew."""
-        return _Both(self)
+    def tool_results(self) -> ToolRecording:
+        """The recorded results of tools, which are recorded again."""
+        return _CachedResults(self)
 
     def begin(self, messages: Sequence[Message]) -> None:
-        """A new turn starts, with this conversation. A cassette that was changed is read again."""
+        """Start a turn with this conversation. A changed cassette is read again."""
         self.replay, self.replayed = self._open(), Usage()
         self.is_asking = self.replay is None or not self.replay.knows(messages)
         self.recorder.begin()
@@ -95,16 +95,16 @@ class Cached:
         await self.recorder.close()
 
     def commit(self) -> None:
-        """Write the turn into the cassette, where anything of it was asked for."""
+        """Write the turn into the cassette if the model was asked."""
         if self.is_asking:
             self.recorder.commit()
 
     def notices(self) -> list[str]:
-        """What is worth a word about what was replayed."""
+        """The notices of the replay."""
         return self.replay.notices() if self.replay is not None else []
 
     def _open(self) -> Replay | None:
-        """The cassette as it is; the same object as long as it is the same file."""
+        """A replay of the cassette; the same object while the file is unchanged."""
         if not self._path.exists():
             self._loaded = None
             return None
@@ -116,29 +116,29 @@ class Cached:
         return self._loaded[1]
 
 
-class _Both:
-    """The past of a turn that is partly replayed: given as recorded, and taken down again."""
+class _CachedResults:
+    """Tool results of a partly replayed turn: returned as recorded, and recorded again."""
 
     def __init__(self, cached: Cached) -> None:
         self._cached = cached
 
     @property
-    def _recalled(self) -> ToolRecording | None:
+    def _replayed(self) -> ToolRecording | None:
         is_replaying = not self._cached.is_asking and self._cached.replay is not None
-        return self._cached.replay.past if is_replaying and self._cached.replay else None
+        return self._cached.replay.tool_results if is_replaying and self._cached.replay else None
 
-    def instead(self, touch: CallKey) -> Remembered | None:
-        known = self._recalled.instead(touch) if self._recalled else None
-        return known and self._cached.recorder.past.keep(known)
+    def lookup(self, key: CallKey) -> Remembered | None:
+        recorded = self._replayed.lookup(key) if self._replayed else None
+        return recorded and self._cached.recorder.tool_results.keep(recorded)
 
-    def settle(self, touch: CallKey, now: Remembered) -> Remembered:
-        known = self._recalled.settle(touch, now) if self._recalled else now
-        past = self._cached.recorder.past
-        return past.settle(touch, now) if known is now else past.keep(known)
+    def record(self, key: CallKey, result: Remembered) -> Remembered:
+        recorded = self._replayed.record(key, result) if self._replayed else result
+        recorder = self._cached.recorder.tool_results
+        return recorder.record(key, result) if recorded is result else recorder.keep(recorded)
 
     def leftovers(self) -> frozenset[Path]:
-        return self._recalled.leftovers() if self._recalled else frozenset()
+        return self._replayed.leftovers() if self._replayed else frozenset()
 
     def files(self, changes: Sequence[FileChange], rewritten: Iterable[str]) -> list[FileChange]:
-        then = self._recalled.files(changes, rewritten) if self._recalled else list(changes)
-        return self._cached.recorder.past.files(then, rewritten)
+        recorded = self._replayed.files(changes, rewritten) if self._replayed else list(changes)
+        return self._cached.recorder.tool_results.files(recorded, rewritten)

@@ -1,15 +1,16 @@
-"""The cassette file: recorded model replies of a notebook, one JSON line each.
+"""Reads and writes cassettes: files with the recorded replies of a notebook, one JSON line each.
 
     {"cassette": 1, "package": …, "provider": …, "model": …, "source": "recorded" | "scripted"}
     {"conversation": …, "turn": …, "step": 1, "asked": [["task", …]], "reply": …, "usage": …, …}
 
-Where the person decided about the reply's calls, or typed something before it was asked for, the
-line has `decisions` and `said`: a replay repeats them. `remembered` and `files` are what its calls
-and its turn did to files and notes, so that a replay need not begin from a clean slate; `told` are
-digests of the system prompt and the tools.
+A line has `decisions` if the user decided about the reply's calls, and `said` if the user typed
+something before the request: a replay repeats them. `remembered` and `files` are the effects of
+its calls and its turn on files and notes, so that a replay need not start in an empty folder;
+`told` holds digests of the system prompt and the tools.
 
 `conversation` is the digest of the whole conversation before the reply, `turn` that of the
-current turn alone, `asked` what was new since the step before: a miss is explained from it.
+current turn alone, `asked` lists the new items since the step before, from which a miss is
+explained.
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ FORMAT = 1
 _DECISIONS = TypeAdapter(tuple[Decision, ...])
 _REMEMBERED = TypeAdapter(tuple[Remembered, ...])
 _FILES = TypeAdapter(tuple[FileState, ...])
-_TOLD = TypeAdapter(PromptFingerprint | None)
+_PROMPT = TypeAdapter(PromptFingerprint | None)
 _SCHEMAS = TypeAdapter(dict[str, dict[str, Any]])
 
 
 def load(path: Path) -> Cassette:
-    """Read a cassette. Raises `ConfigError` with the file and the line that is wrong."""
+    """Read a cassette. Raises `ConfigError` with the file and the damaged line."""
     if path.exists() and not (
         path.is_file() or path.is_dir()
-    ):  # a pipe would be waited for, a device has no end
+    ):  # reading a pipe would block, a device has no end
         raise ConfigError(f"{path.name} is no file. Move it away, or name another cassette.")
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -105,9 +106,9 @@ def record(
 ) -> None:
     """Put one turn into the cassette at `path`, which is made if it does not exist.
 
-    `blank` says who replied. A cassette that holds scripted replies says so in its header until
-    the last of them is recorded again. The file is trusted as it is written, unless there are turns
-    in it that came with a file which was not.
+    `blank` is an empty cassette with the provider and model. The header of a cassette with
+    scripted replies says `scripted` until the last of them is recorded again. The written file is
+    trusted, unless it keeps turns of a file that was not.
     """
     key = sha256(str(path.resolve()).encode()).hexdigest()[:16]
     try:
@@ -130,7 +131,7 @@ def record(
 
 
 def _weakest_source(cassette: Cassette) -> Source:
-    """Scripted where any reply is: the header never claims more than holds for all."""
+    """`scripted` if any reply is: the header claims only what holds for all."""
     sources = {entry.source or cassette.source for turn in cassette.turns for entry in turn}
     return "scripted" if "scripted" in (sources or {cassette.source}) else "recorded"
 
@@ -169,20 +170,21 @@ def _entry(path: Path, number: int, line: str) -> RecordedCall:
         decisions = _decisions(data.get("decisions", []), len(reply.message.tool_calls))
         remembered = _REMEMBERED.validate_python(data.get("remembered", []))
         files = _FILES.validate_python(data.get("files", []))
-        told = _TOLD.validate_python(data.get("told"))
+        prompt = _PROMPT.validate_python(data.get("told"))
         return RecordedCall(
-            *digests,
-            int(data["step"]),
-            asked,
-            reply,
-            source,
-            said,
-            decisions,
-            after,
-            remembered,
-            files,
-            told,
-            _SCHEMAS.validate_python(data.get("schemas", {})),
+            conversation=digests[0],
+            turn=digests[1],
+            step=int(data["step"]),
+            asked=asked,
+            reply=reply,
+            source=source,
+            said=said,
+            decisions=decisions,
+            said_after=after,
+            remembered=remembered,
+            files=files,
+            prompt=prompt,
+            schemas=_SCHEMAS.validate_python(data.get("schemas", {})),
         )
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise ConfigError(
@@ -192,14 +194,14 @@ def _entry(path: Path, number: int, line: str) -> RecordedCall:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """A list of texts as a tuple. Raises `ValueError` where it is anything else."""
+    """A list of texts as a tuple. Raises `ValueError` for anything else."""
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise ValueError
     return tuple(value)
 
 
 def _decisions(value: object, calls: int) -> tuple[Decision, ...]:
-    """Decisions about a reply with so many calls, one for a call at the most."""
+    """Decisions about a reply with `calls` calls, at most one each; else raises `ValueError`."""
     decisions = _DECISIONS.validate_python(value)
     places = [decision.call for decision in decisions]
     if len(places) != len(set(places)) or not set(places) <= set(range(calls)):
@@ -208,7 +210,7 @@ def _decisions(value: object, calls: int) -> tuple[Decision, ...]:
 
 
 def _sourced(entry: RecordedCall, cassette: Cassette, header: Source) -> RecordedCall:
-    """The entry with its source named only where it is not the header's."""
+    """The entry, with its source only if that differs from the header's."""
     source = entry.source or cassette.source
     return replace(entry, source=None if source == header else source)
 
@@ -228,20 +230,20 @@ def _entry_json(entry: RecordedCall) -> dict[str, Any]:
         **({"said_after": list(entry.said_after)} if entry.said_after else {}),
         **({"remembered": [_brief(r) for r in entry.remembered]} if entry.remembered else {}),
         **({"files": [_brief(f) for f in entry.files]} if entry.files else {}),
-        **({"told": asdict(entry.told)} if entry.told else {}),
+        **({"told": asdict(entry.prompt)} if entry.prompt else {}),
         **({"schemas": dict(entry.schemas)} if entry.schemas else {}),
     }
 
 
 def _brief(value: Remembered | FileState) -> dict[str, Any]:
-    """Without what is empty, which most of it is."""
+    """The fields that are not empty; most are."""
     return {key: held for key, held in asdict(value).items() if held}
 
 
 def _by_turn(
     path: Path, entries: Iterable[tuple[int, RecordedCall]]
 ) -> list[tuple[RecordedCall, ...]]:
-    """The entries by turn; each comes with its line's number."""
+    """The entries grouped by turn; `entries` has each with its line's number."""
     turns: list[list[RecordedCall]] = []
     for number, entry in entries:
         if entry.step == 1:

@@ -1,4 +1,4 @@
-"""What a cassette holds: the recorded calls of a notebook, turn by turn."""
+"""The content of a cassette: the recorded calls of a notebook, turn by turn."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SOURCES = ("recorded", "scripted")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the person decided about one call of a reply; `call` counts from 0.
+    """The user's decision about one call of a reply; `call` counts from 0.
 
-    `always` is what "always" would have covered: the model reads it in a refusal.
+    `always` names the calls that "always" would have covered: the model reads it in a refusal.
     """
 
     call: int
@@ -32,19 +32,19 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What a tool said that it may not say again: of files, notes, and what is on a server.
+    """A tool result that a second run may not give again: about files, notes, or by a server.
 
     Args:
         tool: The tool's name.
         arguments: The digest of its arguments.
-        text: What the model read.
-        blocks: The same where it is more than one text.
-        is_error: Whether the tool failed.
-        display: What the person saw.
-        details: What the log was told.
-        path: The file, relative to the workspace; empty for what is no file.
-        before: The digest of the file before the call; empty where there was none.
-        after: The same after it.
+        text: The result's text for the model.
+        blocks: The result for the model if it is more than one text.
+        is_error: True if the tool failed.
+        display: The outputs for the user.
+        details: The details for the log.
+        path: The file, relative to the workspace; empty if the call names none.
+        before: The digest of the file before the call; empty if it did not exist.
+        after: The digest of the file after the call; empty if it did not exist.
     """
 
     tool: str
@@ -60,15 +60,15 @@ class Remembered:
 
     @property
     def is_served(self) -> bool:
-        """Whether an MCP server said it."""
+        """True if the result is an MCP server's."""
         return is_served(self.tool)
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What a recorded turn did to a file; `same`: wrote it anew, and nothing in it differed.
+    """A recorded turn's change of a file; the kind `same`: it was rewritten with equal content.
 
-    `digest` is that of the file as the turn left it; empty where there is none, or it is large.
+    `digest` is the file's digest after the turn; empty if it does not exist, or is large.
     """
 
     path: str
@@ -80,10 +80,10 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class PromptFingerprint:
-    """Digests of what the model was told around a turn. It may change; that is worth a word.
+    """Digests of a turn's system prompt and tools. A replay with others shows a notice.
 
-    `tokens` is what it counts for, so that a replay shortens the conversation where the recording
-    did: with other tools, or none of the servers, the room would be another. 0: not known.
+    `tokens` is their number of tokens, so that a replay shortens the conversation at the same
+    place as the recording, even with other tools or without the servers. 0: unknown.
     """
 
     system: str
@@ -95,9 +95,9 @@ class PromptFingerprint:
 class RecordedCall:
     """One recorded model call. `source` is the cassette's where it is None.
 
-    `said` is what the person typed before the call, `decisions` what they decided after it,
-    `said_after` what they typed too late for any further call. `told` is set on the first call of
-    a turn, `files` on its last one. `schemas` are those of the MCP tools that the reply calls.
+    `said` holds the user's lines before the call, `decisions` the user's decisions after it,
+    `said_after` lines typed too late for any further call. `prompt` is set on the first call of a
+    turn, `files` on its last one. `schemas` are those of the MCP tools that the reply calls.
     """
 
     conversation: str
@@ -111,7 +111,7 @@ class RecordedCall:
     said_after: tuple[str, ...] = ()
     remembered: tuple[Remembered, ...] = ()
     files: tuple[FileState, ...] = ()
-    told: PromptFingerprint | None = None
+    prompt: PromptFingerprint | None = None
     schemas: Mapping[str, JsonObject] = field(default_factory=dict)
 
 
@@ -129,11 +129,11 @@ class Cassette:
         return sum(len(turn) for turn in self.turns)
 
     def with_turn(self, turn: tuple[RecordedCall, ...], written: Collection[str]) -> Cassette:
-        """The cassette with a turn recorded again, or added.
+        """The cassette with a turn replaced or added.
 
-        A turn of the same conversation is replaced, otherwise one with the same task, but none
+        Replaces the turn of the same conversation, else one with the same task, but never one
         that this session has recorded itself (`written` lists their conversations): a notebook
-        may give the same task twice.
+        may contain the same task twice.
         """
         index = self._place(turn[0], written)
         if index is None:

@@ -1,4 +1,4 @@
-"""Which tasks of a notebook a cassette holds replies for, and which replies nobody asks for."""
+"""Matches the tasks of a notebook with the turns of a cassette, and finds those without a match."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SKILLS = re.compile(r"^(?:/[\w-]+\s+)+")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as a notebook gives it.
+    """A task of a notebook.
 
     Args:
-        text: As it is typed, without the names of skills in front of it.
-        repeats: Whether it may be asked any number of times, as by a call in a loop.
+        text: Its text, without the names of skills in front.
+        repeats: True if it may run any number of times, as in a loop.
     """
 
     text: str
@@ -30,11 +30,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How tasks and recorded turns go together, by their numbers from 0.
+    """The matches of tasks and recorded turns, by their numbers from 0.
 
     Attributes:
-        recorded: For each task the turns that answer it; none for one that is missing.
-        orphans: The turns that no task asks for.
+        recorded: For each task the turns that answer it; empty for a missing one.
+        orphans: The turns without a task.
     """
 
     recorded: tuple[tuple[int, ...], ...]
@@ -47,14 +47,14 @@ class Coverage:
 
 
 def coverage(tasks: Sequence[Task], cassette: Cassette, root: Path | None = None) -> Coverage:
-    """Give each task the recorded turns that answer it, in the order of both.
+    """Match each task with the recorded turns that answer it, in the order of both.
 
-    A task takes one turn, the first that is left. Those that repeat share what is left after
-    that. Tasks are compared to the letter, as in a replay.
+    Each task gets the first turn that is left; the tasks that repeat share the remaining ones.
+    Tasks are compared to the letter, as in a replay.
 
     Args:
-        tasks: Those of a notebook, in its order.
-        cassette: What was recorded.
+        tasks: The tasks of a notebook, in its order.
+        cassette: The recorded turns.
         root: The workspace's folder: paths in it are the same wherever it lies.
     """
     left: dict[str, list[int]] = {}
@@ -76,18 +76,18 @@ def coverage(tasks: Sequence[Task], cassette: Cassette, root: Path | None = None
 
 
 def _answering(text: str, left: Mapping[str, list[int]], root: Path | None) -> list[int]:
-    """The turns for a task. A skill that only the run knows may still stand in front of it."""
+    """The turns for a task, also after the name of a skill that only a run knows."""
     text = exact(text, root)
     return left.get(text) or left.get(exact(_SKILLS.sub("", text), root), [])
 
 
 def task_of(turn: Sequence[RecordedCall]) -> str:
-    """The task of a recorded turn, as it is compared; empty where its first line holds none."""
+    """The task of a recorded turn, normalized for comparison; empty if its first call has none."""
     return next((item.text for item in turn[0].asked if item.kind == "task"), "")
 
 
 def nearest(task: str, cassette: Cassette, root: Path | None = None) -> str:
-    """How the recorded task that is most like `task` differs from it; empty without one."""
+    """A line about the difference to the most similar recorded task; empty if none is similar."""
     wanted, tasks = exact(task, root), [task_of(turn) for turn in cassette.turns]
     near = difflib.get_close_matches(wanted, tasks, 1, cutoff=0.3)
     if not near or near[0] == wanted:

@@ -1,9 +1,9 @@
-"""The digests by which a cassette finds a recorded conversation again.
+"""The digests that identify a recorded conversation.
 
-The tasks, the lines that the person typed, the tool calls and the tool results count. Tasks, typed
-lines and the arguments of calls are compared to the letter; of results, times and durations do not
-count. The system prompt, the tools' schemas, the session's context and the words between tool
-calls do not count at all.
+They cover the tasks, the lines that the user typed, the tool calls and the tool results. Tasks,
+typed lines and the arguments of calls are compared to the letter; results are compared without
+times and durations. The system prompt, the tools' schemas, the session's context and the text
+between tool calls are not covered.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _TEMPORARY = re.compile(r"(?<![\w.])(?:/private)?(?:/var/folders/[^/\s]+/[^/\s]+
 _ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,16}(?=>)")
 """That of an object in its representation; other such numbers are somebody's data."""
 _VOLATILE = (
-    # A skill's text is part of what the agent is told, like the system prompt: an upgrade that
-    # words a skill better must not break the notebooks that were recorded with it.
+    # A skill's text is not compared, like the system prompt: an upgrade with a better wording
+    # must not break recorded notebooks.
     (
         re.compile(r'<skill_content name="([^"\n]*)">\n.*?\n</skill_content>', re.DOTALL),
         r"<skill \1>",
@@ -57,14 +57,14 @@ _VOLATILE = (
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that counts: `kind` is `task`, `said`, `call` or `result`."""
+    """One compared item: `kind` is `task`, `said`, `call` or `result`."""
 
     kind: str
     text: str
 
 
 def normalized(text: str) -> str:
-    """A result without what differs from run to run, and without secrets."""
+    """A result without the parts that differ from run to run, and without secrets."""
     text = redact(text, secret_values())
     for pattern, stand_in in _VOLATILE:
         text = pattern.sub(stand_in, text)
@@ -72,10 +72,10 @@ def normalized(text: str) -> str:
 
 
 def exact(text: str, root: Path | None = None) -> str:
-    """A text to the letter, but for secrets, paths of the machine and addresses of objects.
+    """A text to the letter, except for secrets, paths of the machine and addresses of objects.
 
     Args:
-        text: A task, or what the person typed.
+        text: A task, or a line that the user typed.
         root: The workspace's folder: paths in it are the same wherever it lies.
     """
     text = redact(text.strip(), secret_values())
@@ -88,7 +88,7 @@ def exact(text: str, root: Path | None = None) -> str:
 
 
 def exact_json(value: Any, root: Path | None = None) -> str:
-    """A JSON value as text, with each string in it as `exact` gives it but for blanks around it."""
+    """A JSON value as text; each string in it is normalized by `exact`, with its outer blanks."""
     try:
         value = _strings_exact(value, root)
     except RecursionError:
@@ -111,12 +111,12 @@ def _strings_exact(value: Any, root: Path | None) -> Any:
 
 @lru_cache(maxsize=8)
 def _inside(root: str) -> re.Pattern[str]:
-    """Finds a folder's path where it does not go on with another name."""
+    """A pattern for a folder's path that is not the beginning of another name."""
     return re.compile(rf"(?<!\w){re.escape(root)}(?![\w-]|\.\w)")
 
 
 def items(message: Message, root: Path | None = None) -> list[Item]:
-    """What counts of one message.
+    """The compared items of a message.
 
     Args:
         message: Any message of a conversation.
@@ -126,7 +126,7 @@ def items(message: Message, root: Path | None = None) -> list[Item]:
 
 
 def items_before(message: Message) -> list[Item]:
-    """What counted in the first cassettes, which left times and durations out of all texts."""
+    """The compared items of the first cassettes, which ignored times and durations in all texts."""
 
     def in_json(value: Any) -> str:
         return normalized(json.dumps(value, sort_keys=True, ensure_ascii=False))
@@ -151,7 +151,7 @@ def _items(
 
 
 def _result_text(result: ToolResult) -> str:
-    """Pictures differ from one library version to the next, so only their kind counts."""
+    """The result's text; a picture counts by its kind, since library versions draw differently."""
     words = [
         f"[{block.media_type}]" if isinstance(block, Image) else block.text
         for block in result.content
@@ -160,7 +160,7 @@ def _result_text(result: ToolResult) -> str:
 
 
 def asked(turn: Sequence[Message], root: Path | None = None) -> tuple[Item, ...]:
-    """What was said to the model since its last reply; `root` as for `exact`."""
+    """The items for the model since its last reply; `root` as for `exact`."""
     new: list[Message] = []
     for message in reversed(turn):
         if message.role == "assistant":
@@ -170,7 +170,7 @@ def asked(turn: Sequence[Message], root: Path | None = None) -> tuple[Item, ...]
 
 
 class Digests:
-    """The digests of a growing conversation; each message is looked at once.
+    """The digests of a growing conversation; each message is read once.
 
     Args:
         root: The workspace's folder, as for `exact`.
@@ -182,21 +182,21 @@ class Digests:
         self._chain: list[str] = [""]
 
     def conversation(self, messages: Sequence[Message]) -> str:
-        """The digest of a conversation, which mostly goes on from the one before."""
-        known = 0
+        """The digest of a conversation; reuses the last one's shared beginning."""
+        shared = 0
         for ours, theirs in zip(self._messages, messages, strict=False):
             if ours is not theirs:
                 break
-            known += 1
-        del self._messages[known:], self._chain[known + 1 :]
-        for message in messages[known:]:
+            shared += 1
+        del self._messages[shared:], self._chain[shared + 1 :]
+        for message in messages[shared:]:
             self._messages.append(message)
             self._chain.append(extend(self._chain[-1], items(message, self._root)))
         return self._chain[-1]
 
 
 def extend(digest: str, more: Sequence[Item]) -> str:
-    """The digest of a conversation that went on by `more`. It starts with the empty text."""
+    """The digest of a conversation extended by `more`; an empty conversation has an empty one."""
     for item in more:
         line = f"{digest}\n{item.kind}\n{item.text}"
         digest = hashlib.sha256(clean(line).encode("utf-8")).hexdigest()

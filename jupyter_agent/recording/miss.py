@@ -1,4 +1,4 @@
-"""What a replay says where what happened is not what was recorded."""
+"""The messages of a replay that differs from its recording."""
 
 from __future__ import annotations
 
@@ -26,36 +26,37 @@ _OF_EARLIER_RUNS = ("Recorded note: ", "Saved decision to ", "Saved lesson to ")
 def explain(
     cassette: Cassette, file_name: str, turn: Sequence[Message], root: Path | None = None
 ) -> str:
-    """The first difference between what was recorded and what happened.
+    """The message about the first difference between a recording and its replay.
 
     Args:
-        cassette: What was recorded.
-        file_name: How its file is called.
-        turn: The messages of the turn at hand; the last of them has no recorded reply.
+        cassette: The recording.
+        file_name: The name of its file.
+        turn: The messages of the current turn, for which no reply is recorded.
         root: The workspace's folder: paths in it are the same wherever it lies.
     """
     if _is_of_first_kind(cassette, turn, root):
         return f"{file_name} {_OF_FIRST_KIND} {THIS_CELL}"
     task = next(item.text for item in items(turn[0], root) if item.kind == "task")
-    then = _recorded_turn(cassette, task)
-    if then is None:
+    recorded = _recorded_turn(cassette, task)
+    if recorded is None:
         return _unknown_task(cassette, file_name, task)
     step = sum(message.role == "assistant" for message in turn) + 1
-    if step > len(then):
-        return f"{file_name} has {len(then)} replies for this task, not {step}. {THIS_CELL}"
-    now = asked(turn, root)
-    for number, (was, is_now) in enumerate(zip(then[step - 1].asked, now, strict=False), 1):
-        if was != is_now:
-            which = _which(is_now.kind, number, now)
-            parted = difference(was, is_now, which)
+    if step > len(recorded):
+        return f"{file_name} has {len(recorded)} replies for this task, not {step}. {THIS_CELL}"
+    current = asked(turn, root)
+    for number, (old, new) in enumerate(zip(recorded[step - 1].asked, current, strict=False), 1):
+        if old != new:
+            which = _which(new.kind, number, current)
+            parted = difference(old, new, which)
             again = THIS_CELL
-            if was.text.startswith(_OF_EARLIER_RUNS):
+            if old.text.startswith(_OF_EARLIER_RUNS):
                 again = f"Start from a folder without what the turn saves. {THIS_CELL}"
             return f"Step {step} went another way than recorded: {parted} {again}"
-    if len(now) != len(then[step - 1].asked):
+    if len(current) != len(recorded[step - 1].asked):
         return (
-            f"Step {step} went another way than recorded: {len(then[step - 1].asked)} things were "
-            f"said to the model then, {len(now)} now. {THIS_CELL}"
+            f"Step {step} went another way than recorded: "
+            f"{len(recorded[step - 1].asked)} things were "
+            f"said to the model then, {len(current)} now. {THIS_CELL}"
         )
     if step == 1:
         return (
@@ -66,7 +67,7 @@ def explain(
 
 
 def _is_of_first_kind(cassette: Cassette, turn: Sequence[Message], root: Path | None) -> bool:
-    """Whether only the way of comparing that the first cassettes had finds this turn."""
+    """True if only the comparison of the first cassettes finds this turn."""
     said = [item for message in turn for item in items_before(message)]
     exactly = [item for message in turn for item in items(message, root)]
     if [item.text.split() for item in said] == [item.text.split() for item in exactly]:
@@ -92,24 +93,24 @@ def _unknown_task(cassette: Cassette, file_name: str, task: str) -> str:
     return f"{message} {THIS_CELL}"
 
 
-def _which(kind: str, number: int, now: Sequence[Item]) -> str:
-    """Which of the things that were said it is."""
-    same = [place for place, item in enumerate(now, 1) if item.kind == kind]
+def _which(kind: str, number: int, current: Sequence[Item]) -> str:
+    """The words for one of several items: its kind, and its number among its kind."""
+    same = [place for place, item in enumerate(current, 1) if item.kind == kind]
     if len(same) < 2 or number not in same:
         return f"in the {kind}"
     return f"in {kind} {same.index(number) + 1} of {len(same)}"
 
 
-def difference(then: Item, now: Item, where: str = "") -> str:
-    """The words around the first place where two texts part, for a message in one line.
+def difference(recorded: Item, current: Item, where: str = "") -> str:
+    """The words around the first difference of two texts, for a message in one line.
 
     Args:
-        then: What was recorded.
-        now: What happened.
-        where: Which of the things said it is; `in the` and its kind without this.
+        recorded: The recorded item.
+        current: The item of the replay.
+        where: Words for the item; empty: `in the` and its kind.
     """
-    where = where or f"in the {now.kind}"
-    old, new = then.text.split(), now.text.split()
+    where = where or f"in the {current.kind}"
+    old, new = recorded.text.split(), current.text.split()
     if old == new:
         return f"{where}, where only white space differs."
     start = next(

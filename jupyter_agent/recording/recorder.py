@@ -1,4 +1,4 @@
-"""A recorder: passes on the replies of a model, and writes them into a cassette."""
+"""Records the replies of a model into a cassette."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_agent.core.messages import JsonObject, Message, is_served
 from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.tokens import TokenCounter
-from jupyter_agent.recording import cassette as tape
+from jupyter_agent.recording import cassette as cassette_file
 from jupyter_agent.recording.cassette_model import (
     Cassette,
     Decision,
@@ -28,24 +28,24 @@ from jupyter_agent.recording.tool_results import FileRecorder
 
 
 class Recorder:
-    """A provider that passes on another one's replies and notes them.
+    """A provider that returns another one's replies and notes them.
 
-    Nothing is written before `commit`: a turn that fails leaves the cassette as it was.
+    Nothing is written before `commit`: a failed turn leaves the cassette unchanged.
 
     Args:
-        provider: The one that is asked.
+        provider: The model to ask.
         path: The cassette.
-        workspace: Where the tools work; the current folder where it does not matter.
+        workspace: The workspace of the tools; None: the current folder.
 
     Attributes:
-        past: What the turn finds and leaves in the workspace.
+        tool_results: Records the results of tools and the changes of files.
     """
 
     def __init__(self, provider: Model, path: Path, workspace: Workspace | None = None) -> None:
         self.name = provider.name
         self.model = provider.model
         self.source = provider.source
-        self.past = FileRecorder(workspace or Workspace(Path()))
+        self.tool_results = FileRecorder(workspace or Workspace(Path()))
         self._provider = provider
         self._path = path
         self._root = (workspace or Workspace(Path())).root
@@ -61,7 +61,7 @@ class Recorder:
             async for part in stream:
                 if isinstance(part, MessageFinished):
                     self.note(request, part)
-                # Another computer has nothing to fetch, and its replay must look the same.
+                # A replay on another computer fetches nothing, and must look the same.
                 yield replace(part, lasting=False) if isinstance(part, Noticed) else part
 
     def body(self, request: Request) -> JsonObject:
@@ -71,75 +71,75 @@ class Recorder:
         await self._provider.close()
 
     def begin(self, messages: Sequence[Message] = ()) -> None:
-        """A new turn starts; what a failed one left behind is dropped."""
+        """Start a turn; drop the notes of a failed one."""
         self._turn.clear()
         self._said.clear()
-        self.past.take()
-        self.past.states = ()
+        self.tool_results.take()
+        self.tool_results.states = ()
 
     def decided(self, decision: Decision) -> None:
-        """Note what the person decided about a call of the last reply."""
+        """Note the user's decision about a call of the last reply."""
         last = self._turn[-1]
         self._turn[-1] = replace(last, decisions=(*last.decisions, decision))
 
     def heard(self, texts: Sequence[str]) -> None:
-        """Note what the person typed before the next call."""
+        """Note lines that the user typed before the next model call."""
         self._said.extend(texts)
 
     def commit(self) -> None:
-        """Write the turn into the cassette, after turns that could not be written before.
+        """Write the turn into the cassette, after earlier turns that could not be written.
 
         Raises:
-            ConfigError: It cannot be written; the next turn tries it again.
+            ConfigError: It cannot be written; the next turn tries again.
         """
         if not self._turn:
             return
         self._remember()
         turn = list(self._turn)
-        turn[-1] = replace(turn[-1], said_after=tuple(self._said), files=self.past.states)
+        turn[-1] = replace(turn[-1], said_after=tuple(self._said), files=self.tool_results.states)
         source: Source = "scripted" if self.source == "scripted" else "recorded"
         blank = Cassette(self.name, self.model, source)
         self._waiting.append(tuple(turn))
         self._turn.clear()
         while self._waiting:
-            tape.record(self._path, blank, self._waiting[0], self._written)
+            cassette_file.record(self._path, blank, self._waiting[0], self._written)
             self._written.append(self._waiting.pop(0)[0].conversation)
 
     def notices(self) -> list[str]:
-        """Nothing: what is recorded is as it is."""
+        """No notices: a recording cannot differ from itself."""
         return []
 
     def note(self, request: Request, reply: MessageFinished, source: Source | None = None) -> None:
-        """Note a reply; `source` where it is not this provider's own."""
+        """Note a reply; `source` is None for this provider's own."""
         self._remember()
         turn = turn_messages(request.messages)
         step = len(self._turn) + 1
         entry = RecordedCall(
-            self._digests.conversation(request.messages),
-            self._turn_digests.conversation(turn),
-            step,
-            asked(turn, self._root),
-            reply,
-            source,
+            conversation=self._digests.conversation(request.messages),
+            turn=self._turn_digests.conversation(turn),
+            step=step,
+            asked=asked(turn, self._root),
+            reply=reply,
+            source=source,
             said=tuple(self._said),
-            told=self._told(request) if step == 1 else None,
+            prompt=self._fingerprint(request) if step == 1 else None,
         )
         self._said.clear()
         self._turn.append(replace(entry, schemas=_schemas(request, reply)))
 
-    def _told(self, request: Request) -> PromptFingerprint:
-        return replace(told(request), tokens=self._counter.fixed(request))
+    def _fingerprint(self, request: Request) -> PromptFingerprint:
+        return replace(fingerprint(request), tokens=self._counter.fixed(request))
 
     def _remember(self) -> None:
-        """What the tools did since the last reply belongs to that reply's calls."""
+        """Add the tool results since the last reply to that reply's entry."""
         if self._turn:
-            self._turn[-1] = replace(self._turn[-1], remembered=self.past.take())
+            self._turn[-1] = replace(self._turn[-1], remembered=self.tool_results.take())
 
 
 def _schemas(request: Request, reply: MessageFinished) -> dict[str, JsonObject]:
-    """Those of the MCP tools that a reply calls: a replay has no server to give them.
+    """The schemas of the MCP tools that a reply calls, since a replay asks no server for them.
 
-    All of them where it calls a tool that does not exist, since the model is told which do.
+    All schemas if it calls a tool that does not exist, since the error names those that do.
     """
     served = {tool.name: tool.parameters for tool in request.tools if is_served(tool.name)}
     called = {call.name for call in reply.message.tool_calls}
@@ -148,9 +148,9 @@ def _schemas(request: Request, reply: MessageFinished) -> dict[str, JsonObject]:
     return served
 
 
-def told(request: Request) -> PromptFingerprint:
-    """Digests of what the model is told besides the conversation."""
-    # Those of servers differ from computer to computer, and a replay asks no server.
+def fingerprint(request: Request) -> PromptFingerprint:
+    """Digests of a request's system prompt and tools."""
+    # Without the servers' tools: they differ between computers, and a replay asks no server.
     tools = [asdict(tool) for tool in request.tools if not is_served(tool.name)]
     return PromptFingerprint(_digest(request.system), _digest(json.dumps(tools, sort_keys=True)))
 

@@ -1,4 +1,4 @@
-"""Recorded replies instead of a model."""
+"""Answers with recorded replies in place of a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.recording.cassette_model import Cassette, Decision, RecordedCall
 from jupyter_agent.recording.digests import Digests
 from jupyter_agent.recording.miss import explain
-from jupyter_agent.recording.recorder import told
+from jupyter_agent.recording.recorder import fingerprint
 from jupyter_agent.recording.tool_results import FileReplayer
 from jupyter_agent.recording.trusted import is_trusted
 
@@ -26,20 +26,19 @@ _Place = tuple[int, RecordedCall]
 class Replay:
     """A provider that answers from a cassette.
 
-    A reply is found by the digest of the whole conversation; where earlier cells went another
-    way (a cell was run twice, or edited), by that of the current turn.
+    A reply is found by the digest of the whole conversation; if earlier cells differ (a cell was
+    run twice, or edited), by that of the current turn.
 
     Args:
-        cassette: What was recorded.
-        file_name: How its file is called.
-        workspace: Where the tools work; the current folder where it does not matter.
-        files: The file of each turn, where they come from several.
+        cassette: The recording.
+        file_name: The name of its file.
+        workspace: The workspace of the tools; None: the current folder.
+        files: The file of each turn if they come from several files.
         origins: The files with the digests of their contents.
 
     Attributes:
-        past: What the recorded turns found and left in the workspace.
-        told_tokens: What the system prompt and the tools counted for then; 0 where that is not
-            known.
+        tool_results: The recorded results of tools and changes of files.
+        prompt_tokens: The recorded tokens of the system prompt and the tools; 0 if unknown.
     """
 
     name = "replay"
@@ -54,9 +53,9 @@ class Replay:
     ) -> None:
         self.model = cassette.model
         self.source: ReplySource = cassette.source
-        self.past = FileReplayer(cassette, workspace or Workspace(Path()))
-        told = (turn[0].told for turn in cassette.turns)
-        self.told_tokens = next((each.tokens for each in told if each and each.tokens), 0)
+        self.tool_results = FileReplayer(cassette, workspace or Workspace(Path()))
+        prompts = (turn[0].prompt for turn in cassette.turns)
+        self.prompt_tokens = next((each.tokens for each in prompts if each and each.tokens), 0)
         self._cassette = cassette
         self._file_name = file_name
         self._files = files
@@ -87,7 +86,7 @@ class Replay:
         """The recorded call that answers a request.
 
         Raises:
-            ReplayMismatch: There is none; the message says what differs.
+            ReplayMismatch: There is none; the message names the first difference.
         """
         turn = turn_messages(request.messages)
         places = self._places(request.messages, turn)
@@ -95,14 +94,14 @@ class Replay:
             raise ReplayMismatch(explain(self._cassette, self._file_name, turn, self._root))
         self._refuse_ambiguous(places)
         entry = self._next(places)
-        self.past.enter(entry.remembered, self._cassette.turns[self._current][-1].files)
-        if entry.told is not None:
-            now = told(request)
-            # A model inside is told less, and a replay does not know that one was asked.
+        self.tool_results.enter(entry.remembered, self._cassette.turns[self._current][-1].files)
+        if entry.prompt is not None:
+            current = fingerprint(request)
+            # An embedded model got the short instructions, and a replay does not know that.
             is_brief = self._cassette.provider == "local"
             for what, differs in (
-                ("the system prompt", entry.told.system != now.system and not is_brief),
-                ("the tools", entry.told.tools != now.tools),
+                ("the system prompt", entry.prompt.system != current.system and not is_brief),
+                ("the tools", entry.prompt.tools != current.tools),
             ):
                 if differs:
                     self._changed.setdefault(what, True)
@@ -114,7 +113,7 @@ class Replay:
         return [path.name for path, digest in self._origins if not is_trusted(path, digest)]
 
     def knows(self, messages: Sequence[Message]) -> bool:
-        """Whether a reply to this conversation is recorded. Nothing is served."""
+        """True if a reply to this conversation is recorded; serves nothing."""
         return bool(self._places(messages, turn_messages(messages)))
 
     def _places(self, messages: Sequence[Message], turn: Sequence[Message]) -> Sequence[_Place]:
@@ -122,7 +121,7 @@ class Replay:
         return whole or self._by_turn.get(self._turn_digests.conversation(turn), [])
 
     def notices(self) -> list[str]:
-        """What is worth a word, though it is no miss; each once."""
+        """Notices of a changed system prompt or changed tools, which are no miss; each once."""
         changed = [what for what, untold in self._changed.items() if untold]
         self._changed.update(dict.fromkeys(changed, False))
         if not changed:
@@ -142,8 +141,8 @@ class Replay:
             )
 
     def _next(self, places: Sequence[_Place]) -> RecordedCall:
-        """The entry to serve among equals: of the turn that is being replayed, else of the first
-        one that was not served yet, else of the last."""
+        """The entry to serve among equals: of the turn in replay, else of the first one that was
+        not served yet, else of the last."""
         current = [place for place in places if place[0] == self._current]
         fresh = [place for place in places if place[0] not in self._served]
         going_on = places[0][1].step > 1 and current
@@ -154,12 +153,12 @@ class Replay:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """What the person decided about the calls of the reply that was served last."""
+        """The user's decisions about the calls of the last served reply."""
         return self._cassette.turns[self._current][self._step - 1].decisions
 
     @property
     def said_next(self) -> tuple[str, ...]:
-        """What the person typed between the reply that was served last and the next one."""
+        """The user's lines between the last served reply and the next one."""
         turn = self._cassette.turns[self._current]
         return turn[self._step].said if self._step < len(turn) else turn[-1].said_after
 

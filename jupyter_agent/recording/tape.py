@@ -1,4 +1,4 @@
-"""What a turn asks of a recording. A live turn has a blank one: nobody asks for the mode."""
+"""The recording of a turn, by one interface for all modes. A live turn has a blank one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.recording.cached import Cached
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.replay import Replay
-from jupyter_agent.recording.tool_results import ToolRecording, touch
-from jupyter_agent.recording.tools import recalled_tools
+from jupyter_agent.recording.tool_results import ToolRecording, call_key
+from jupyter_agent.recording.tools import replayed_server_tools
 from jupyter_agent.recording.user import CachedUser, RecordingUser, ReplayUser
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedApproval:
-    """What was asked about a call when it was recorded; an empty question: nothing was."""
+    """The recorded question about a call; an empty question if the call ran without one."""
 
     question: str = ""
     reasons: tuple[str, ...] = ()
@@ -33,20 +33,20 @@ class Tape:
     """The recording of a turn. This one is blank: the turn is live, nothing is written or replayed.
 
     Args:
-        user: The person who watches the turn.
+        user: The user who watches the turn.
 
     Attributes:
-        user: The user that the turn has; a replay answers with what was recorded.
-        past: Results of tools as they were recorded; None where tools just run.
-        is_exact: True if the same turn must come out the same elsewhere, later: nothing that
-            depends on the time or on the computer goes into it.
-        asks_servers: Whether MCP servers are asked, or their recorded answers given.
-        keeps_conversation: Whether the conversation is kept for a kernel to come.
-        fixed_tokens: The recorded number of tokens of system prompt and tools; 0 where it counts.
-        sinks: Sinks that must see an event before all others.
+        user: The user port of the turn; in a replay it gives the recorded answers.
+        tool_results: Records or replays tool results; None in a live turn.
+        is_exact: True if the turn must have the same outcome elsewhere and later: nothing in it
+            may depend on the time or the computer.
+        asks_servers: True if MCP servers are asked; False if their recorded results are given.
+        keeps_conversation: True if the conversation is saved for later kernels.
+        fixed_tokens: The recorded tokens of system prompt and tools; 0 counts them anew.
+        sinks: Sinks that must get an event before all others.
     """
 
-    past: ToolRecording | None = None
+    tool_results: ToolRecording | None = None
     is_exact = False
     asks_servers = True
     keeps_conversation = True
@@ -62,58 +62,62 @@ class Tape:
         return Usage()
 
     def begin(self, conversation: Sequence[Message]) -> None:
-        """The turn begins with this conversation."""
+        """Start the turn with this conversation."""
 
     def commit(self) -> None:
-        """The turn is complete: write it down. Raises `ConfigError` where that is impossible."""
+        """Write the complete turn. Raises `ConfigError` if it cannot be written."""
 
     def warnings(self) -> list[str]:
-        """What the person should know before the turn, a line each."""
+        """Notices for the user before the turn, a line each."""
         return []
 
     def notices(self) -> list[str]:
-        """What the person should know after the turn, a line each."""
+        """Notices for the user after the turn, a line each."""
         return []
 
     def tools(self) -> list[Tool]:
-        """Tools that only the recording has."""
+        """Tools that only the recording knows: those of MCP servers in a replay."""
         return []
 
     def leftovers(self) -> frozenset[Path]:
-        """Files of an earlier execution that the notebook has yet to make."""
-        return self.past.leftovers() if self.past is not None else frozenset()
+        """Files of an earlier execution that this one will create later."""
+        return self.tool_results.leftovers() if self.tool_results is not None else frozenset()
 
     def files(
         self, changes: tuple[FileChange, ...], rewritten: Iterable[str]
     ) -> tuple[FileChange, ...]:
-        """The changes of files that the receipt names.
+        """The changes of files for the receipt.
 
         Args:
-            changes: What the turn did to files.
-            rewritten: Paths of files that its code wrote anew without a difference.
+            changes: The turn's changes of files.
+            rewritten: Paths of files that its code rewrote with equal content.
         """
-        return tuple(self.past.files(changes, rewritten)) if self.past is not None else changes
+        return (
+            tuple(self.tool_results.files(changes, rewritten))
+            if self.tool_results is not None
+            else changes
+        )
 
     def approval(
         self, call_id: str, tool: str, values: dict[str, Any], workspace: Workspace, mode: str
     ) -> RecordedApproval | None:
-        """What was decided about a call when it was recorded.
+        """The recorded approval of a call.
 
         Args:
             call_id: The id of the call.
             tool: The tool's name.
             values: Its arguments by name.
-            workspace: Where it would act.
+            workspace: The workspace of the call.
             mode: The setting `approvals.mode`.
 
         Returns:
-            None where the call is judged here and now.
+            None if the policy decides anew.
         """
         return None
 
 
 class _Recorded(Tape):
-    """The tape of a model that has a cassette."""
+    """The tape of a model with a cassette."""
 
     is_exact = True
 
@@ -121,7 +125,7 @@ class _Recorded(Tape):
         self, model: Recorder | Replay | Cached, user: RecordingUser | ReplayUser | CachedUser
     ) -> None:
         super().__init__(user)
-        self.past, self.sinks = model.past, (user,)
+        self.tool_results, self.sinks = model.tool_results, (user,)
         self._model = model
 
     def begin(self, conversation: Sequence[Message]) -> None:
@@ -135,49 +139,49 @@ class _Recorded(Tape):
 
 
 class _Cached(_Recorded):
-    """The tape of a turn that is replayed as far as it was recorded, and recorded from there."""
+    """The tape of a cached turn: recorded replies first, then recorded anew."""
 
     def __init__(self, model: Replay | Cached, user: ReplayUser | CachedUser) -> None:
         super().__init__(model, user)
-        self._recollection = user
+        self._replay_user = user
 
     @property
     def replayed(self) -> Usage:
         return self._model.replayed if isinstance(self._model, Cached) else Usage()
 
     def warnings(self) -> list[str]:
-        notice = self._recollection.notice
+        notice = self._replay_user.notice
         return [notice] if notice else []
 
     def approval(
         self, call_id: str, tool: str, values: dict[str, Any], workspace: Workspace, mode: str
     ) -> RecordedApproval | None:
-        recorded = self._recollection
-        if not recorded.holds:
+        user = self._replay_user
+        if not user.holds:
             return None
         if is_served(tool) and mode == "ask_risky":
-            recorded.believe(call_id, touch(workspace, tool, values))
-        if recorded.is_judged_anew(call_id):
+            user.believe(call_id, call_key(workspace, tool, values))
+        if user.is_judged_anew(call_id):
             return None
-        then = recorded.question(call_id)
-        if then is None:
+        recorded = user.question(call_id)
+        if recorded is None:
             return RecordedApproval()
-        return RecordedApproval(then.question, then.reasons, then.always)
+        return RecordedApproval(recorded.question, recorded.reasons, recorded.always)
 
 
 class _Replayed(_Cached):
-    """The tape of a turn that is replayed from a cassette as a whole."""
+    """The tape of a turn that is fully replayed from a cassette."""
 
     asks_servers = False
     keeps_conversation = False
 
     def __init__(self, model: Replay, user: ReplayUser) -> None:
         super().__init__(model, user)
-        self.fixed_tokens = model.told_tokens
-        self._served = model.past.served
+        self.fixed_tokens = model.prompt_tokens
+        self._served = model.tool_results.served
 
     def tools(self) -> list[Tool]:
-        return recalled_tools(self._served)
+        return replayed_server_tools(self._served)
 
 
 def tape_of(model: Model, user: User) -> Tape:

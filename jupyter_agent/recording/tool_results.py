@@ -1,11 +1,11 @@
-"""What a recorded turn found and left in the workspace, so that a replay gives the same again.
+"""Records the results of tools and the changes of files, and replays them.
 
-A notebook that writes a file finds it there when it is executed once more: `write_file` would then
-say that it changed nothing, and `edit_file` that the old text does not occur. In a replay the tools
-run for real, but where a file is as the recording left it they say what they said then.
+A second execution of a notebook finds the files that the first one wrote: `write_file` would report
+no change, and `edit_file` that the old text does not occur. In a replay the tools run for real, but
+return the recorded result if the file is in its recorded state.
 
-MCP servers are not asked in a replay: they may be gone, cost money, or change something. What they
-said when the turn was recorded is given again.
+MCP servers are not asked in a replay: they may be gone, cost money, or change something. Their
+recorded results are returned.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _NONE = re.compile(r"Nothing in \d+ files fits ").match
 
 @dataclass(frozen=True, slots=True)
 class CallKey:
-    """A call of a tool for a file or for notes.
+    """Identifies a call of a tool for files, notes, or of a server.
 
-    `before` is the digest of the file it names. `is_redacted` says that the arguments are not
-    what the model sent: a secret was taken out of them before they were recorded.
+    `before` is the digest of the file that it names. `is_redacted` is True if a secret was removed
+    from the arguments before they were recorded, so that they are not the model's own.
     """
 
     tool: str
@@ -52,28 +52,28 @@ class CallKey:
 
 
 class ToolRecording(Protocol):
-    """Told of each such call before and after it is run."""
+    """Records tool results, or replays them. `lookup` comes before a run, `record` after it."""
 
-    def instead(self, touch: CallKey) -> Remembered | None:
-        """What to give in place of a run, where its work is done already."""
+    def lookup(self, key: CallKey) -> Remembered | None:
+        """The recorded result in place of a run; None if the tool must run."""
 
-    def settle(self, touch: CallKey, now: Remembered) -> Remembered:
-        """What to give after a run, which may have failed."""
+    def record(self, key: CallKey, result: Remembered) -> Remembered:
+        """Records a tool result, or replays it: returns the result to show after a run."""
 
     def leftovers(self) -> frozenset[Path]:
-        """Files that are there from an earlier execution, and that the notebook has yet to make."""
+        """Files of an earlier execution that this one will create later."""
 
     def files(self, changes: Sequence[FileChange], rewritten: Iterable[str]) -> list[FileChange]:
-        """What the receipt says of files, at the end of the turn.
+        """The changes of files for the receipt, at the end of the turn.
 
         Args:
-            changes: What the turn did to files.
-            rewritten: Those that its code wrote anew without a difference.
+            changes: The turn's changes of files.
+            rewritten: Paths of files that its code rewrote with equal content.
         """
 
 
-def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> CallKey:
-    """Take down what a call is about to find."""
+def call_key(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> CallKey:
+    """The key of a call, with the state of its file before the run."""
     text = json.dumps(values, ensure_ascii=False, default=str)
     counting = exact_json(values, workspace.root)
     arguments = hashlib.sha256(counting.encode("utf-8", "replace")).hexdigest()[:16]
@@ -88,9 +88,9 @@ def touch(workspace: Workspace, tool: str, values: Mapping[str, Any]) -> CallKey
 
 
 def digest(workspace: Workspace, path: str) -> str:
-    """The digest of a file in the workspace; empty where there is none, or it is large.
+    """The digest of a file in the workspace; empty if it does not exist, or is large.
 
-    Of a notebook its cells count, and not their outputs, which each execution writes anew.
+    A notebook's digest covers its cells without outputs, which each execution writes anew.
     """
     try:
         target = workspace.resolve(path)
@@ -104,7 +104,7 @@ def digest(workspace: Workspace, path: str) -> str:
 
 
 def _cells(data: bytes) -> bytes:
-    """The kinds and sources of a notebook's cells; all of it where it is none."""
+    """The kinds and sources of a notebook's cells; all data if it is no notebook."""
     try:
         cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(data)["cells"]]
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -113,37 +113,37 @@ def _cells(data: bytes) -> bytes:
 
 
 class FileRecorder:
-    """The past as it is taken down, while a turn is recorded."""
+    """Records tool results and the changes of files during a turn."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._one_by_one = threading.Lock()
-        self._remembered: list[Remembered] = []
+        self._results: list[Remembered] = []
         self.states: tuple[FileState, ...] = ()
 
-    def instead(self, touch: CallKey) -> Remembered | None:
-        """Nothing: everything is run."""
+    def lookup(self, key: CallKey) -> Remembered | None:
+        """None: while recording every tool runs."""
         return None
 
-    def settle(self, touch: CallKey, now: Remembered) -> Remembered:
-        after = digest(self._workspace, touch.path) if touch.path else ""
-        self.keep(replace(now, path=touch.path, before=touch.before, after=after))
-        return now
+    def record(self, key: CallKey, result: Remembered) -> Remembered:
+        after = digest(self._workspace, key.path) if key.path else ""
+        self.keep(replace(result, path=key.path, before=key.before, after=after))
+        return result
 
-    def keep(self, known: Remembered) -> Remembered:
-        """Take down what was remembered before, with the files as they were then."""
+    def keep(self, result: Remembered) -> Remembered:
+        """Record a result that carries its file's digests already."""
         with self._one_by_one:
-            self._remembered.append(known)
-        return known
+            self._results.append(result)
+        return result
 
     def take(self) -> tuple[Remembered, ...]:
-        """What was taken down since the last time."""
+        """The results recorded since the last call."""
         with self._one_by_one:
-            taken, self._remembered = tuple(self._remembered), []
+            taken, self._results = tuple(self._results), []
         return taken
 
     def leftovers(self) -> frozenset[Path]:
-        """Nothing: a recording takes the folder as it is."""
+        """Empty: a recording treats all files of the folder alike."""
         return frozenset()
 
     def files(self, changes: Sequence[FileChange], rewritten: Iterable[str]) -> list[FileChange]:
@@ -168,12 +168,12 @@ def _process_start() -> int:
 
 
 class FileReplayer:
-    """The past as a cassette has it, for the turns of one kernel that are replayed.
+    """Replays tool results and changes of files from a cassette, for one kernel's turns.
 
     Args:
-        cassette: What was recorded.
-        workspace: Where it is replayed.
-        since: The time in nanoseconds before which a file is from an earlier execution; 0: the
+        cassette: The recording.
+        workspace: The workspace of the replay.
+        since: Files older than this time in nanoseconds are from an earlier execution; 0: the
             start of this process, which is the kernel's.
 
     Attributes:
@@ -184,7 +184,7 @@ class FileReplayer:
         self._workspace = workspace
         self._since = since or _process_start()
         self._one_by_one = threading.Lock()
-        self._here: list[Remembered] = []
+        self._pending: list[Remembered] = []
         self._states: tuple[FileState, ...] = ()
         self._last: dict[str, str] = {}
         self._created: set[str] = set()
@@ -197,8 +197,8 @@ class FileReplayer:
         }
         for turn in cassette.turns:
             for entry in turn:
-                for known in entry.remembered:
-                    self._note(known.path, known.details.get("change"), known.after)
+                for recorded in entry.remembered:
+                    self._note(recorded.path, recorded.details.get("change"), recorded.after)
                 for state in entry.files:
                     self._note(state.path, state.kind, state.digest)
 
@@ -211,104 +211,106 @@ class FileReplayer:
             self._deleted.add(path)
 
     def enter(self, remembered: Sequence[Remembered], states: tuple[FileState, ...]) -> None:
-        """A recorded reply is served: what its calls said then, and what the turn left."""
+        """Set the results of the reply that is served, and the file states of its turn."""
         with self._one_by_one:
-            self._here = list(remembered)
+            self._pending = list(remembered)
         self._states = states
 
-    def instead(self, touch: CallKey) -> Remembered | None:
-        known = self._find(touch)
-        if known is None:
+    def lookup(self, key: CallKey) -> Remembered | None:
+        recorded = self._find(key)
+        if recorded is None:
             return None
-        if known.is_served:
-            return self._serve(known)
-        # What is written with a mark in a secret's place must not take the place of the secret.
-        in_place = ("edit_file", "read_file", *(("write_file",) if touch.is_redacted else ()))
-        if touch.tool not in in_place or not touch.before:
+        if recorded.is_served:
+            return self._serve(recorded)
+        # A recorded text with `[redacted]` must not replace a file with the real secret.
+        in_place = ("edit_file", "read_file", *(("write_file",) if key.is_redacted else ()))
+        if key.tool not in in_place or not key.before:
             return None
-        if touch.before == known.before:
-            is_notebook = touch.tool == "read_file" and touch.path.endswith(_NOTEBOOK)
-            return self._serve(known) if is_notebook else None
-        if touch.before in (known.after, self._last.get(touch.path)):
-            return self._serve(known)
+        if key.before == recorded.before:
+            is_notebook = key.tool == "read_file" and key.path.endswith(_NOTEBOOK)
+            return self._serve(recorded) if is_notebook else None
+        if key.before in (recorded.after, self._last.get(key.path)):
+            return self._serve(recorded)
         return None
 
-    def settle(self, touch: CallKey, now: Remembered) -> Remembered:
-        known = self._find(touch)
-        if known is None:
-            return now
-        if touch.tool == "search_files":
-            is_then = known.is_error == now.is_error and self._is_same_elsewhere(known, now)
+    def record(self, key: CallKey, result: Remembered) -> Remembered:
+        recorded = self._find(key)
+        if recorded is None:
+            return result
+        if key.tool == "search_files":
+            is_same = recorded.is_error == result.is_error and self._is_same_elsewhere(
+                recorded, result
+            )
         else:
-            is_then = touch.tool != "read_file" and not (known.is_error or now.is_error)
-        served = self._serve(known)
-        return served if is_then else now
+            is_same = key.tool != "read_file" and not (recorded.is_error or result.is_error)
+        served = self._serve(recorded)
+        return served if is_same else result
 
-    def _is_same_elsewhere(self, known: Remembered, now: Remembered) -> bool:
-        """Whether two searches differ at the most in files that are as the recording left them."""
+    def _is_same_elsewhere(self, recorded: Remembered, result: Remembered) -> bool:
+        """True if two searches differ at most in files that are in their recorded state."""
         left = [path for path, after in self._last.items() if after == self._digest(path) != ""]
         gone = [path for path in self._deleted if not self._digest(path)]
-        settled = tuple(f"{path}:" for path in (*left, *gone))
+        as_recorded = tuple(f"{path}:" for path in (*left, *gone))
 
-        def elsewhere(known: Remembered) -> list[str]:
-            lines = known.text.split("\n")
-            return [line for line in lines if not line.startswith(settled) and not _NONE(line)]
+        def elsewhere(search: Remembered) -> list[str]:
+            lines = search.text.split("\n")
+            return [line for line in lines if not line.startswith(as_recorded) and not _NONE(line)]
 
-        return elsewhere(known) == elsewhere(now)
+        return elsewhere(recorded) == elsewhere(result)
 
     def _digest(self, path: str) -> str:
         return digest(self._workspace, path)
 
-    def knows(self, touch: CallKey) -> bool:
-        """Whether it is recorded what such a call gave."""
-        return self._find(touch) is not None
+    def knows(self, key: CallKey) -> bool:
+        """True if a result for this call is recorded."""
+        return self._find(key) is not None
 
-    def _find(self, touch: CallKey) -> Remembered | None:
-        key = (touch.tool, touch.arguments)
+    def _find(self, key: CallKey) -> Remembered | None:
+        call = (key.tool, key.arguments)
         with self._one_by_one:
-            return next((k for k in self._here if (k.tool, k.arguments) == key), None)
+            return next((k for k in self._pending if (k.tool, k.arguments) == call), None)
 
-    def _serve(self, known: Remembered) -> Remembered:
+    def _serve(self, recorded: Remembered) -> Remembered:
         with self._one_by_one:
-            if known in self._here:
-                self._here.remove(known)
-        self._touch(known)
-        return known
+            if recorded in self._pending:
+                self._pending.remove(recorded)
+        self._refresh_mtime(recorded)
+        return recorded
 
-    def _touch(self, known: Remembered) -> None:
-        """What is in place already counts as written now, as it was when it was recorded."""
-        if known.path and known.details.get("change") in WRITES:
+    def _refresh_mtime(self, recorded: Remembered) -> None:
+        """Refreshes the mtime of a file that already has the recorded content."""
+        if recorded.path and recorded.details.get("change") in WRITES:
             with contextlib.suppress(OSError, ToolError):
-                os.utime(self._workspace.resolve(known.path))
+                os.utime(self._workspace.resolve(recorded.path))
 
     def files(self, changes: Sequence[FileChange], rewritten: Iterable[str]) -> list[FileChange]:
-        """Each file that ends up as it did then is told as it was then, in the order of then."""
-        now = {change.path: change for change in changes}
+        """Reports unchanged outcomes exactly as recorded, in the recorded order."""
+        current = {change.path: change for change in changes}
         found: list[FileChange] = []
         for state in self._states:
-            present = now.pop(state.path, None)
-            if present is None and not self._is_as_then(state):
+            present = current.pop(state.path, None)
+            if present is None and not self._is_as_recorded(state):
                 continue
             if state.kind != "same":
-                found.append(self._as_then(state, present))
-            elif present is not None and not self._is_as_then(state):
+                found.append(self._as_recorded_change(state, present))
+            elif present is not None and not self._is_as_recorded(state):
                 found.append(present)
-        return [*found, *now.values()]
+        return [*found, *current.values()]
 
-    def _as_then(self, state: FileState, present: FileChange | None) -> FileChange:
-        if present is not None and present.kind == state.kind and not self._is_as_then(state):
+    def _as_recorded_change(self, state: FileState, present: FileChange | None) -> FileChange:
+        if present is not None and present.kind == state.kind and not self._is_as_recorded(state):
             return present
         if state.kind == "same":
             raise ValueError("a file that was not changed is no change")
         return FileChange(state.path, state.kind, state.lines_added, state.lines_removed)
 
-    def _is_as_then(self, state: FileState) -> bool:
+    def _is_as_recorded(self, state: FileState) -> bool:
         if state.kind == "deleted":
             return not (self._workspace.root / state.path).exists()
         return bool(state.digest) and digest(self._workspace, state.path) == state.digest
 
     def leftovers(self) -> frozenset[Path]:
-        """Files that the recorded turns made, and that are there from an execution before this."""
+        """Files that the recorded turns create and that exist from an earlier execution."""
         found = set()
         for path in self._created:
             try:

@@ -1,4 +1,4 @@
-"""Tools whose words depend on what an earlier execution of the notebook left, or on a server."""
+"""Wraps tools whose results depend on an earlier execution of the notebook, or on a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.schemas import any_arguments
 from jupyter_agent.recording.cassette_model import Remembered
-from jupyter_agent.recording.tool_results import CallKey, ToolRecording, touch
+from jupyter_agent.recording.tool_results import CallKey, ToolRecording, call_key
 
 _REMEMBERED = frozenset(
     {"write_file", "edit_file", "read_file", "search_files"}
@@ -23,80 +23,81 @@ _REMEMBERED = frozenset(
 )
 
 
-def remembering(
-    tools: list[Tool], workspace: Workspace, past: Callable[[], ToolRecording | None]
+def with_recorded_results(
+    tools: list[Tool], workspace: Workspace, recording: Callable[[], ToolRecording | None]
 ) -> list[Tool]:
-    """The tools, which in a recording take down what they found, and in a replay tell it again.
+    """Wraps tools so that their results are recorded, or replayed.
 
     Args:
-        tools: Any tools; those that have nothing to do with files, notes or servers stay as
-            they are.
-        workspace: Where they work.
-        past: Gives the past of the turn at hand; None where it is neither recorded nor replayed.
+        tools: Any tools; only those for files, notes or servers are wrapped.
+        workspace: The workspace of the tools.
+        recording: Returns the recording of the current turn; None if it has none.
     """
 
-    def with_past(tool: Tool) -> Tool:
+    def with_recording(tool: Tool) -> Tool:
         run: Callable[..., Any] = tool.function
 
         @functools.wraps(run)
         def function(**values: Any) -> str | ToolReturn:
-            now = past()
-            if now is None:
+            current = recording()
+            if current is None:
                 return run(**values)  # type: ignore[no-any-return]
-            about = touch(workspace, tool.name, values)
-            if (then := now.instead(about)) is not None:
-                return _returned(then)
-            with _failures_taken_down(now, about):
+            key = call_key(workspace, tool.name, values)
+            if (recorded := current.lookup(key)) is not None:
+                return _returned(recorded)
+            with _failure_recorded(current, key):
                 result = run(**values)
-            return _settled(now, about, result)
+            return _recorded(current, key, result)
 
         @functools.wraps(run)
         async def waiting(**values: Any) -> str | ToolReturn:
-            now = past()
-            if now is None:
+            current = recording()
+            if current is None:
                 return await run(**values)  # type: ignore[no-any-return]
-            about = touch(workspace, tool.name, values)
-            if (then := now.instead(about)) is not None:
-                return _returned(then)
-            with _failures_taken_down(now, about):
+            key = call_key(workspace, tool.name, values)
+            if (recorded := current.lookup(key)) is not None:
+                return _returned(recorded)
+            with _failure_recorded(current, key):
                 result = await run(**values)
-            return _settled(now, about, result)
+            return _recorded(current, key, result)
 
         return replace(tool, function=waiting if inspect.iscoroutinefunction(run) else function)
 
     return [
-        with_past(tool) if tool.name in _REMEMBERED or is_served(tool.name) else tool
+        with_recording(tool) if tool.name in _REMEMBERED or is_served(tool.name) else tool
         for tool in tools
     ]
 
 
 @contextmanager
-def _failures_taken_down(now: ToolRecording, about: CallKey) -> Iterator[None]:
-    """A file that was not there to be read, or a server that did not answer, is told of again."""
+def _failure_recorded(recording: ToolRecording, key: CallKey) -> Iterator[None]:
+    """Record a `ToolError` of the run, too: a missing file, a server that did not answer."""
     try:
         yield
     except ToolError as error:
-        now.settle(about, Remembered(about.tool, about.arguments, str(error), is_error=True))
+        recording.record(key, Remembered(key.tool, key.arguments, str(error), is_error=True))
         raise
 
 
-def _settled(now: ToolRecording, about: CallKey, result: str | ToolReturn) -> ToolReturn:
-    """The result of a run as it is to be told. A picture from a file is the same in a replay."""
-    known = _remembered(about.tool, about.arguments, result)
-    from_file = known.blocks and not known.is_served
-    return _returned(known if from_file else now.settle(about, known))
+def _recorded(recording: ToolRecording, key: CallKey, result: str | ToolReturn) -> ToolReturn:
+    """Records a tool result, or replays it. A picture from a file is not recorded."""
+    remembered = _remembered(key.tool, key.arguments, result)
+    from_file = remembered.blocks and not remembered.is_served
+    return _returned(remembered if from_file else recording.record(key, remembered))
 
 
-def recalled_tools(served: Mapping[str, JsonObject]) -> list[Tool]:
-    """Tools of MCP servers in a replay, for `remembering`: they know what is recorded, no more.
+def replayed_server_tools(served: Mapping[str, JsonObject]) -> list[Tool]:
+    """The tools of MCP servers in a replay: they return recorded results, or fail.
+
+    Wrap them by `with_recorded_results`.
 
     Args:
         served: Their schemas by name.
     """
-    return [_recalled(name, schema) for name, schema in served.items()]
+    return [_replayed(name, schema) for name, schema in served.items()]
 
 
-def _recalled(name: str, schema: JsonObject) -> Tool:
+def _replayed(name: str, schema: JsonObject) -> Tool:
     async def call(**arguments: Any) -> ToolReturn:
         raise ToolError(f"{name} was not called like this when the cell was recorded.")
 
@@ -120,5 +121,5 @@ def _remembered(tool: str, arguments: str, result: str | ToolReturn) -> Remember
     )
 
 
-def _returned(known: Remembered) -> ToolReturn:
-    return ToolReturn(known.blocks or known.text, known.display, known.details, known.is_error)
+def _returned(result: Remembered) -> ToolReturn:
+    return ToolReturn(result.blocks or result.text, result.display, result.details, result.is_error)

@@ -1,8 +1,8 @@
-"""Which cassettes a person trusts: those that were recorded here, and those that they accepted.
+"""The trust in cassettes: those that this user recorded here, or accepted.
 
-A cassette may have come with somebody else's folder, and what was allowed when it was recorded is
-then not what this person allowed. Trust goes by the digest of the file's content, so that a file
-that is changed from outside has to be trusted again.
+A cassette may come with somebody else's folder, and its recorded approvals are not this user's.
+Trust goes by the digest of the file's content, so that a file that is changed from outside must be
+trusted again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class UntrustedCassette:
 
     Args:
         path: The file.
-        does: What trusting it means, in one line.
-        digest: That of its content, as it was looked at.
+        does: The consequences of trusting it, in one line.
+        digest: The digest of the content that was examined.
     """
 
     path: Path
@@ -41,12 +41,12 @@ class UntrustedCassette:
         return self.path.name
 
     def trust(self) -> None:
-        """Accept it with this content. Raises `ConfigError` where that cannot be kept."""
+        """Accept it with this content. Raises `ConfigError` if the store cannot be written."""
         _accept(self.path, self.digest)
 
 
 def cassettes(paths: Iterable[Path]) -> list[UntrustedCassette]:
-    """Those of the files that are no trusted cassettes. What cannot be read is left out."""
+    """The files that are untrusted cassettes. Unreadable ones are left out."""
     return list(_untrusted(dict.fromkeys(path.resolve() for path in paths)))
 
 
@@ -62,8 +62,8 @@ def _untrusted(paths: Iterable[Path]) -> Iterator[UntrustedCassette]:
 
 
 def _does(cassette: Cassette) -> str:
-    """For instance: 12 recorded replies, whose code then runs without asking you: it was allowed 2
-    calls that ask (runs the shell command ls)."""
+    """A line, for instance: 12 recorded replies, whose code then runs without asking you: it was
+    allowed 2 calls that ask (runs the shell command ls)."""
     allowed = [
         decision
         for turn in cassette.turns
@@ -84,7 +84,7 @@ def _does(cassette: Cassette) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """The digest of a file's content; empty where it cannot be read."""
+    """The digest of a file's content; empty if it cannot be read."""
     try:
         return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     except OSError:
@@ -92,26 +92,26 @@ def digest_of(path: Path) -> str:
 
 
 def is_trusted(path: Path, digest: str | None = None) -> bool:
-    """Whether a cassette was recorded or accepted here.
+    """True if a cassette was recorded or accepted here.
 
     Args:
         path: The file.
-        digest: That of its content; None: as it is now.
+        digest: The digest of its content; None reads the file.
     """
     return trust.is_trusted(KIND, path, digest_of(path) if digest is None else digest)
 
 
 def trust_as_written(path: Path) -> None:
-    """The product wrote this file for the person, who therefore need not be asked about it.
+    """Trust a cassette that the product itself wrote for the user.
 
-    Where the trust store cannot be written the recording stands, and is asked about.
+    If the trust store cannot be written, the recording stays and is asked about.
     """
     with suppress(ConfigError):
         _accept(path, digest_of(path))
 
 
 def forget(path: Path) -> None:
-    """Nothing of a file stays in the store."""
+    """Remove a file's entries from the store."""
     with suppress(ConfigError):
         trust.revoke(KIND, path)
 

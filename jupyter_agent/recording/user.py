@@ -1,4 +1,4 @@
-"""What the person did while a turn was recorded, and the same again while it is replayed."""
+"""Records the user's decisions and lines during a turn, and replays them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTICE = (
 
 
 class CallPositions:
-    """A sink that knows the place of each call in the last reply, by its id in this session."""
+    """A sink that notes the position of each call in the last reply, by the call's id."""
 
     def __init__(self) -> None:
         self._ids: list[str] = []
@@ -43,26 +43,26 @@ def _decision(place: int, asked: ApprovalAsked, answered: ApprovalAnswered) -> D
 
 
 class RecordingUser(CallPositions):
-    """A person whose decisions and words are noted in the cassette."""
+    """A user whose decisions and lines are noted in the cassette."""
 
-    def __init__(self, person: User, recorder: Recorder) -> None:
+    def __init__(self, user: User, recorder: Recorder) -> None:
         super().__init__()
-        self._person = person
+        self._user = user
         self._recorder = recorder
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
-        answered = await self._person.decide(asked)
+        answered = await self._user.decide(asked)
         self._recorder.decided(_decision(self.place(asked.call_id), asked, answered))
         return answered
 
     def said(self) -> tuple[str, ...]:
-        texts = self._person.said()
+        texts = self._user.said()
         self._recorder.heard(texts)
         return texts
 
 
 class ReplayUser(CallPositions):
-    """The person of a recorded turn: they decide and say what they did then.
+    """The person of a recorded turn: they decide and say what they did recorded.
 
     Args:
         replay: The recorded turns.
@@ -71,114 +71,114 @@ class ReplayUser(CallPositions):
             recorded no stays one.
 
     Attributes:
-        notice: A line that says so; empty where the cassette is believed.
+        notice: A line about the untrusted cassettes; empty if all are trusted.
     """
 
-    def __init__(self, replay: Replay, person: User) -> None:
+    def __init__(self, replay: Replay, user: User) -> None:
         super().__init__()
         self._replay = replay
-        self._told = True
-        strangers = [] if isinstance(person, Nobody) else replay.strangers
-        self._person = person if strangers else None
+        self._was_asked = True
+        strangers = [] if isinstance(user, Nobody) else replay.strangers
+        self._user = user if strangers else None
         self._believed: set[str] = set()
         self.notice = _NOTICE.format(name=" and ".join(strangers)) if strangers else ""
 
     @property
     def holds(self) -> bool:
-        """Whether the calls at hand are recorded ones."""
+        """True if the current calls are recorded ones."""
         return True
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)
         if isinstance(event, MessageFinished):
-            self._told = False
+            self._was_asked = False
 
     def question(self, call_id: str) -> Decision | None:
-        """What was asked about a call then; None where nothing was."""
+        """The recorded decision about a call; None if nobody was asked."""
         place = self.place(call_id)
         return next((d for d in self._replay.decisions if d.call == place), None)
 
     def is_judged_anew(self, call_id: str) -> bool:
-        """Whether what was decided about a call does not count here."""
-        if self._person is None or call_id in self._believed:
+        """True if the recorded decision about a call does not count here."""
+        if self._user is None or call_id in self._believed:
             return False
-        then = self.question(call_id)
-        return then is None or then.answer != "no"
+        recorded = self.question(call_id)
+        return recorded is None or recorded.answer != "no"
 
     def believe(self, call_id: str, about: CallKey) -> None:
-        """Let what was decided about a call count where nothing is called: its result is known."""
-        if self._replay.past.knows(about):
+        """Accept the recorded decision about a call whose result is recorded, as nothing runs."""
+        if self._replay.tool_results.knows(about):
             self._believed.add(call_id)
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
-        if self._person is not None and self.is_judged_anew(asked.call_id):
-            return await self._person.decide(asked)
-        then = self.question(asked.call_id)
-        if then is None:
+        if self._user is not None and self.is_judged_anew(asked.call_id):
+            return await self._user.decide(asked)
+        recorded = self.question(asked.call_id)
+        if recorded is None:
             return ApprovalAnswered(asked.call_id, "no", "nobody")
-        return ApprovalAnswered(asked.call_id, then.answer, then.by, then.reason)
+        return ApprovalAnswered(asked.call_id, recorded.answer, recorded.by, recorded.reason)
 
     def said(self) -> tuple[str, ...]:
-        told, self._told = self._told, True
-        return () if told else self._replay.said_next
+        was_asked, self._was_asked = self._was_asked, True
+        return () if was_asked else self._replay.said_next
 
 
 class CachedUser(CallPositions):
-    """The person of a turn that is replayed as far as it was recorded, and goes on from there."""
+    """Cached mode: recorded answers first, then the real user."""
 
-    def __init__(self, person: User, cached: Cached) -> None:
+    def __init__(self, user: User, cached: Cached) -> None:
         super().__init__()
         self._cached = cached
-        self._person = person
-        self._witness = RecordingUser(person, cached.recorder)
-        self._recollections: dict[int, ReplayUser] = {}
+        self._user = user
+        self._recording_user = RecordingUser(user, cached.recorder)
+        self._replay_users: dict[int, ReplayUser] = {}
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)
-        self._witness(event)
+        self._recording_user(event)
         if self.holds:
-            self._recollection(event)
+            self._replay_user(event)
 
     @property
     def holds(self) -> bool:
-        """Whether the calls at hand are recorded ones."""
+        """True if the current calls are recorded ones."""
         return not self._cached.is_asking and self._cached.replay is not None
 
     def question(self, call_id: str) -> Decision | None:
-        """What was asked about a call then; None where nothing was."""
-        return self._recollection.question(call_id)
+        """The recorded decision about a call; None if nobody was asked."""
+        return self._replay_user.question(call_id)
 
     @property
     def notice(self) -> str:
         """As `ReplayUser.notice`."""
-        return self._recollection.notice if self.holds else ""
+        return self._replay_user.notice if self.holds else ""
 
     def is_judged_anew(self, call_id: str) -> bool:
-        """Whether what was decided about a call does not count here."""
-        return self._recollection.is_judged_anew(call_id)
+        """True if the recorded decision about a call does not count here."""
+        return self._replay_user.is_judged_anew(call_id)
 
     def believe(self, call_id: str, about: CallKey) -> None:
         """As `ReplayUser.believe`."""
-        self._recollection.believe(call_id, about)
+        self._replay_user.believe(call_id, about)
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         if not self.holds:
-            return await self._witness.decide(asked)
-        answered = await self._recollection.decide(asked)
+            return await self._recording_user.decide(asked)
+        answered = await self._replay_user.decide(asked)
         self._cached.recorder.decided(_decision(self.place(asked.call_id), asked, answered))
         return answered
 
     def said(self) -> tuple[str, ...]:
         if not self.holds:
-            return self._witness.said()
-        texts = self._recollection.said()
+            return self._recording_user.said()
+        texts = self._replay_user.said()
         self._cached.recorder.heard(texts)
         return texts
 
     @property
-    def _recollection(self) -> ReplayUser:
+    def _replay_user(self) -> ReplayUser:
         replay = self._cached.replay
         if replay is None:
             raise RuntimeError("nothing is recorded")
-        known = self._recollections.get(id(replay)) or ReplayUser(replay, self._person)
-        return self._recollections.setdefault(id(replay), known)
+        replay_user = self._replay_users.get(id(replay)) or ReplayUser(replay, self._user)
+        return self._replay_users.setdefault(id(replay), replay_user)

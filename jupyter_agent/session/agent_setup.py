@@ -1,4 +1,4 @@
-"""What the agent of one conversation works with: its tools, its prompts, what it is told."""
+"""The setup of a conversation's agent: its tools, its prompts, the context of its tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.recording.tape import Tape, tape_of
-from jupyter_agent.recording.tools import remembering
+from jupyter_agent.recording.tools import with_recorded_results
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.provider_choice import is_brief, token_limit
@@ -42,14 +42,14 @@ _ANY_USAGE = Usage(1_000, 100)
 
 
 class AgentSetup:
-    """Everything that one conversation's agent is given. The first turn fixes prompt and tools.
+    """Tools, prompts and context of one conversation. The first turn fixes prompt and tools.
 
     Args:
-        kernel: Where the conversation takes place.
+        kernel: The kernel of the conversation.
         name: The session's name.
 
     Attributes:
-        settings: Those of the turn that runs, or of the last one.
+        settings: The settings of the running turn, or of the last one.
         plan: The to-do list that the model keeps.
         proposals: The cells that the turn offers.
         permissions: What its calls may do without being asked about.
@@ -73,9 +73,9 @@ class AgentSetup:
         self._has_asked = False
 
     async def begin(self, settings: Settings) -> None:
-        """Before the first turn: find what there is, and ask the MCP servers for their tools.
+        """Prepare the first turn: find the resources, and ask the MCP servers for their tools.
 
-        Anew, since a command may have looked before the settings were what they are now.
+        Drops an earlier preview, since a command may have made it with other settings.
 
         Raises:
             ConfigError: A setting names a folder that does not exist.
@@ -115,22 +115,22 @@ class AgentSetup:
 
     @property
     def awaits_servers(self) -> bool:
-        """Whether the first turn will ask MCP servers for tools, which no preview has."""
+        """True if the first turn will ask MCP servers for tools, which no preview includes."""
         wanted = self._kernel.settings().settings.tools.enable_mcp
         return not self.is_fixed and wanted and self._kernel.servers.is_configured
 
     def finish(self) -> None:
-        """The conversation ends: its record says what it did."""
+        """End the conversation: write its session record."""
         if self._resources is not None:
             self._resources.finish()
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the first turn has begun."""
+        """True once the first turn has begun."""
         return self._tools is not None
 
     def is_ready(self, settings: Settings) -> bool:
-        """Whether `begin` has nothing to do: it has, when live turns follow on replayed ones.
+        """True if `begin` has nothing to do; False before the first turn and after replayed ones.
 
         Raises:
             ConfigError: A setting is wrong, or no model is configured.
@@ -138,7 +138,7 @@ class AgentSetup:
         return self.is_fixed and (self._has_asked or not self._asks_servers(settings))
 
     def _asks_servers(self, settings: Settings) -> bool:
-        """A replay asks no server: it gives what the servers said when it was recorded."""
+        """False in a replay, which gives the servers' recorded results."""
         return tape_of(self._kernel.provider(settings), Nobody()).asks_servers
 
     @property
@@ -163,14 +163,14 @@ class AgentSetup:
         self.settings = settings
         images = settings.images
         agent = Agent(
-            provider,
-            self._toolbox(self._tools),
-            self._system,
+            provider=provider,
+            toolbox=self._toolbox(self._tools),
+            system=self._system,
             max_steps=settings.max_steps,
             retry=RetryPolicy(**settings.retry.model_dump()),
             images_per_step=images.per_step if images.enabled else 0,
-            gate=self._gate(tape),
-            person=tape.user,
+            approval_gate=self._approval_gate(tape),
+            user=tape.user,
             budget=_budget(settings, provider),
             advice=self.resources.advice if settings.tools.enable_memory else str,
             compactor=self.compactor(tape) if settings.compaction.enabled else None,
@@ -178,7 +178,7 @@ class AgentSetup:
         return agent, tape
 
     def compactor(self, tape: Tape) -> Compactor:
-        """What shortens the conversation; it remembers what was counted from turn to turn."""
+        """The conversation's compactor, which keeps its token counts from turn to turn."""
         compactor = self._compactor
         compactor.limit = token_limit(self.settings, os.environ)
         # A recording and its replay must have the same conversation, so no model writes in it.
@@ -195,21 +195,21 @@ class AgentSetup:
         return Compactor(limit, keep, self._still_in_force)
 
     def _still_in_force(self) -> list[str]:
-        """What a shortened conversation is told again: plan, skills, rules, the variables."""
+        """Texts to repeat in a shortened conversation: plan, skills, rules, the variables."""
         level = self.settings.context.detail
-        now = KernelState(self._kernel.snapshot().values)
+        state = KernelState(self._kernel.snapshot().values)
         return [
             f"Your plan:\n{self.plan}" if self.plan.items else "",
             self.resources.skills.active_text(),
             self._rules(self.settings),
-            turn_context("", now, level),
+            turn_context("", state, level),
         ]
 
     def system(self, settings: Settings) -> str:
-        """The system prompt: that of the first turn, before it a preview.
+        """The system prompt that the first turn fixed; before the first turn a preview.
 
         Raises:
-            ConfigError: The file that takes its place cannot be read.
+            ConfigError: The file that replaces it cannot be read.
         """
         return self._system or self._system_prompt(settings)
 
@@ -229,38 +229,38 @@ class AgentSetup:
             ) from None
 
     def message(
-        self, task: str, settings: Settings, now: Snapshot, is_first: bool, skills: str = ""
+        self, task: str, settings: Settings, variables: Snapshot, is_first: bool, skills: str = ""
     ) -> Message:
-        """The person's message: the task, then what they are not to type anew each time.
+        """The user's message: the task and its context.
 
-        That is the hot rules with the first task, the skills they chose, and what is in the kernel.
-        At the level `none` it is the skills alone.
+        The context is the hot rules (with the first task), news, the chosen skills, and the state
+        of the kernel. At the level `none` it is news and skills alone.
         """
         level = settings.context.detail
         rules = self._rules(settings) if is_first else ""
-        state = self._kernel_state(now)
-        # A small model looks at nothing by itself: it is shown what the task names.
+        state = self._kernel_state(variables)
+        # A small model inspects nothing by itself: the context shows the objects in the task.
         named = naming(task, state.variables) if is_brief(settings, os.environ) else task
         context = turn_context(named, state, level)
-        told = [Context(text) for text in (rules, *self.news, skills, context) if text]
-        return Message("user", (Text(task), *told))
+        context_blocks = [Context(text) for text in (rules, *self.news, skills, context) if text]
+        return Message("user", (Text(task), *context_blocks))
 
     def _rules(self, settings: Settings) -> str:
-        """The hot rules; with short instructions the person's own alone."""
+        """The hot rules; with short instructions the user's own alone."""
         if settings.context.detail == "none":
             return ""
         rules = self.resources.rules
         return rules.own.text if is_brief(settings, os.environ) else rules.text
 
     def saw(self, after: Snapshot) -> None:
-        """A turn has ended: the model knows the kernel as it is now."""
+        """Note the variables at the end of a turn: the model knows them."""
         self._seen, self._cells_seen = after.faded(), self._kernel.recent.count
 
-    def _kernel_state(self, now: Snapshot) -> KernelState:
+    def _kernel_state(self, variables: Snapshot) -> KernelState:
         recent = self._kernel.recent
-        changed = () if self._seen is None else changes(self._seen, now)
+        changed = () if self._seen is None else changes(self._seen, variables)
         cells = recent.since(self._cells_seen)
-        return KernelState(now.values, changed, cells, recent.last_failed)
+        return KernelState(variables.values, changed, cells, recent.last_failed)
 
     def _make_tools(self, settings: Settings) -> list[Tool]:
         kernel, resources = self._kernel, self.resources
@@ -286,14 +286,14 @@ class AgentSetup:
             *mcp_tools(resources.offer, self._sight, kernel.outputs),
             *self._tape.tools(),
         ]
-        return remembering(tools, kernel.workspace, lambda: self._tape.past)
+        return with_recorded_results(tools, kernel.workspace, lambda: self._tape.tool_results)
 
     def _unlisted(self) -> frozenset[Path]:
-        """Files that a recording and its replay do not both have."""
+        """Files that either the recording or its replay lacks; tools list none of them."""
         return self._kernel.own_files() | self._tape.leftovers()
 
     def _toolbox(self, tools: list[Tool]) -> Toolbox:
-        """The tools, which are functions in the code of a model that calls none."""
+        """The toolbox; for a model that calls no tools they become functions of its code."""
         approvals, shell = self.approvals, self._kernel.shell
         return CallableToolbox(
             tools,
@@ -307,7 +307,7 @@ class AgentSetup:
             ),
         )
 
-    def _gate(self, tape: Tape) -> ApprovalGate:
+    def _approval_gate(self, tape: Tape) -> ApprovalGate:
         approvals = self.approvals
         rule = approvals.rule(self.settings, tape)
         return ApprovalGate(rule, tape.user, approvals.grant, approvals.passed)
@@ -321,7 +321,7 @@ class AgentSetup:
 
 
 def _budget(settings: Settings, provider: Model) -> Budget:
-    """The turn's budget. Raises `ConfigError` where money is limited and no price is known."""
+    """The turn's budget. Raises `ConfigError` if money is limited and the price is unknown."""
     limits = settings.budget
 
     def price(usage: Usage) -> Decimal | None:

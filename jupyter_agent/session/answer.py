@@ -1,4 +1,4 @@
-"""What a turn leaves behind for the person's next cells: the answer and the facts about it."""
+"""The answer of a turn, for the user's next cells, with the facts about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jupyter_agent.grounding import Index, Source, grounded
 
 
 class RedactedRepr(str):
-    """A text that is whole as a value and without secrets where its repr is shown.
+    """A text with its full value, whose repr is without secrets.
 
     A notebook stores the repr of a cell's last expression.
     """
@@ -39,7 +39,7 @@ class RedactedRepr(str):
 
 
 class Answer(RedactedRepr):
-    """The answer's text, which it is, with what the turn did as attributes.
+    """The answer's text, a string, with the turn's results as attributes.
 
     Attributes:
         code: The code that ran without an error, in order.
@@ -80,13 +80,13 @@ def make_answer(
 
 
 class TurnFindings:
-    """A sink that keeps what the receipt and the answer are made from.
+    """A sink that collects the data of the receipt and the answer.
 
     Args:
         earlier: The `index` of the session's turn before this one.
 
     Attributes:
-        index: The numbers that were seen in this turn, read as they came.
+        index: The numbers that the turn's results showed, read as they came.
         code: The code that ran without an error.
         ran: All code that ran.
     """
@@ -127,17 +127,17 @@ class TurnFindings:
         cost: Decimal | None = None,
         seconds: float | None = None,
     ) -> Receipt:
-        """What the turn changed and took, and where the numbers of its answer come from.
+        """The receipt: the turn's changes, its cost, and the sources of its answer's numbers.
 
         Args:
-            variables: What happened to the person's variables.
-            proposals: How many cells it offers.
-            files: Changes that were found in the workspace; those of files that the tools wrote,
-                which they have counted themselves, are passed over.
-            context: What the model was told of the kernel when the turn began.
+            variables: The changes of the user's variables.
+            proposals: The number of cells that it offers.
+            files: Changes found in the workspace; files that the tools wrote are skipped, since
+                the tools have counted those changes.
+            context: The context of the kernel that the model read with the task.
             usage: The tokens of its model calls.
-            cost: Their price in US dollars, where it is known and was paid.
-            seconds: How long it took, where that says something.
+            cost: Their price in US dollars; None if it is unknown or was not paid.
+            seconds: The turn's duration; None if it means nothing, as in a replay.
         """
         described = "\n".join([context, *(f"{v.name}: {v.summary}" for v in variables)])
         self.index.add(Source(described, "variable"))
@@ -168,7 +168,7 @@ class TurnFindings:
             self.code.append(json.loads(call.arguments)["code"])
 
     def _note_sources(self, call: ToolCall | None, result: ToolResult) -> None:
-        """What came back, and the code that ran. What a tool echoes of its arguments is neither."""
+        """Index the numbers of a result and of its code, but not those of echoed arguments."""
         for text in _seen(result):
             self.index.add(Source(text, "output", self._steps, result.call_id))
         details = result.details
@@ -197,27 +197,27 @@ _RAN = ("done", "failed", "interrupted", "timed_out")
 _LONGEST_SAVED = 200
 
 
-def _merged(before: FileChange | None, now: FileChange) -> FileChange | None:
-    """Two changes of one file in a turn as one; None where it came and went."""
+def _merged(before: FileChange | None, latest: FileChange) -> FileChange | None:
+    """Two changes of one file in a turn as one; None if it was created and deleted."""
     if before is None:
-        return now
-    if before.kind == "created" and now.kind == "deleted":
+        return latest
+    if before.kind == "created" and latest.kind == "deleted":
         return None
-    kind = now.kind
-    if now.kind != "deleted":
+    kind = latest.kind
+    if latest.kind != "deleted":
         kind = "changed" if before.kind == "deleted" else before.kind
     return replace(
-        now,
+        latest,
         kind=kind,
-        lines_added=before.lines_added + now.lines_added,
-        lines_removed=before.lines_removed + now.lines_removed,
+        lines_added=before.lines_added + latest.lines_added,
+        lines_removed=before.lines_removed + latest.lines_removed,
     )
 
 
 def _seen(result: ToolResult) -> Iterator[str]:
-    """The outputs that a person sees, else what the model read.
+    """The outputs that the user sees, else the text that the model read.
 
-    A diff shows what the model wrote, and an error may quote its code: neither was seen.
+    Diffs and errors are no sources: a diff shows the model's own text, an error may quote its code.
     """
     shown = [o for o in result.display if o.kind in ("stdout", "stderr", "result", "display")]
     if shown:

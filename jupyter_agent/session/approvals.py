@@ -1,4 +1,4 @@
-"""What a session may do: its settings, the policy, what the person allowed, what was recorded."""
+"""The approvals of a session: its settings, the policy, the user's grants, recorded decisions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _FROM_TEXT = "The call was read from the text of the reply, which may only quote
 
 
 class Approvals:
-    """What the calls of one session may do without being asked about.
+    """Decides which calls of a session run, are asked about, or are refused.
 
-    A sink as well: it sees which files the agent has read or written.
+    Also a sink: it notes the files that the agent has read or written.
     """
 
     lasting_only = True
@@ -52,16 +52,16 @@ class Approvals:
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """What the person allowed for the session, by name."""
+        """The user's grants for the session, by name."""
         return tuple(sorted(self._granted))
 
     def rule(self, settings: Settings, tape: Tape | None) -> Rule:
         """The rule for a turn.
 
         Args:
-            settings: Those of the turn.
-            tape: Its recording: what was decided about a call when it was recorded is decided
-                again. None for calls that code makes, which no recording has.
+            settings: The turn's settings.
+            tape: Its recording, whose decisions about recorded calls are repeated. None for calls
+                from within code, which no recording holds.
         """
 
         def ruling(prepared: Prepared) -> Ruling:
@@ -76,31 +76,31 @@ class Approvals:
                 return found
             name, mode = prepared.tool.name, settings.approvals.mode
             workspace = self._kernel.workspace
-            then = tape.approval(prepared.call.id, name, prepared.values, workspace, mode)
-            if then is None:
+            recorded = tape.approval(prepared.call.id, name, prepared.values, workspace, mode)
+            if recorded is None:
                 return found
-            if not then.question:
+            if not recorded.question:
                 return Ruling(writes=found.writes)
             return replace(
                 found,
                 decision="ask",
-                question=then.question,
-                reasons=then.reasons,
-                always=then.always,
+                question=recorded.question,
+                reasons=recorded.reasons,
+                always=recorded.always,
             )
 
         return ruling
 
     def grant(self, ruling: Ruling) -> None:
-        """The person said "always" to this."""
+        """Note a grant: the user answered "always" to this ruling."""
         self._granted |= ruling.grants
 
     def passed(self, ruling: Ruling) -> None:
-        """This runs: what it writes is the agent's own from then on."""
+        """Note that a call runs: the files that it writes count as the agent's own."""
         self._seen.update(ruling.writes)
 
     def _ruling(self, prepared: Prepared, settings: Settings) -> Ruling:
-        """The policy's verdict on a call, as a rule for it. The code is looked through once."""
+        """The policy's verdict on a call, as a ruling. The code is analysed once."""
         tool, mode = prepared.tool, settings.approvals.mode
         verdict = judge(tool.name, tool.effect, prepared.values, mode, self._surroundings())
         return Ruling(
@@ -127,9 +127,9 @@ class Approvals:
 
 
 def _of_text(found: Ruling) -> Ruling:
-    """The ruling for a call that stood in the text of a reply: whatever it does, it is asked about.
+    """The ruling for a call in the text of a reply: the user is asked, whatever its effect.
 
-    "Always" is not offered: whether a text calls or quotes is another question each time.
+    "Always" is not offered, since each text may call or quote.
     """
     return replace(
         found,
@@ -149,14 +149,14 @@ def _working_folder(root: Path) -> Path:
 
 
 def _trusted_folder() -> Path:
-    """The person's own settings and servers, and what they trust."""
+    """The folder of the user's own settings, servers and trust store."""
     return Path(os.path.realpath(jupyter_config_dir()))
 
 
 def _switched_off(prepared: Prepared, settings: Settings) -> str:
-    """Why a tool must not run whatever the policy says; empty where it may.
+    """Why the settings forbid a tool, whatever the policy says; empty if they allow it.
 
-    A session's tools stay as they were when it began, and a setting may have changed since.
+    A session's tools are fixed when it begins, and a setting may have changed since.
     """
     tool, tools = prepared.tool, settings.tools
     kinds = (

@@ -1,4 +1,4 @@
-"""The settings in force in a folder: which layers there are, and what of them needs trust."""
+"""The settings in force in a folder: their layers, and the keys among them that need trust."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class EffectiveSettings:
     Attributes:
         workspace: The folder itself, or the one that `workspace_dir` names.
         settings: All layers put together.
-        user: The person's own file; None where there is none.
-        folder: The workspace's file as it is written; None where there is none.
+        user: The user's own file; None if there is none.
+        folder: The workspace's file, unfiltered; None if there is none.
         beside: The notebook's folder.
-        ignored: Keys of the workspace's file that do not count before the person trusts them.
+        ignored: Keys of the workspace's file that do not count before the user trusts them.
     """
 
     workspace: Workspace
@@ -44,7 +44,7 @@ class EffectiveSettings:
 
     @property
     def notice(self) -> str:
-        """What is ignored and how to change that, on one line; empty where nothing is."""
+        """The ignored keys and how to trust them, on one line; empty if none are ignored."""
         if not self.ignored:
             return ""
         return (
@@ -59,7 +59,7 @@ def effective_settings(
     """The settings in force for a notebook in `folder`.
 
     Args:
-        folder: The notebook's.
+        folder: The notebook's folder.
         environ: The environment.
         nearer: Layers that win over the environment.
 
@@ -102,7 +102,7 @@ def workspace_of(folder: Path, settings: config.Settings) -> Workspace:
 
 
 def untrusted_settings(effective: EffectiveSettings) -> config.Layer | None:
-    """The settings of the folder that wait for trust; None where none do."""
+    """The settings of the folder that wait for trust; None if there are none."""
     if effective.folder is None or not effective.ignored:
         return None
     return config.folder_settings(effective.folder, effective.user).acting
@@ -112,25 +112,25 @@ def trust_settings(effective: EffectiveSettings, digest: str) -> None:
     """Let settings of a workspace count from now on.
 
     Args:
-        effective: Where they are.
-        digest: That of the settings as the person saw them, by `digest_of`.
+        effective: The settings of the workspace.
+        digest: The digest of the settings that the user saw, by `digest_of`.
 
     Raises:
-        ConfigError: The answer cannot be kept.
+        ConfigError: The trust store cannot be written.
     """
     held.release(effective.workspace.state_folder / config.WORKSPACE_FILE)
     trust.trust(trust.SETTINGS, effective.workspace.root, digest)
 
 
 def digest_of(acting: config.Layer, root: Path, folder: Path) -> str:
-    """Over all values that need trust, so that a change of one of them asks again.
+    """The digest of all values that need trust, so that a change of one of them asks again.
 
-    What the files hold that they name is part of the digest.
+    It covers the content of the files that the values name.
 
     Args:
         acting: The settings.
         root: The workspace's folder.
-        folder: The notebook's, where scripts start.
+        folder: The notebook's folder, the base of relative script paths.
     """
     values: dict[str, object] = {}
     for key, value in acting.values.items():
@@ -142,7 +142,7 @@ def digest_of(acting: config.Layer, root: Path, folder: Path) -> str:
 
 
 def _content(base: Path, name: str) -> bytes | None:
-    """What a file holds that a setting names."""
+    """The content of a file that a setting names; None if it cannot be read."""
     path = Path(name)
     with suppress(RuntimeError):  # there is no such user
         path = path.expanduser()

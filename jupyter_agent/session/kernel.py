@@ -1,4 +1,4 @@
-"""What all sessions of one kernel share: the shell, the workspace, the settings, the cassette."""
+"""The shared parts of a kernel's sessions: the shell, the workspace, the settings, the cassette."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class Kernel:
 
     Args:
         shell: The kernel's IPython shell.
-        recent: The cells that the person ran.
-        folder: The workspace's folder where the notebook's is not known.
-        configured: What IPython's configuration sets.
+        recent: The cells that the user ran.
+        folder: The workspace's folder if the notebook's is unknown.
+        configured: Returns the settings in IPython's configuration.
 
     Attributes:
-        deciding: What the next turn depends on, kept from the agent's code.
-        safekeeping: What the turns can be undone from.
+        protected: The settings of the next turn, protected from the agent's code.
+        undo: The undo points of the turns.
         servers: The MCP servers of the kernel.
         embedded: The server of the embedded model; all sessions share it.
         calling: The addresses of the model servers that have called a tool by their API.
@@ -93,7 +93,7 @@ class Kernel:
         self.servers = Servers(lambda: self.workspace, lambda: self.settings().settings.mcp)
         self.embedded = Embedded()
         self.calling: set[str] = set()
-        self._settled: EffectiveSettings | None = None
+        self._resolved: EffectiveSettings | None = None
         self._notices: tuple[str, ...] = ()
         self.log_path: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
@@ -114,21 +114,21 @@ class Kernel:
     @property
     def workspace(self) -> Workspace:
         """The folder that the file tools see: the notebook's, unless `workspace_dir` is set."""
-        if self._settled is not None:
-            return self._settled.workspace
+        if self._resolved is not None:
+            return self._resolved.workspace
         # Without the file that lies inside of it, which cannot name it.
         layers = [config.user_layer(), config.environment_layer(os.environ), *self._nearer()]
         return workspace_of(self._folder, config.resolve(layers).settings)
 
     @property
     def busy(self) -> bool:
-        """Whether a turn is running. Until it is over, workspace and settings stay the same, and
-        what its code changes of what decides the next one is put back as it ends."""
-        return self._settled is not None
+        """True while a turn runs. Until it ends, workspace and settings stay the same; at its end,
+        changes that its code made to protected settings are put back."""
+        return self._resolved is not None
 
     @contextmanager
     def turn(self, layer: config.Layer | None = None) -> Iterator[config.Settings]:
-        """A turn runs: workspace and settings are resolved once and stay as they are until it ends.
+        """Run a turn in this context: workspace and settings are resolved once, and stay the same.
 
         Args:
             layer: Settings for this turn alone.
@@ -138,17 +138,17 @@ class Kernel:
             ConfigError: A setting is wrong.
         """
         self.refuse_while_busy()
-        settled = self.effective(layer)
-        self.protected.begin(settled.workspace)
-        self._settled = settled
+        resolved = self.effective(layer)
+        self.protected.begin(resolved.workspace)
+        self._resolved = resolved
         try:
-            yield settled.settings.settings
+            yield resolved.settings.settings
         finally:
-            self._settled = None
+            self._resolved = None
             self._notices += self.protected.end()
 
     def effective(self, turn: config.Layer | None = None) -> EffectiveSettings:
-        """The workspace, and all layers of settings. Files and the environment are read anew."""
+        """The workspace and all layers of settings; reads files and the environment anew."""
         self.protected.look()
         found = effective_settings(self._folder, os.environ, self._nearer(turn))
         keep_secrets(found.settings.settings)
@@ -156,17 +156,17 @@ class Kernel:
 
     def settings(self, turn: config.Layer | None = None) -> config.Resolved:
         """All layers resolved; while a turn runs, those with which it began."""
-        if self._settled is not None and turn is None:
-            return self._settled.settings
+        if self._resolved is not None and turn is None:
+            return self._resolved.settings
         return self.effective(turn).settings
 
     @property
     def ignored(self) -> str:
-        """Which settings of the folder wait for trust, on one line; empty where none do."""
-        return (self._settled or self.effective()).notice
+        """The settings of the folder that wait for trust, on one line; empty if none do."""
+        return (self._resolved or self.effective()).notice
 
     def take_notices(self) -> tuple[str, ...]:
-        """What a turn has to tell of what decides the next one, a line each; given once."""
+        """Notices about changes of protected settings, a line each; returned once."""
         notices, self._notices = (self.protected.take_notice(), *self._notices), ()
         return notices
 
@@ -178,7 +178,7 @@ class Kernel:
 
     @property
     def cassette(self) -> Path | None:
-        """The cassette that was named, else the one that goes with the notebook's name."""
+        """The named cassette, else the one of the notebook's name; None if neither is known."""
         if self._cassette is None and self.path is not None:
             return cassette_of(self.path)
         return self._cassette
@@ -189,7 +189,7 @@ class Kernel:
         return [*([self.cassette] if self.cassette is not None else []), *self._nearby()]
 
     def refuse_while_busy(self) -> None:
-        """For what must not change under a running turn, nor be changed by the agent's code.
+        """Guard a change that must not happen during a turn, nor by the agent's code.
 
         Raises:
             AgentError: A turn is running.
@@ -198,16 +198,16 @@ class Kernel:
             raise AgentError(RUNS_ALREADY)
 
     def snapshot(self) -> Snapshot:
-        """The person's variables as they are now."""
+        """A snapshot of the user's variables."""
         return snapshot(user_variables(self.shell))
 
     def skill_places(self) -> list[Place]:
-        """Where skills are looked for, nearest first."""
+        """The folders of skills, nearest first."""
         return places(self.workspace, self.settings().settings.tools.skills_dir)
 
     @property
     def conversations(self) -> Conversations:
-        """What is kept of this notebook's conversations, for a kernel to come."""
+        """The stored conversations of this notebook, for later kernels."""
         folder = self.workspace.state_folder / "sessions"
         if self._conversations is None or self._conversations[0] != folder:
             if self._conversations is not None:
@@ -217,14 +217,14 @@ class Kernel:
         return self._conversations[1]
 
     def prepare_state(self) -> None:
-        """Make the state folder where there is none. Raises `OSError` with one line."""
+        """Make the state folder if it does not exist. Raises `OSError` with one line."""
         try:
             self.workspace.ensure_state_folder()
         except ConfigError as error:
             raise OSError(0, str(error).rstrip(".")) from None
 
     def why_nothing_is_kept(self) -> str:
-        """Why nothing can be written into the state folder; empty where something can."""
+        """Why the state folder cannot be written; empty if it can."""
         try:
             folder = self.workspace.ensure_state_folder()
         except ConfigError as error:
@@ -236,14 +236,14 @@ class Kernel:
 
     @property
     def _place(self) -> str:
-        """The notebook's path from the workspace's root, or its name where it lies elsewhere."""
+        """The notebook's path from the workspace's root, or its name if it lies elsewhere."""
         if self.path is None:
             return ""
         root, path = self.workspace.root, self.path.resolve()
         return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
     def close(self) -> None:
-        """For `%unload_ext`: nothing goes on, and no file stays open."""
+        """For `%unload_ext`: end the servers and close the files."""
         self.servers.end()
         self.embedded.stop()
         if self._conversations is not None:
@@ -251,8 +251,8 @@ class Kernel:
             self._conversations = None
 
     def own_files(self) -> frozenset[Path]:
-        """Files that come with recording, and IPython's: they are no part of the person's work."""
-        # Asked three times for each call: the folder is read again only where it was changed.
+        """Cassettes and IPython's history: files that are no part of the user's work."""
+        # Called three times for each tool call: the folder is read again only after a change.
         depends_on = (self.cassette, self._history_file, changed_at(self._folder))
         if self._own_files[0] != depends_on or depends_on[-1] is None:
             named = [self.cassette] if self.cassette is not None else []
@@ -262,21 +262,21 @@ class Kernel:
 
     @property
     def _history_file(self) -> str:
-        """IPython's history of inputs; empty where it is in no file."""
+        """The file of IPython's history of inputs; empty if it has none."""
         manager = getattr(self.shell, "history_manager", None)
         name = str(getattr(manager, "hist_file", "") or "")
         return "" if name == ":memory:" else name
 
     def _nearby(self) -> list[Path]:
-        """The cassettes beside the notebook, its own and those of others."""
+        """The cassettes beside the notebook: its own and those of other notebooks."""
         return cassettes_in(self._folder)
 
     def untrusted_cassettes(self) -> list[UntrustedCassette]:
-        """The cassettes that this notebook may replay and that wait for the person's trust."""
+        """The cassettes that this notebook may replay and that wait for the user's trust."""
         return cassettes(self.cassettes)
 
     def use_cassette(self, name: str) -> Path:
-        """Name the cassette. A relative path starts at the notebook's folder."""
+        """Set the cassette and return its path. Relative names start at the notebook's folder."""
         self.refuse_while_busy()
         path = self._folder / Path(name).expanduser()
         if path.is_dir():
@@ -285,7 +285,7 @@ class Kernel:
         return path
 
     def provider(self, settings: config.Settings) -> Model:
-        """The provider for a turn; the same one as long as what it depends on is the same."""
+        """The provider for a turn; a cached one while the settings behind it are equal."""
         cassette = self.cassette
         stamp = cassette.stat().st_mtime_ns if cassette and cassette.exists() else None
         if settings.mode in ("record", "cached"):
@@ -316,7 +316,7 @@ class Kernel:
             raise ConfigError(f"{error} {self.ignored}") from None
 
     def _release(self) -> None:
-        """Close the connections of the provider that was used until now, in the background."""
+        """Close the connections of the last provider in the background."""
         if self._provider is None:
             return
         with suppress(RuntimeError):  # without a running loop nothing was opened either
@@ -325,20 +325,20 @@ class Kernel:
             task.add_done_callback(self._closing.discard)
 
     def tidy(self, settings: config.Settings) -> None:
-        """At the end of a turn: remove what is kept no longer, once a day.
+        """At the end of a turn: remove expired files, once a day.
 
-        It takes a moment. Where there is more to do, the next turn's end goes on.
+        Takes a bounded time; the end of the next turn continues.
         """
-        now = time.monotonic()
-        if self._tidying is None or now - self._tidied_at > DAY:
-            self._tidying, self._tidied_at = self._tidied(settings), now
+        started = time.monotonic()
+        if self._tidying is None or started - self._tidied_at > DAY:
+            self._tidying, self._tidied_at = self._tidied(settings), started
         with suppress(Exception):  # nothing here may end a turn, whatever the agent's code patched
             for _ in self._tidying:
-                if time.monotonic() - now > TIDYING:
+                if time.monotonic() - started > TIDYING:
                     return
 
     def _tidied(self, settings: config.Settings) -> Iterator[None]:
-        for one in surplus(self.workspace, keeping(settings), self._named_outputs):
+        for one in surplus(self.workspace, retention_limits(settings), self._named_outputs):
             if one is not None:
                 remove(one)
             yield
@@ -346,16 +346,16 @@ class Kernel:
             self.undo.forget(settings.undo, settings.undo.keep_days)
 
     def surplus(self, limits: Mapping[str, Limit]) -> list[Surplus]:
-        """The files that are beyond these limits and not in use."""
+        """The files that exceed these limits and are not in use."""
         return [one for one in surplus(self.workspace, limits, self._named_outputs) if one]
 
     def _named_outputs(self) -> frozenset[str]:
-        """The long outputs that this kernel's conversations name."""
+        """The names of the long outputs that this kernel's conversations refer to."""
         texts = self.conversations.texts()
         return frozenset(name for text in texts for name in NAMED.findall(text))
 
     def why_no_outputs(self) -> str:
-        """A line that says why long outputs cannot be kept; empty where they can."""
+        """A line with the reason why long outputs cannot be kept; empty if they can."""
         folder = self.workspace.state_folder / OUTPUTS
         try:
             if os.path.lexists(folder):
@@ -365,7 +365,7 @@ class Kernel:
         return ""
 
     def outputs(self) -> Path:
-        """The folder for what is too long to show; made when it is asked for."""
+        """The folder for long outputs, made on demand."""
         return self.workspace.ensure_state_folder() / OUTPUTS
 
     def _nearer(self, turn: config.Layer | None = None) -> list[config.Layer | None]:
@@ -373,8 +373,8 @@ class Kernel:
         return [self._configured(), self._by_command, turn]
 
 
-def keeping(settings: config.Settings) -> dict[str, Limit]:
-    """How long and how much is kept of each folder."""
+def retention_limits(settings: config.Settings) -> dict[str, Limit]:
+    """The limits of age and size for each folder of stored files."""
     log, session, outputs = settings.log, settings.session, settings.outputs
     return {
         LOGS: Limit(log.keep_days, log.keep_mb),

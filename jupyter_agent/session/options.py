@@ -28,9 +28,9 @@ class TurnOptions:
     """The options of one turn.
 
     Attributes:
-        settings: The settings that hold for this turn only.
+        settings: The settings for this turn only.
         session: The name of the conversation.
-        fresh: Whether to forget that conversation first.
+        fresh: True forgets that conversation first.
         skills: The names of the skills to load for the task.
         into: The variable that gets the answer; empty for none.
     """
@@ -43,7 +43,7 @@ class TurnOptions:
 
 
 class _Value(click.types.StringParamType):
-    """The value of an option. A forgotten value does not swallow the next option."""
+    """The value of an option. Another option in its place is an error, not its value."""
 
     name = "text"
 
@@ -57,10 +57,10 @@ class _Option(click.Option):
     """An option of a turn.
 
     Args:
-        name: The option as it is typed.
+        name: The option's flag, for instance `--model`.
         value: The word for its value; empty for a flag.
-        help: What the option does.
-        setting: The key of the setting that it gives a value to, if it is one.
+        help: The description of the option.
+        setting: The key of the setting that it sets; empty if it sets none.
     """
 
     def __init__(self, name: str, value: str, help: str, setting: str = "", **more: Any) -> None:
@@ -111,7 +111,7 @@ OPTIONS = click.Command(
 
 
 def option_rows() -> list[tuple[str, str]]:
-    """Each option as it is typed, with what it means."""
+    """Each option with its value's word, and its description."""
     return [
         (f"{option.opts[0]} {option.metavar or ''}".rstrip(), option.help or "")
         for option in OPTIONS.params
@@ -120,7 +120,7 @@ def option_rows() -> list[tuple[str, str]]:
 
 
 def options_help() -> str:
-    """What `%%agent?` shows."""
+    """The list of options that `%%agent?` shows."""
     context = click.Context(OPTIONS, info_name=CELL_MAGIC, terminal_width=100)
     return OPTIONS.get_help(context)
 

@@ -1,11 +1,11 @@
-"""What decides where the next turn goes and what it may do, kept from the agent's code.
+"""Protects the settings that decide a turn's server and rights from the agent's code.
 
-Variables of the environment (keys, addresses, proxies, certificates, `JUPYTER_AGENT_*`), files of
-settings and the trust store are remembered before a turn's code runs. What that code changed of
-them does not count for the next turn: variables are put back, changed files are read as they were.
-One line says so, and `%agent trust` accepts it. Other variables count at once, and so do the
-person's own cells. Where a turn's code ends the kernel, the next one finds by `midturn` what
-counted. A guard rail: the agent's code shares the process.
+Environment variables (keys, addresses, proxies, certificates, `JUPYTER_AGENT_*`), settings files
+and the trust store are remembered before a turn's code runs. Changes by that code do not count
+for the next turn: variables are put back, changed files are read in their earlier version. One
+line says so, and `%agent trust` accepts the changes. Other variables, and the user's own cells,
+take effect at once. If a turn's code ends the kernel, the next kernel finds the earlier state in
+the turn's marker (`turn_marker`). A guard rail: the agent's code shares the process.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _HELD = "held"
 
 @dataclass
 class Pending:
-    """What waits for the person's word.
+    """Changes by the agent's code that wait for the user's decision.
 
     Attributes:
-        variables: For each name the value that was put back, and the one that the agent's code
-            set; None stands for no value.
-        files: Files that it changed.
+        variables: For each name the restored value, and the one that the agent's code set; None
+            stands for no value.
+        files: Files that the agent's code changed.
     """
 
     variables: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
@@ -60,10 +60,10 @@ class Pending:
 
 
 class ProtectedSettings:
-    """What one kernel's turns depend on.
+    """The protected settings of one kernel.
 
     Attributes:
-        pending: What the agent's code changed and the person has not accepted.
+        pending: Changes by the agent's code that the user has not accepted.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class ProtectedSettings:
         self.look()
 
     def look(self) -> None:
-        """Hold what the code of another kernel, or of an earlier one, changed meanwhile."""
+        """Hold changes that the code of other or earlier kernels has made since the last look."""
         with suppress(OSError, ConfigError):
             for place, _ in turn_marker.others():
                 with turn_marker.outlived(place) as is_over:
@@ -96,7 +96,7 @@ class ProtectedSettings:
                     self._note(path)
 
     def _hold_for_good(self, began: turn_marker.TurnMarker) -> None:
-        """Hold what changed since a turn began whose kernel died, also in kernels to come."""
+        """Hold changes since the start of a turn whose kernel died, also for later kernels."""
         for path in self._changed_since(began):
             self._note(path)
             digest = held.digest_of(held.content_of(path))
@@ -106,7 +106,7 @@ class ProtectedSettings:
             self._found.append("what you trust")
 
     def _changed_since(self, began: turn_marker.TurnMarker) -> Iterator[Path]:
-        """The person's files that are not as they were when a turn began; they are held now."""
+        """The user's files that changed since the start of a turn; holds them."""
         for path in _own_files():
             seen, counting = began.files.get(path.name, ("", None))
             digest = held.digest_of(held.content_of(path))
@@ -122,29 +122,29 @@ class ProtectedSettings:
             self._found.append(path.name)
 
     def take_notice(self) -> str:
-        """What code in another kernel changed, on one line; given once, empty where nothing was."""
+        """The changes by code in other kernels, on one line; returned once, empty if none."""
         names, self._found = ", ".join(self._found), []
         return f"Changed by the agent's code in another kernel: {names}. {_ACCEPT}" if names else ""
 
     def begin(self, workspace: Workspace) -> None:
-        """Remember how things are: a turn begins in a workspace."""
+        """Remember the current state: a turn begins in a workspace."""
         self._before = None
-        with suppress(Exception):  # code of earlier turns may have replaced what is called here
+        with suppress(Exception):  # code of earlier turns may have patched these functions
             self._forget_settled()
             self._before = _State(workspace)
             self._turn = turn_marker.begin(self._before.for_kernels_to_come())
 
     def end(self) -> tuple[str, ...]:
-        """Put back what the turn's code changed.
+        """Put back the changes of the turn's code.
 
         Returns:
-            What was changed, in one line; nothing where nothing was, or no turn had begun.
+            The changes in one line; empty if there were none, or no turn had begun.
         """
         before, self._before = self._before, None
         if before is None:
             return ()
         names, files, trusts = self._put_back(before), list[Path](), False
-        with suppress(Exception):  # the turn's code may have replaced what is called here
+        with suppress(Exception):  # the turn's code may have patched these functions
             files = self._hold(before)
             trusts = _trust_again(before.trusted, before.root)
             if self._turn is not None:
@@ -157,7 +157,7 @@ class ProtectedSettings:
         )
 
     def accept(self) -> None:
-        """The person's word: what is pending counts from now on, but for trust itself.
+        """Accept the pending changes for the user, except for those of the trust store.
 
         Raises:
             ConfigError: The trust store cannot be written.
@@ -171,7 +171,7 @@ class ProtectedSettings:
         self.pending = Pending()
 
     def _forget_settled(self) -> None:
-        """Drop what the person has decided since by a cell or an edit of their own."""
+        """Drop pending changes that the user has meanwhile decided by a cell or an edit."""
         waiting = self.pending
         for path in waiting.files:
             if not held.is_held(path):
@@ -186,14 +186,14 @@ class ProtectedSettings:
         )
 
     def _put_back(self, before: _State) -> list[str]:
-        now = deciding_variables()
+        current = deciding_variables()
         changed = sorted(
             name
-            for name in now.keys() | before.variables.keys()
-            if now.get(name) != before.variables.get(name)
+            for name in current.keys() | before.variables.keys()
+            if current.get(name) != before.variables.get(name)
         )
         for name in changed:
-            old, new = before.variables.get(name), now.get(name)
+            old, new = before.variables.get(name), current.get(name)
             self.pending.variables[name] = old, new
             for value in secret_values({name: new or ""}):
                 keep_secret(value)
@@ -218,7 +218,7 @@ class ProtectedSettings:
 
 
 class _State:
-    """How things are at one moment."""
+    """The protected state at one moment."""
 
     def __init__(self, workspace: Workspace) -> None:
         folder = workspace.state_folder
@@ -229,24 +229,25 @@ class _State:
         self.trusted = trust.grants()
 
     def for_kernels_to_come(self) -> turn_marker.TurnMarker:
-        """What is kept in case that the kernel dies."""
+        """The marker that later kernels read if this one dies."""
         own = {path: self.files[path] for path in _own_files()}
         files = {
-            path.name: (held.digest_of(now), counting) for path, (now, counting) in own.items()
+            path.name: (held.digest_of(content), counting)
+            for path, (content, counting) in own.items()
         }
         return turn_marker.TurnMarker(self.root, files, self.trusted)
 
 
 def _contents(path: Path) -> tuple[bytes | None, bytes | None]:
-    """What a file holds, and what counts of it."""
-    now = held.content_of(path)
-    return now, held.before(path) if held.is_held(path) else now
+    """A file's content, and the content that counts: an earlier one while a change is held."""
+    content = held.content_of(path)
+    return content, held.before(path) if held.is_held(path) else content
 
 
 def _hold_again(path: Path) -> bool:
-    """Hold a change that an earlier kernel's code made; whether there is one.
+    """Hold a change that an earlier kernel's code made. Returns True if there is one.
 
-    What counts is the content before the change. Where that was tampered with, nothing counts.
+    The content before the change counts. If that was tampered with, no content counts.
     """
     digest = held.digest_of(held.content_of(path))
     # By the folder and the name, since the code may put a link in the file's place.
@@ -262,12 +263,12 @@ def _hold_again(path: Path) -> bool:
 
 
 def _write_down(path: Path, digest: str, counting: bytes | None) -> None:
-    """Hold a change of one of the person's own files in kernels to come, too.
+    """Hold a change of one of the user's own files for later kernels, too.
 
     Args:
         path: The file.
-        digest: Of what it holds.
-        counting: What counts of it.
+        digest: The digest of its content.
+        counting: The content that counts.
 
     Raises:
         ConfigError: The trust store cannot be written.
@@ -278,25 +279,27 @@ def _write_down(path: Path, digest: str, counting: bytes | None) -> None:
 
 
 def _trust_again(before: frozenset[trust.Grant], root: Path, by_others: bool = False) -> bool:
-    """Trust what was trusted when a turn began; whether its code had added something.
+    """Restore the trust store to its state when a turn began.
+
+    Returns True if the turn's code had added something.
 
     Args:
-        before: All that was trusted.
+        before: The entries when the turn began.
         root: The turn's workspace.
-        by_others: Whether the turn ran in another process.
+        by_others: True if the turn ran in another process.
 
     Raises:
         ConfigError: The trust store cannot be read or written.
     """
     has_new = trust.revoke_since(before, root, by_others)
     for kind, place, digest in before - trust.grants():
-        if kind == _HELD:  # the turn's code must not forget what is held
+        if kind == _HELD:  # the turn's code must not release held changes
             trust.trust(kind, place, digest)
     return has_new
 
 
 def _hold_no_longer(path: Path) -> None:
-    """Forget a change of one of the person's own files: they have decided."""
+    """Release a held change of one of the user's own files: the user has decided."""
     if path in _own_files():
         with suppress(ConfigError, OSError):
             place = os.path.realpath(path.parent)
@@ -307,7 +310,7 @@ def _hold_no_longer(path: Path) -> None:
 
 
 def _keep(path: Path, counting: bytes | None) -> None:
-    """Keep what counts of a changed file, for kernels to come."""
+    """Store the counting content of a changed file for later kernels."""
     with suppress(OSError):
         if held.content_of(_kept(path)) == counting:
             return
@@ -318,7 +321,7 @@ def _keep(path: Path, counting: bytes | None) -> None:
 
 
 def _stamp(path: Path) -> object:
-    """Changes whenever the file does."""
+    """A value that changes whenever the file does."""
     try:
         found = path.stat()
     except OSError:
@@ -327,18 +330,18 @@ def _stamp(path: Path) -> object:
 
 
 def _kept(path: Path) -> Path:
-    """Where the content that counts is kept while a changed file of the person's is held."""
+    """The path of the stored content that counts while a change of the user's file is held."""
     return path.with_name(f"{path.name}.before")
 
 
 def _own_files() -> tuple[Path, ...]:
-    """The person's own files of settings, for all of their notebooks."""
+    """The user's own settings files, for all notebooks."""
     folder = Path(jupyter_config_dir())
     return (folder / config.USER_FILE, folder / USER_SERVERS)
 
 
 def deciding_variables() -> dict[str, str]:
-    """The variables of the environment on which a turn's server and settings depend."""
+    """The environment variables that decide a turn's server and settings."""
     return {name: value for name, value in os.environ.items() if _NAMES.fullmatch(name)}
 
 

@@ -1,4 +1,4 @@
-"""Which provider answers: a live one, a recording of one, or a script."""
+"""Chooses the provider of a turn: a live one, a recording of one, or a script."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_MODEL = f"No model is configured, and mode is {{mode}}. Ways to go on: {_WAYS
 def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderName | None:
     """The configured provider, else the one that the model, an address or a key points to.
 
-    Where keys of both are set and nothing else decides, Anthropic is taken.
+    Anthropic if both keys are set and nothing else decides; None if nothing is configured.
     """
     if settings.provider is not None:
         return settings.provider
@@ -59,9 +59,9 @@ def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderNam
 
 
 def token_limit(settings: Settings, environ: Mapping[str, str]) -> int:
-    """`token_limit`, or what `local.context` leaves beside a reply, where that is less.
+    """The smaller of `token_limit` and the room that `local.context` leaves beside a reply.
 
-    By the settings alone, so that a recording and its replay have the same.
+    Depends on the settings alone, so that a recording and its replay have the same limit.
     """
     if provider_name(settings, environ) != "local":
         return settings.token_limit
@@ -70,7 +70,7 @@ def token_limit(settings: Settings, environ: Mapping[str, str]) -> int:
 
 
 def is_brief(settings: Settings, environ: Mapping[str, str]) -> bool:
-    """Whether the model gets the short instructions."""
+    """True if the model gets the short instructions."""
     if settings.instructions == "auto":
         return provider_name(settings, environ) == "local"
     return settings.instructions == "short"
@@ -89,30 +89,31 @@ def choose(
     """The provider for a turn, by `mode`.
 
     Args:
-        settings: Those of the turn.
-        cassette: Where recorded replies are, or go; None where no name is known.
+        settings: The turn's settings.
+        cassette: The file of recorded replies; None if its name is unknown.
         environ: The environment, with the keys.
-        folder: Where a relative `script` starts.
-        workspace: Where the tools work; `folder` without one.
-        nearby: The cassettes to replay from where no name is known: nbval's kernels know none.
-        embedded: Serves the provider `local`; None: one of its own.
-        calling: The servers that have called a tool by their API so far; grows.
+        folder: The base of a relative `script`.
+        workspace: The workspace of the tools; None: `folder`.
+        nearby: The cassettes to replay if the name is unknown, as in nbval's kernels.
+        embedded: The server of the provider `local`; None: a new one.
+        calling: Addresses of servers that have called a tool by their API so far; grows.
 
     Raises:
         ConfigError: Nothing is configured, or the cassette is missing or damaged.
     """
     name = provider_name(settings, environ)
     mode = settings.mode
-    known = [cassette] if cassette else list(nearby)
-    unaided = mode in ("auto", "cached") and name is None and any(p.exists() for p in known)
+    cassettes = [cassette] if cassette else list(nearby)
+    has_any = any(path.exists() for path in cassettes)
+    unaided = mode in ("auto", "cached") and name is None and has_any
     if mode == "replay" or unaided:
-        return _replay(known, workspace or Workspace(folder))
+        return _replay(cassettes, workspace or Workspace(folder))
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
     live = _live(name, settings, folder, embedded)
     servers = set() if calling is None else calling
     brief = is_brief(settings, environ)
-    provider = _spoken_to(live, _protocol(name, settings), brief, servers)
+    provider = _in_protocol(live, _protocol(name, settings), brief, servers)
     if mode not in ("record", "cached"):
         return provider
     return _recording(mode, provider, cassette, workspace or Workspace(folder))
@@ -128,7 +129,7 @@ def _recording(mode: str, provider: Model, cassette: Path | None, workspace: Wor
     from jupyter_agent.recording.cassette import load
     from jupyter_agent.recording.recorder import Recorder
 
-    # What would make the recording fail is better found before a model is paid.
+    # An error of the cassette must appear before a model is paid.
     if not cassette.parent.is_dir():
         raise ConfigError(f"There is no folder for the cassette {cassette.name}. Make it first.")
     if cassette.exists():
@@ -139,13 +140,13 @@ def _recording(mode: str, provider: Model, cassette: Path | None, workspace: Wor
 
 
 def _protocol(name: ProviderName, settings: Settings) -> str:
-    """Models that are small enough for a kernel call tools badly, and write Python well."""
+    """The tool-call protocol: by default code for local models, which call tools badly."""
     is_left_open = settings.tool_protocol == "auto"
     return "code" if is_left_open and name == "local" else settings.tool_protocol
 
 
-def _spoken_to(provider: Model, protocol: str, brief: bool, calling: set[str]) -> Model:
-    """The provider as its model is to be spoken to. Around it is the recorder, if any."""
+def _in_protocol(provider: Model, protocol: str, brief: bool, calling: set[str]) -> Model:
+    """Wraps the provider in its tool-call protocol. A recorder wraps the result."""
     if protocol == "native":
         return provider
     if protocol == "code":

@@ -24,7 +24,7 @@ class KernelSessions:
         shell: The kernel's IPython shell.
 
     Attributes:
-        kernel: What the sessions share.
+        kernel: The shared parts of the sessions.
         last: The view of the turn that ended last; None before the first.
     """
 
@@ -45,7 +45,7 @@ class KernelSessions:
         return self._sessions[name]
 
     def end(self) -> None:
-        """For `%unload_ext`: the sessions and the MCP servers end, and nothing is left behind."""
+        """For `%unload_ext`: end the sessions and the MCP servers."""
         atexit.unregister(self.finish)
         self.finish()
         while self._unclaimed:
@@ -53,15 +53,15 @@ class KernelSessions:
         self.kernel.close()
 
     def finish(self) -> None:
-        """Write down what the sessions did."""
+        """Write the records of the sessions."""
         for session in self._sessions.values():
             session.finish()
 
     def keep(self, forget: Callable[[], None]) -> None:
-        """Hold a finished turn for the page that comes back for it; the oldest ones give way.
+        """Hold a finished turn for a page that is reloaded; releases the oldest beyond a limit.
 
         Args:
-            forget: Lets go of the turn.
+            forget: Releases the turn.
         """
         self._unclaimed.append(forget)
         while len(self._unclaimed) > MOST_UNCLAIMED:

@@ -1,4 +1,4 @@
-"""What a session knows beside its conversation and the kernel: skills, memory, rules, servers."""
+"""The resources of a session beside its conversation and kernel: skills, memory, rules, servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_NOTICES = 20
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Workspace memory: what is written, and the search over all that is kept."""
+    """Workspace memory: the store of entries, and the search over everything stored."""
 
     store: WorkspaceMemory
     search: MemorySearch
@@ -42,20 +42,20 @@ class Resources:
     """The stores that one session reads and writes, found when it begins.
 
     Args:
-        kernel: The kernel's.
+        kernel: The session's kernel.
         session: The session's name.
-        settings: What may be used, and where else to search.
+        settings: The switches of the resources, and further folders to search.
 
     Attributes:
-        model: The model's id, for where an entry comes from.
-        skills: What the system prompt lists, and what is loaded.
+        model: The model's id, for the origin of an entry.
+        skills: The skills that the system prompt lists, and the loaded ones.
         notes: The agent's scratchpad beside the notebook.
-        memory: Decisions and lessons of the workspace, and the search over them; None where
-            there is no place for them, which `problem` tells.
-        record: A sink: what this session does, for others to see; None without a memory, and
-            where it is switched off.
-        learning: A sink: the moments in which something is worth keeping.
-        offer: What the MCP servers offer; nothing before `connect`.
+        memory: Decisions and lessons of the workspace, and the search over them; None if they
+            have no folder (`problem` has the reason).
+        record: A sink: the record of this session, for other sessions; None without a memory,
+            and if it is switched off.
+        learning: A sink that recognizes moments worth a lesson.
+        offer: The tools that the MCP servers offer; empty before `connect`.
 
     Raises:
         ConfigError: A setting names a folder that does not exist.
@@ -88,20 +88,20 @@ class Resources:
 
     @cached_property
     def rules(self) -> HotRules:
-        """The hot rules, read once: what a conversation was told stays as it is."""
+        """The hot rules, read once, so that a conversation keeps the same ones."""
         if not self._enabled.enable_memory:
             return HotRules((), ())
         root = self.memory.store.root if self.memory else None
         return hot_rules(self._kernel.workspace, root, count_tokens)
 
     async def connect(self) -> None:
-        """Ask the MCP servers for their tools, which takes `mcp.connect_timeout` at most."""
+        """Ask the MCP servers for their tools, for at most `mcp.connect_timeout` seconds."""
         servers = self._kernel.servers
         if self._enabled.enable_mcp and servers.is_configured:
             self.offer = await servers.offer()
 
     def tools(self, settings: Settings) -> list[Tool]:
-        """The tools over these stores that the settings allow, but for those of servers."""
+        """The tools over these stores that the settings allow, without those of servers."""
         wanted = settings.tools
         memory = self.memory if wanted.enable_memory else None
         return [
@@ -112,28 +112,28 @@ class Resources:
         ]
 
     def advice(self) -> str:
-        """What to tell the model now about keeping something; mostly nothing."""
+        """The advice for the model to save a lesson; mostly empty."""
         return self.learning.advice() if self._enabled.enable_memory and self.memory else ""
 
     @property
     def sinks(self) -> list[Sink]:
-        """What takes a turn's events."""
+        """The sinks for a turn's events."""
         return [self.learning, *([self.record] if self.record else [])]
 
     def finish(self) -> None:
-        """The session ends: its record says what it did."""
+        """End the session: write its record."""
         if self.record:
             self.record.finish()
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a person should know of servers, skills and rules, one line each."""
+        """The notices about servers, skills and rules, one line each."""
         problems = [self.problem] if self.problem and self._enabled.enable_memory else []
         found = (self.offer.notices, self.skills.catalogue.notices, self.rules.warnings)
         return (*problems, *chain.from_iterable(found))
 
     def untold(self) -> list[str]:
-        """The notices that were not told yet: each is told once in a session."""
+        """The notices that were not returned yet: each appears once in a session."""
         found = [line for line in self.notices if line not in self._told]
         self._told += found
         if more := len(found[_MOST_NOTICES:]):

@@ -36,11 +36,11 @@ class Session:
     """One conversation. Its system prompt and its tools are fixed when the first turn starts.
 
     Attributes:
-        history: Messages so far, oldest first, always valid for every provider.
-        equipment: What the agent works with; `reset` makes it anew.
+        history: The messages so far, oldest first, always valid for every provider.
+        setup: The agent's tools and prompts; `reset` makes it anew.
         turn_usages: The tokens of each turn.
         last_stop: Why the last turn ended; None before the first.
-        is_restored: Whether an earlier kernel's conversation was brought back, or looked for.
+        is_restored: True once an earlier kernel's conversation was restored, or looked for.
     """
 
     def __init__(self, kernel: Kernel, name: str = "default") -> None:
@@ -73,7 +73,7 @@ class Session:
         self.setup = AgentSetup(self.kernel, self.name)
 
     def finish(self) -> None:
-        """The session ends, with the kernel or by `reset`: its record says what it did."""
+        """End the session, with the kernel or by `reset`: write its record."""
         self.setup.finish()
 
     async def ask(
@@ -85,19 +85,19 @@ class Session:
         user: User | None = None,
         skills: Sequence[str] = (),
     ) -> Answer:
-        """Run one turn and give its answer. The kernel's `turn` must be entered.
+        """Run one turn and return its answer. The caller is inside `Kernel.turn`.
 
         Args:
-            task: What to do, in plain words.
-            settings: The settings of the turn, resolved.
-            sinks: Where the turn's events go, besides the stores.
-            user: Who is asked where the policy says so; None: such calls are refused.
+            task: The task in plain words.
+            settings: The resolved settings of the turn.
+            sinks: Sinks for the turn's events, besides the stores.
+            user: The user who decides about calls; None refuses every call that needs a decision.
             skills: Names of skills to load for this task, besides `/NAME` at its beginning.
 
         Raises:
             ConfigError: The task is empty, a setting is wrong, or no model is configured.
-            ProviderError: The model could not be asked.
-            TurnInterrupted: A person stopped the turn.
+            ProviderError: The model call failed.
+            TurnInterrupted: The user stopped the turn.
         """
         if not task.strip():
             raise ConfigError("There is no task. Write what to do below the %%agent line.")
@@ -123,21 +123,25 @@ class Session:
             self.kernel.tidy(settings)
 
     def turn_ended(self, stop: TurnStop, used: TurnUsage) -> None:
-        """Keep how a turn ended and what it used."""
+        """Note why a turn ended and its usage."""
         self.last_stop = stop
         self.turn_usages.append(used)
 
     def untold(self, *lines: str) -> list[str]:
-        """Those of the lines that were not told in this session yet."""
+        """The lines among these that were not shown in this session yet."""
         untold = [line for line in lines if line and line not in self._told]
         self._told += untold
         return untold
 
     async def interruptible(self, work: Coroutine[Any, Any, T], doing: str = "") -> T:
-        """Await work in a task of its own, so that an interrupt ends it and not the person's cell.
+        """Await work in a task of its own, so that an interrupt ends it and not the user's cell.
+
+        Args:
+            work: The coroutine.
+            doing: Its name in the error's message.
 
         Raises:
-            TurnInterrupted: A person interrupted it; the line says what it was.
+            TurnInterrupted: The user interrupted it.
         """
         interrupts = self.kernel.interrupts
         task = asyncio.ensure_future(work)
@@ -150,7 +154,7 @@ class Session:
                 raise TurnInterrupted(f"Interrupted while {doing}.") from None
 
     def _restore_unasked(self, settings: config.Settings) -> None:
-        """Where `session.resume` is `auto`: go on where the earlier kernel stopped.
+        """Restore the earlier kernel's conversation if `session.resume` is `auto`.
 
         A recording and its replay begin anew, as the notebook does.
         """
@@ -166,7 +170,7 @@ class Session:
 
     @property
     def turns(self) -> int:
-        """How many turns there were."""
+        """The number of turns so far."""
         return sum(used.is_turn for used in self.turn_usages)
 
     @property
@@ -175,24 +179,24 @@ class Session:
         return sum((turn.usage for turn in self.turn_usages), Usage())
 
     def proposed_cell(self, answer: Answer) -> str:
-        """The cell to insert below after a turn that ended well; empty where there is none."""
+        """The cell to insert below after a turn that ended well; empty if there is none."""
         proposals = self.setup.proposals
         if not proposals or answer.stop_reason != "end":
             return ""
         return as_one_cell(proposals)
 
     def restore(self, trusted: bool = False) -> str:
-        """Bring back the conversation of an earlier kernel, before this one's own.
+        """Put the conversation of an earlier kernel before this one's own.
 
         Args:
-            trusted: Whether the person wants it although somebody else may have written it.
+            trusted: True accepts a conversation that somebody else may have written.
 
         Returns:
-            What came back and from where, in a line; empty where nothing was kept.
+            A line about the restored turns and their origin; empty if none are stored.
 
         Raises:
-            AgentError: A turn is running, what was kept cannot be read, or it was not written by
-                this person in this folder.
+            AgentError: A turn is running, the file cannot be read, or this user did not write it
+                in this folder.
         """
         self.kernel.refuse_while_busy()
         found = self.kernel.conversations
@@ -204,7 +208,7 @@ class Session:
         return self._restore(trusted)
 
     def _foreign(self, stored: Stored) -> str:
-        """Why a conversation is not simply gone on with, and what to do."""
+        """The message why a stored conversation is not restored, and what to do."""
         tasks = (
             block.text
             for message in stored.history
@@ -249,7 +253,7 @@ class Session:
         )
 
     async def compact(self) -> Compaction:
-        """Shorten the conversation now, as far as it goes without cutting the person's words.
+        """Shorten the conversation now, as far as possible without cutting the user's text.
 
         Raises:
             AgentError: A turn is running, or a setting is wrong.
@@ -277,11 +281,11 @@ class Session:
         return compaction
 
     def preview(self, task: str, with_body: bool = False) -> tuple[Request, JsonObject]:
-        """What the next turn would send first for `task`; nothing is sent.
+        """The first request of a turn with `task`; nothing is sent.
 
         Args:
-            task: The task as it would be typed.
-            with_body: Whether to give the body of the HTTP request, too.
+            task: The task as the user would type it.
+            with_body: True returns the body of the HTTP request, too; otherwise it is empty.
 
         Raises:
             ConfigError: A setting is wrong; or, for the body, no model is configured.

@@ -45,7 +45,7 @@ COMPLETE = frozenset({"end", "step_limit", "refused"})
 
 @dataclass(frozen=True, slots=True)
 class TurnUsage:
-    """What one turn used, and who was paid for it."""
+    """The usage of one turn, with the provider and model that were paid."""
 
     provider: str
     model: str
@@ -57,16 +57,16 @@ class TurnUsage:
 class Turn:
     """One turn, built with everything resolved.
 
-    Its stores and its undo point are opened in `run` and closed in the reverse order, however it
-    ends.
+    `run` opens its stores and its undo point and closes them in the reverse order, however the
+    turn ends.
 
     Args:
-        session: Whose turn it is.
-        task: What to do, in plain words.
-        settings: All layers of settings, resolved.
+        session: The session of the turn.
+        task: The task in plain words.
+        settings: The resolved settings.
         agent: The model, the tools and the rules.
-        tape: The recording of the turn; blank where it is live.
-        sinks: Where the turn's events go, besides the stores.
+        tape: The recording of the turn; blank if it is live.
+        sinks: Sinks for the turn's events, besides the stores.
         skills: The text of the skills that were named with the task.
     """
 
@@ -93,7 +93,7 @@ class Turn:
         self._findings = TurnFindings(session.numbers)
         self._log: RunLog | None = None
         self._news = _News([], False)
-        self._known: list[str] = []
+        self._shown: list[str] = []
         self._saves = settings.session.save and tape.keeps_conversation
         self._unkept = self._why_unkept()
         self._before = self._kernel.snapshot()
@@ -104,8 +104,8 @@ class Turn:
         """Run the turn.
 
         Raises:
-            ProviderError: The model could not be asked.
-            TurnInterrupted: A person stopped the turn.
+            ProviderError: The model call failed.
+            TurnInterrupted: The user stopped the turn.
         """
         with ExitStack() as resources:
             self._open(resources)
@@ -137,10 +137,10 @@ class Turn:
         self._news = _News([each.take_notices for each in kept if each], bool(self._unkept))
         keepers = [sink for sink in (spans, self._saver(), self._log) if sink]
         self._emit = _fan_out([*self._watchers(), *self._sinks, *keepers, self._news])
-        self._news.tell = self._tell
+        self._news.show = self._notify
 
     def _begin(self, resources: ExitStack) -> None:
-        """Add the task to the conversation, open the undo point, and say what there is to say."""
+        """Add the task to the conversation, open the undo point, and show the first notices."""
         session, setup = self._session, self._session.setup
         setup.proposals.clear()
         setup.resources.model = self._agent.provider.model
@@ -151,15 +151,15 @@ class Turn:
         self._tape.begin(conversation)
         session.history[:] = conversation
         setup.news.clear()
-        resources.callback(self._undo.end, self._before)  # where the turn breaks off
+        resources.callback(self._undo.end, self._before)  # if the turn breaks off
         self._undo.begin(self._task, self._before, self._settings.undo)
         self._emit_start()
-        self._known = self._first_notices()
-        self._tell(
+        self._shown = self._first_notices()
+        self._notify(
             [
                 *self._tape.warnings(),
                 *setup.resources.untold(),
-                *self._known,
+                *self._shown,
                 *session.untold(self._no_tracing, *self._kernel.take_notices()),
             ]
         )
@@ -168,7 +168,7 @@ class Turn:
             self._log.prompt(self._agent.system, self._agent.toolbox.specs, self._context)
 
     async def _work(self) -> TurnOutcome:
-        """Run the loop. What its code changed of what decides the next turn is put back."""
+        """Run the loop, then put back its code's changes of protected settings."""
         try:
             loop = run_turn(self._agent, self._session.history, self._emit)
             outcome = await self._session.interruptible(loop)
@@ -176,28 +176,28 @@ class Turn:
             outcome = TurnOutcome("interrupted", Usage())  # before the turn's first step
         lines = self._kernel.protected.end()
         self._session.setup.news += lines
-        self._tell(lines)
+        self._notify(lines)
         return outcome
 
     def _end(self, outcome: TurnOutcome) -> Receipt:
-        """Take stock: variables, files, numbers, what it cost; then close the turn's stores."""
+        """Collect variables, files, numbers and cost in the receipt; close the turn's stores."""
         after = self._kernel.snapshot()
         self._session.setup.saw(after)
         receipt = self._receipt(outcome, after)
-        self._tell(self._tape.notices())
+        self._notify(self._tape.notices())
         self._session.numbers = self._findings.index
         if self._saves:
             self._save_end(outcome, after)
-        self._tell(self._news.take())
+        self._notify(self._news.take())
         error = str(outcome.error) if outcome.error else outcome.why
-        self._emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt, error))
+        self._emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt=receipt, error=error))
         return receipt
 
     def _receipt(self, outcome: TurnOutcome, after: Snapshot) -> Receipt:
         files = self._undo.end(after, self._findings.ran)
-        known = self._known
-        self._tell([x for x in self._undo.notices if not self._unkept and x not in known])
-        # A recording and its replay have the same receipt but for what is known to differ.
+        shown = self._shown
+        self._notify([x for x in self._undo.notices if not self._unkept and x not in shown])
+        # A replay's receipt equals the recording's, except for fields that always differ.
         is_live = self._agent.provider.source == "live"
         proposals = self._session.setup.proposals
         receipt = self._findings.receipt(
@@ -212,7 +212,7 @@ class Turn:
         return replace(receipt, files=self._tape.files(receipt.files, self._undo.rewritten))
 
     def _paid(self, usage: Usage) -> Decimal | None:
-        """What the turn cost in US dollars; what was replayed of it cost nothing."""
+        """The turn's cost in US dollars without its replayed replies; None if it is unknown."""
         model, base = self._agent.provider, self._settings.api_base
         paid, free = cost(model.name, model.model, usage, base), self._tape.replayed
         saved = cost(model.name, model.model, free, base) if free.total_tokens else Decimal(0)
@@ -222,28 +222,28 @@ class Turn:
         return TurnUsage(self._agent.provider.name, self._agent.provider.model, outcome.usage)
 
     def _emit_start(self) -> None:
-        """Emit the turn's first event, and once which settings of the folder do not count."""
+        """Emit the turn's first event, and once a notice of settings that wait for trust."""
         model = self._agent.provider
         self._emit(TurnStarted(self._task, model.name, model.model, model.source))
         for line in self._session.untold(self._kernel.ignored):
             self._emit(Noticed(line, not self._tape.is_exact, in_sight=True))
 
-    def _tell(self, lines: Iterable[str]) -> None:
-        """Tell the person; lasting where no other computer has to show the same."""
+    def _notify(self, lines: Iterable[str]) -> None:
+        """Show notices to the user; they last unless the turn is recorded or replayed."""
         for line in lines:
             self._emit(Noticed(line, not self._tape.is_exact))
 
     def _watchers(self) -> list[Sink]:
-        """The sinks that the turn itself goes on by."""
+        """The sinks that the turn itself depends on."""
         setup = self._session.setup
         own: list[Sink] = [self._findings, setup.approvals, *setup.resources.sinks]
         return [*self._tape.sinks, *own]
 
     def _saver(self) -> Sink | None:
-        """A sink that writes the conversation down as it happens."""
+        """A sink that saves the conversation message by message; None if it is not kept."""
         if not self._saves:
             return None
-        # Looked up once: where it is kept depends on the settings.
+        # Looked up once: the folder depends on the settings.
         conversations, session = self._kernel.conversations, self._session
 
         def save(event: Event) -> None:
@@ -262,7 +262,7 @@ class Turn:
         self._kernel.conversations.end_turn(session.name, end)
 
     def _why_unkept(self) -> str:
-        """Why nothing of the turn can be kept, in a line; empty where something can."""
+        """Why nothing of the turn can be saved, in a line; empty if it can be."""
         settings = self._settings
         if not (settings.log.enabled or settings.session.save or settings.undo.enabled):
             return ""
@@ -271,7 +271,7 @@ class Turn:
         return f"Nothing of this turn is kept ({what}): {why}" if why else ""
 
     def _first_notices(self) -> list[str]:
-        """What there is to say of the stores when the turn begins."""
+        """The notices of the stores at the start of the turn."""
         late = self._session.late
         if self._unkept:
             return [self._unkept, *(line for line in late if TRIED_AGAIN not in line)]
@@ -283,7 +283,7 @@ class Turn:
         self._kernel.log_path = log.path
 
     def _keep_news(self) -> None:
-        """What the stores said last is told with the next turn."""
+        """Keep the stores' last notices for the next turn."""
         self._session.late = self._news.take()
 
     def _raise_what_stopped(self, outcome: TurnOutcome) -> None:
@@ -292,7 +292,7 @@ class Turn:
         if outcome.stop_reason != "interrupted":
             return
         if not self._kernel.interrupts.requested:
-            # Not a person: whoever awaits this cancelled it, and must see that it worked.
+            # Not the user: the caller cancelled the task, and must see the cancellation.
             raise asyncio.CancelledError
         raise TurnInterrupted(
             "The agent was interrupted. What it had finished is kept, and the next %%agent "
@@ -301,36 +301,36 @@ class Turn:
 
 
 class _News:
-    """A sink: tells at once where something is not kept any more, and where it is again.
+    """A sink that shows at once when a store fails to save, and when it saves again.
 
     Args:
-        sources: Each gives lines that were not told yet.
-        is_told: Whether the person knows already that nothing is kept.
+        sources: Functions that return new notices, each notice once.
+        is_unsaved: True if the user was shown already that nothing is saved.
 
     Attributes:
-        tell: Shows lines to the person.
+        show: Shows lines to the user.
     """
 
-    def __init__(self, sources: Sequence[Callable[[], list[str]]], is_told: bool) -> None:
-        self.tell: Callable[[Iterable[str]], None] = lambda lines: None
+    def __init__(self, sources: Sequence[Callable[[], list[str]]], is_unsaved: bool) -> None:
+        self.show: Callable[[Iterable[str]], None] = lambda lines: None
         self._sources = sources
-        self._is_told = is_told
+        self._is_unsaved = is_unsaved
 
     def __call__(self, event: Event) -> None:
         if not isinstance(event, (TurnStarted, Noticed, TurnFinished, *PASSING)):
-            self.tell(self.take())
+            self.show(self.take())
 
     def take(self) -> list[str]:
-        """The lines that were not told yet."""
+        """The new notices."""
         lines = [line for source in self._sources for line in source()]
-        return [line for line in lines if not (self._is_told and TRIED_AGAIN in line)]
+        return [line for line in lines if not (self._is_unsaved and TRIED_AGAIN in line)]
 
 
 def _fan_out(sinks: Sequence[Sink]) -> Sink:
-    """One sink of many. One that fails is a bug of its own and must not stop the turn."""
+    """One sink of many. A failing sink is logged, dropped, and does not stop the turn."""
     working = list(sinks)
     watching = [sink for sink in working if not getattr(sink, "lasting_only", False)]
-    one_by_one = threading.RLock()  # what a thread of the agent's code prints comes on that thread
+    one_by_one = threading.RLock()  # prints of the agent's threads come on those threads
 
     def emit(event: Event) -> None:
         with one_by_one:

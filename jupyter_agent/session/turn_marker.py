@@ -1,7 +1,7 @@
-"""What counted when a turn began, kept on disk until the turn is over.
+"""Markers on disk of the protected state at the start of a turn, kept until the turn is over.
 
-The code of a turn may change the person's settings and end the kernel, so that nothing is put back.
-The next kernel finds what counted before. The files are in Jupyter's configuration folder:
+The code of a turn may change the user's settings and end the kernel, so that nothing is put back.
+The next kernel reads the earlier state here. The files are in Jupyter's configuration folder:
 
     jupyter_agent_turns/KERNEL.json    files of settings and the trust store when the last turn
                                        began; it begins with "-" once that has ended
@@ -40,13 +40,13 @@ _tokens: dict[int, str] = {}
 
 @dataclass(frozen=True)
 class TurnMarker:
-    """How things were when a turn began.
+    """The protected state at the start of a turn.
 
     Attributes:
         root: The workspace.
-        files: By name, the digest of each of the person's files of settings, and its content that
-            counted: another one where a change waited for the person's word.
-        trusted: All that was trusted.
+        files: By name, the digest of each of the user's settings files, and the content that
+            counted: an earlier one if a change waited for the user's decision.
+        trusted: All entries of the trust store.
     """
 
     root: Path
@@ -55,7 +55,7 @@ class TurnMarker:
 
 
 def begin(began: TurnMarker) -> Path:
-    """Write down how things are; a turn of this kernel begins.
+    """Write the marker: a turn of this kernel begins.
 
     Returns:
         The file, for `end`.
@@ -65,19 +65,19 @@ def begin(began: TurnMarker) -> Path:
     """
     place = _folder() / f"{_token()}.json"
     if _written.get(place) == began and place.exists():
-        _mark(place, _RUNS)  # most turns begin as the last one did
+        _mark(place, _RUNS)  # most turns begin in the same state as the last one
         return place
     _hold_lock(place.with_suffix(".lock"))
     files = {name: [seen, _text(counting)] for name, (seen, counting) in began.files.items()}
     value = {"root": str(began.root), "files": files, "trusted": sorted(began.trusted)}
-    with open_private(place, "wb") as stream:  # a kernel that dies leaves it, synced or not
+    with open_private(place, "wb") as stream:  # the file survives the kernel without a sync
         stream.write(json.dumps(value).encode())
     _written[place] = began
     return place
 
 
 def end(place: Path) -> None:
-    """The turn has ended, and all that its code changed is held. Raises `OSError`."""
+    """Mark the turn as ended, after its code's changes are held. Raises `OSError`."""
     _mark(place, _ENDED)
 
 
@@ -97,7 +97,7 @@ def others() -> list[tuple[Path, int]]:
 
 
 def read(place: Path) -> TurnMarker | None:
-    """What a turn's file says; None where the turn has ended, and where it is torn or gone."""
+    """The marker in a turn's file; None if the turn has ended, or the file is torn or gone."""
     try:
         found = ordinary(place)
         if found is None or found.st_size > _LARGEST:
@@ -114,7 +114,7 @@ def read(place: Path) -> TurnMarker | None:
 
 @contextmanager
 def outlived(place: Path) -> Iterator[bool]:
-    """Whether the turn's kernel has ended. Then the file is removed, unless the block raises."""
+    """Yields True if the turn's kernel has ended; the file is removed unless the block raises."""
     from filelock import FileLock, Timeout
 
     path = place.with_suffix(".lock")
@@ -139,7 +139,7 @@ def _mark(place: Path, state: bytes) -> None:
 
 
 def _hold_lock(path: Path) -> None:
-    """Show other kernels that this one runs."""
+    """Hold a lock that shows other kernels that this one runs."""
     if path in _locks and path.exists():
         return
     from filelock import FileLock

@@ -27,11 +27,11 @@ from jupyter_agent.core.wording import (
     changes,
     ending,
     is_code,
+    note_with_state,
     numbers,
     pieces,
     shown,
     summary,
-    told,
     unseen,
 )
 
@@ -211,7 +211,7 @@ def _html_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
 
 
 def _html_call(call: CallView, limit: int) -> Iterator[str]:
-    words = f" {_inline(told(call), limit)}" if told(call) else ""
+    words = f" {_inline(note_with_state(call), limit)}" if note_with_state(call) else ""
     yield f'<details style="{_CARD}"><summary style="{_SUMMARY}">'
     yield f"<code><b>{_escape(line(call.call.name), limit)}</b></code>"
     if gist := call.gist:
@@ -297,7 +297,7 @@ def _plain(view: TurnView) -> Iterator[str]:
 
 
 def _plain_call(call: CallView, limit: int) -> Iterator[str]:
-    words = f" {stable(told(call))}" if told(call) else ""
+    words = f" {stable(note_with_state(call))}" if note_with_state(call) else ""
     yield f"     {MARKS[call.state]} {line(call.call.name)}{words}"
     if question := asked_about(call):
         yield f"         {_indented(question, 9, limit)}"
@@ -336,7 +336,7 @@ def _markdown(view: TurnView) -> Iterator[str]:
 
 
 def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
-    words = f" {inert(stable(told(call)))}" if told(call) else ""
+    words = f" {inert(stable(note_with_state(call)))}" if note_with_state(call) else ""
     yield f"\n{_span(call.call.name)} {MARKS[call.state]}{words}\n"
     if question := asked_about(call):
         yield f"\n{inert(line(question, 300))}\n"

@@ -16,8 +16,8 @@ from jupyter_agent.core.tool import Tool, ToolReturn
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.recording.cassette_model import Cassette, FileState, RecordedCall, Remembered
-from jupyter_agent.recording.tool_results import FileRecorder, FileReplayer, ToolRecording, touch
-from jupyter_agent.recording.tools import recalled_tools, remembering
+from jupyter_agent.recording.tool_results import FileRecorder, FileReplayer, ToolRecording, call_key
+from jupyter_agent.recording.tools import replayed_server_tools, with_recorded_results
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.mcp_tools import any_arguments
 from jupyter_agent.tools.search import search_tools
@@ -33,7 +33,7 @@ class Desk:
         self.workspace = Workspace(root)
         self.past: ToolRecording | None = None
         tools = [*file_tools(self.workspace), *search_tools(self.workspace)]
-        tools = remembering(tools, self.workspace, lambda: self.past)
+        tools = with_recorded_results(tools, self.workspace, lambda: self.past)
         self._tools: dict[str, Any] = {tool.name: tool.function for tool in tools}
 
     def __call__(self, name: str, **values: Any) -> str:
@@ -139,7 +139,7 @@ def test_another_call_is_not_answered_from_the_past(desk: Desk) -> None:
 
 def test_what_is_outside_is_not_looked_at(desk: Desk) -> None:
     """A path that leads outside is no file of the workspace, whatever a cassette says."""
-    assert touch(desk.workspace, "write_file", {"path": "../x"}).path == ""
+    assert call_key(desk.workspace, "write_file", {"path": "../x"}).path == ""
     state = FileState("../../etc/passwd", "created", 1, 0, "aaaa")
     recalled = desk.replay((entry(files=(state,)),))
     recalled.enter((), (state,))
@@ -300,7 +300,7 @@ async def test_a_server_that_did_not_answer(desk: Desk) -> None:
 
     schema: dict[str, Any] = {"type": "object"}
     live = Tool(ToolSpec("far__add", "", schema), call, any_arguments(schema), "executes")
-    (tool,) = remembering([live], desk.workspace, lambda: desk.past)
+    (tool,) = with_recorded_results([live], desk.workspace, lambda: desk.past)
     taking = desk.record()
     with pytest.raises(ToolError, match="no answer"):
         await tool.function(a=1)
@@ -341,11 +341,13 @@ async def test_a_server_is_not_taken_for_having_said_more(then: str, now: str, d
         return f"longer than {arguments['than']}"
 
     tool = Tool(spec, count, any_arguments(spec.parameters), "executes")
-    (asked,) = remembering([tool], desk.workspace, lambda: desk.past)
+    (asked,) = with_recorded_results([tool], desk.workspace, lambda: desk.past)
     taking = desk.record()
     await asked.function(than=then)
     desk.replay((entry(known := taking.take()),)).enter(known, ())
-    (gone,) = remembering(recalled_tools({spec.name: {}}), desk.workspace, lambda: desk.past)
+    (gone,) = with_recorded_results(
+        replayed_server_tools({spec.name: {}}), desk.workspace, lambda: desk.past
+    )
     with pytest.raises(ToolError, match="not called like this"):
         await gone.function(than=now)
     assert (await gone.function(than=then)).content == f"longer than {then}"
@@ -355,7 +357,7 @@ def test_a_secret_that_is_still_there(desk: Desk) -> None:
     """Only arguments that come out of a cassette count as redacted; their digest is the same."""
     key = "sk-" + "ant-" + "Abc1" * 8
     live, kept = (
-        touch(desk.workspace, "write_file", {"path": "a.txt", "content": text})
+        call_key(desk.workspace, "write_file", {"path": "a.txt", "content": text})
         for text in (key, redact(key))
     )
     assert (live.is_redacted, kept.is_redacted) == (False, True)

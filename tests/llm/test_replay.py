@@ -647,7 +647,7 @@ async def test_the_tools_of_servers_that_are_gone(tmp_path: Path) -> None:
     (turn,) = load(path).turns
     assert [set(entry.schemas) for entry in turn] == [{"far__a"}, {"far__a", "far__b"}, set()]
     counter = TokenCounter()
-    counter.recorded = Replay(load(path), path.name).told_tokens
+    counter.recorded = Replay(load(path), path.name).prompt_tokens
     alone = Request("s", request.messages, (here,))
     assert counter.request(alone) == TokenCounter().request(request)
     assert counter.request(alone) > TokenCounter().request(alone)

@@ -1,13 +1,13 @@
-"""Shortening a conversation that has become too long, without losing what the person said.
+"""Compaction: shortens a conversation that has become too long, and keeps the user's text.
 
-overflow    at once, when the provider refuses the conversation
-due         whether it is time, before that happens
-rounds      what of a conversation is the person's, and what is the agent's execution
-results     long tool results become placeholders that name a file; the person's old words shorter
-record      what execution was, without a model: for summaries and in their place
-summary     finished rounds summarized by a model
-compact     all of it, in its order
-keeping     where the whole of what was shortened is kept
+overflow    cuts at once if the provider refuses the conversation
+due         decides when to shorten it before that happens
+rounds      divides a conversation into the user's messages and the agent's steps
+results     replaces long tool results by placeholders that name a file, cuts old tasks
+record      describes steps without a model: for summaries and in their place
+summary     has a model summarize finished rounds
+compact     runs these stages in order
+offload     stores the full texts in files
 """
 
 from jupyter_agent.agent.compaction.compact import Compaction, compact

@@ -1,12 +1,12 @@
-"""A conversation made shorter: the stages in their order, each only as far as it is needed.
+"""Shortens a conversation in stages, each only as far as needed.
 
-1. Long old tool results become placeholders that name the file where the whole is kept.
-2. The oldest steps are summarized, finished rounds first. The person's words stay as they are,
-   and so do the last steps.
-3. What the person said longest ago is cut, with a notice. The current task never is.
-4. Where the last steps alone are too long, their results are cut, too.
+1. Long old tool results become placeholders that name the file with the full text.
+2. The oldest steps are summarized, finished rounds first. The user's text and the last steps
+   stay unchanged.
+3. The user's oldest text is cut, with a notice. The current task never is.
+4. If the last steps alone are too long, their results are cut, too.
 
-Nothing is changed in place: who cancels this in the middle still has the old conversation.
+Nothing is changed in place: after a cancellation the caller still has the old conversation.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ _CONTEXTS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A conversation that was made shorter, and how.
+    """A shortened conversation, with counts of its changes.
 
     Attributes:
-        history: The conversation to go on with: the old one, where nothing was gained.
-        before: About how many tokens were to be sent.
-        after: About how many are now.
-        results: Tool results that were replaced by a short form.
-        pictures: Pictures that were left out.
-        steps: Steps that were summarized.
-        by_model: Whether a model wrote the summary.
-        words: Messages of the person's that were cut.
-        files: Paths where the whole of what was shortened is kept.
-        problem: Why a model that was asked did not write the summary.
+        history: The new conversation; the old one if nothing was gained.
+        before: The approximate tokens of a request before.
+        after: The approximate tokens of a request after.
+        results: The number of tool results replaced by a short form.
+        pictures: The number of pictures left out.
+        steps: The number of summarized steps.
+        by_model: True if a model wrote the summary.
+        words: The number of the user's messages that were cut.
+        files: The paths of the files with the full texts.
+        problem: Why the model that was asked wrote no summary; empty if it did.
     """
 
     history: tuple[Message, ...]
@@ -91,7 +91,7 @@ class Compaction:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """What was dropped, as sentences for the person."""
+        """The removed parts, as sentences for the user."""
         by = "by the model" if self.by_model else "without a model"
         lines = (
             (self.results, f"{_many(self.results, 'long tool result')} moved out."),
@@ -135,12 +135,12 @@ async def compact(
         summarize: Asks a model for a summary; None to do without a model.
         counter: Counts tokens.
         limit: The most that a request should have.
-        keep: Keeps the whole of what is shortened; None where it can be kept nowhere.
-        contexts: What to put back: the plan, active skills, rules, a digest of the variables.
+        keep: Stores the full texts; None if they cannot be stored.
+        contexts: Texts to restore: the plan, active skills, rules, a digest of the variables.
         fixed: The tokens of the system prompt and the tools, by the same counter.
-        ratio: By what to multiply the counter's tokens (`Calibration.ratio`).
-        target: To what the first two stages shorten; by default a share of the limit.
-        steps_kept: Steps at the end that stay word for word.
+        ratio: The factor for the counter's tokens (`Calibration.ratio`).
+        target: The goal of the first two stages in tokens; by default a share of the limit.
+        steps_kept: The number of steps at the end that stay unchanged.
     """
     room = int(limit / ratio) - fixed
     goal = int((limit * SHARE if target is None else target) / ratio) - fixed
@@ -152,19 +152,19 @@ async def compact(
     draft = Draft(list(bare), counter, keep, counter.messages(bare) + extra)
     last = _first_kept(bare, steps_kept)
     move_old_results(draft, last, goal)
-    # The model reads the whole of what this compaction moves out, not the placeholders.
-    told = await _summarized(draft, bare, last, goal, room, summarize)
-    _put_in(draft, told, put_back)
+    # The model reads the full texts, not the placeholders of this compaction.
+    summarized = await _summarized(draft, bare, last, goal, room, summarize)
+    _put_in(draft, summarized, put_back)
     if draft.tokens > room:
         shorten_words(draft, _current(draft.messages), room)
     if draft.tokens > room:
         cut_last_results(draft, room)
-    return _finished(history, draft, before, told, fixed, ratio)
+    return _finished(history, draft, before, summarized, fixed, ratio)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What was summarized: so many steps, which end before the message `stop`."""
+class _Summarized:
+    """The summary of `steps` steps, which end before the message `stop`."""
 
     steps: int = 0
     stop: int = 0
@@ -187,11 +187,11 @@ async def _summarized(
     goal: int,
     room: int,
     summarize: Summarize | None,
-) -> _Told:
+) -> _Summarized:
     """Summarize as many of the oldest steps as needed."""
     chosen = _chosen(draft, last, goal)
     if not chosen:
-        return _Told()
+        return _Summarized()
     stop = chosen[-1].stop
     rounds = [
         Round(
@@ -212,7 +212,7 @@ async def _summarized(
     places = [line for message in strays for line in earlier_places(message)]
     calls = [call for round_ in rounds for m in round_.messages for call in m.tool_calls]
     places += [f"- {gist(c)}: {draft.files[c.id]}" for c in calls if c.id in draft.files]
-    return _Told(len(chosen), stop, made, tuple(places))
+    return _Summarized(len(chosen), stop, made, tuple(places))
 
 
 def _chosen(draft: Draft, last: int, goal: int) -> list[StepSpan]:
@@ -237,18 +237,18 @@ def _in(chosen: Sequence[StepSpan], index: int) -> bool:
     return any(step.start <= index < step.stop for step in chosen)
 
 
-def _put_in(draft: Draft, told: _Told, put_back: Message | None) -> None:
-    """Put the summary in the place of what it summarizes, and after it what is put back."""
+def _put_in(draft: Draft, summarized: _Summarized, put_back: Message | None) -> None:
+    """Replace steps by the summary, then restore the context."""
     messages = draft.messages
     current = current_task(messages)
-    added = [message for message in (told.message, put_back) if message is not None]
-    if told.summary is not None:
+    added = [message for message in (summarized.message, put_back) if message is not None]
+    if summarized.summary is not None:
         head = [
             kept
-            for index, message in enumerate(messages[: told.stop])
+            for index, message in enumerate(messages[: summarized.stop])
             if (kept := message if index == current else _only_persons(message))
         ]
-        messages[:] = [*head, *added, *messages[told.stop :]]
+        messages[:] = [*head, *added, *messages[summarized.stop :]]
     else:
         # Before the task at hand; where that is the first message, between it and its steps.
         place = 1 if current == 0 else max(0, current)
@@ -257,7 +257,7 @@ def _put_in(draft: Draft, told: _Told, put_back: Message | None) -> None:
 
 
 def _only_persons(message: Message) -> Message | None:
-    """A message without what the session and the tools said; None where nothing is left."""
+    """A message with the user's own blocks alone; None if it has none."""
     kept = () if is_ours(message) else persons(message)
     if len(kept) == len(message.blocks):
         return message
@@ -265,11 +265,11 @@ def _only_persons(message: Message) -> Message | None:
 
 
 def _put_back(contexts: Sequence[str], most: int) -> Message | None:
-    """What still holds, in a message of its own."""
+    """The restored context as a message of its own; None if there is no room for any."""
     texts = [text.strip() for text in contexts if text.strip()]
     if not texts:
         return None
-    # A token has at least a character, so that this bounds the tokens.
+    # A token has at least a character, so this bounds the tokens.
     share = max(200, most // len(texts))
     blocks = (Context(shorten(text, share)) for text in texts)
     return Message("user", (Context(STILL_IN_FORCE), *blocks))
@@ -280,7 +280,7 @@ def _is_put_back(message: Message) -> bool:
 
 
 def _first_kept(messages: Sequence[Message], steps_kept: int) -> int:
-    """The message from which on everything stays: that of the first of the last steps."""
+    """The index of the first message to keep: the start of the last `steps_kept` steps."""
     there = steps(messages)
     if not steps_kept or not there:
         return len(messages)
@@ -288,7 +288,7 @@ def _first_kept(messages: Sequence[Message], steps_kept: int) -> int:
 
 
 def _current(messages: Sequence[Message]) -> int:
-    """The current round's task, before which old words may be cut."""
+    """The index of the current task; the user's text before it may be cut."""
     return max(0, current_task(messages))
 
 
@@ -296,22 +296,22 @@ def _finished(
     history: Sequence[Message],
     draft: Draft,
     before: int,
-    told: _Told,
+    summarized: _Summarized,
     fixed: int,
     ratio: float,
 ) -> Compaction:
-    was, now = (round((tokens + fixed) * ratio) for tokens in (before, draft.tokens))
-    problem = told.summary.problem if told.summary else ""
-    if now >= was:
-        return Compaction(tuple(history), was, was, problem=problem)
+    old, new = (round((tokens + fixed) * ratio) for tokens in (before, draft.tokens))
+    problem = summarized.summary.problem if summarized.summary else ""
+    if new >= old:
+        return Compaction(tuple(history), old, old, problem=problem)
     return Compaction(
         tuple(draft.messages),
-        was,
-        now,
+        old,
+        new,
         results=len(draft.results),
         pictures=_pictures(history) - _pictures(draft.messages),
-        steps=told.steps,
-        by_model=told.summary is not None and told.summary.by_model,
+        steps=summarized.steps,
+        by_model=summarized.summary is not None and summarized.summary.by_model,
         words=len(draft.said),
         files=tuple(draft.files.values()),
         problem=problem,

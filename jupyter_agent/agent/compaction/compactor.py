@@ -1,4 +1,4 @@
-"""When a session's conversation is shortened: what the loop asks at the start of each step."""
+"""Decides when a session's conversation is shortened; the loop asks it before each step."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MOST = 4.0
 
 
 class Compactor:
-    """Watches how long a session's conversation is, and shortens it.
+    """Watches the length of a session's conversation, and shortens it.
 
     Args:
         limit: The setting `token_limit`.
-        keep: Keeps the whole of what is shortened.
-        contexts: Gives what to put back afterwards.
-        asks: Whether a model writes the summaries. A recording and its replay do without, so that
+        keep: Stores the full texts of shortened messages.
+        contexts: Returns the texts to restore afterwards.
+        asks: True if a model writes the summaries. A recording and its replay do without, so that
             both have the same conversation.
 
     Attributes:
@@ -53,17 +53,17 @@ class Compactor:
         self._no_help = 0
 
     def estimate(self, request: Request, provider: Model) -> int:
-        """About how many tokens a request sends."""
+        """The approximate tokens of a request."""
         return round(self.counter.request(request) * self._ratio(provider))
 
     def is_due(self, request: Request, provider: Model) -> bool:
-        """Whether the conversation is to be shortened before this request is made."""
+        """True if the conversation must be shortened before this request."""
         estimate = self.estimate(request, provider)
         due = should_compact(estimate, self._reported, self.limit)
         return due and max(estimate, self._reported) > self._no_help
 
     def replied(self, request: Request, provider: Model, usage: Usage) -> None:
-        """Learn from what the API counted for a request."""
+        """Calibrate the estimate by the tokens that the API reported for a request."""
         self._sent = self.counter.request(request)
         self._calibration.observe(provider.name, provider.model, self._sent, usage.input_tokens)
         self._reported = usage.total_tokens if usage.input_tokens else 0
@@ -74,12 +74,12 @@ class Compactor:
         """Shorten the conversation of a request.
 
         Args:
-            request: What would be sent.
-            provider: Who would be asked, and who writes the summary.
-            retry: How often that is tried.
-            target: To how many tokens, with the last step word for word; by default to a share of
-                the limit, with the last few. 0 shortens as much as can be without cutting the
-                person's words.
+            request: The next request.
+            provider: The model of the request, which also writes the summary.
+            retry: The retries for the summary.
+            target: The goal in tokens, with the last step unchanged; by default a share of the
+                limit, with the last few steps. 0 shortens as far as possible without cutting the
+                user's text.
         """
         model = ModelSummary(provider, retry)
         try:
@@ -97,19 +97,19 @@ class Compactor:
             )
         finally:
             self._usage += model.usage
-        # What the API reported was of the longer conversation.
+        # The API's last report was for the longer conversation.
         self._reported = 0
         helped = compaction.after <= self.limit
         self._no_help = 0 if helped else int(compaction.after * _GROWTH)
         return compaction
 
     def take_usage(self) -> Usage:
-        """The tokens of summaries that were not asked for yet."""
+        """The tokens of summaries since the last call."""
         usage, self._usage = self._usage, Usage()
         return usage
 
     def _ratio(self, provider: Model) -> float:
-        """The calibrated ratio, or that of the last reply where the API counted more."""
+        """The calibrated ratio, or the last reply's if the API counted more."""
         ratio = self._calibration.ratio(provider.name, provider.model)
         if self._reported > self.limit and self._sent:
             return max(ratio, min(_MOST, self._reported / self._sent))

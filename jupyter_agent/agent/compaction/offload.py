@@ -1,4 +1,4 @@
-"""Where the whole of what was shortened is kept: a file in the workspace's state folder."""
+"""Stores the full texts of shortened messages in files of the workspace's state folder."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ could not be kept."""
 
 
 def keep_in(workspace: Workspace, conversation: str) -> Keep:
-    """Keep texts beside the long outputs of code.
+    """A function that stores a text beside the long outputs of code and returns its path.
 
     Args:
-        workspace: Whose state folder is written to.
-        conversation: What tells this conversation's files from others', for instance the
-            notebook's name and the session's. The file's name does not differ from run to run,
-            because notices name it and recordings hold the notices.
+        workspace: The workspace with the state folder.
+        conversation: A name that distinguishes this conversation's files, for instance the
+            notebook's name and the session's. File names are the same in each run, since notices
+            contain them and recordings contain the notices.
     """
     prefix = safe_id(conversation)
 
@@ -37,7 +37,7 @@ def keep_in(workspace: Workspace, conversation: str) -> Keep:
             stored = redact(clean(text), secret_values())
             atomic_write(target, stored.encode("utf-8"))
         except (OSError, AgentError, ToolError):
-            return ""  # the notice then names no file
+            return ""  # the notice names no file
         return path
 
     return keep

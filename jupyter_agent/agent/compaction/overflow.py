@@ -1,4 +1,4 @@
-"""A conversation that the provider refuses as too long: cut at once, without a model call."""
+"""Cuts a conversation that the provider refuses as too long, without a model call."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LASTING = "get_skill"
 
 
 def shortened(history: Sequence[Message]) -> list[Message] | None:
-    """The conversation with less in its tool results; None where that gains nothing.
+    """The conversation with shorter tool results; None if that gains nothing.
 
-    First the long results of older rounds lose their middle and their pictures, then those of the
-    last rounds what is beyond a generous limit, at last the skills that were loaded. No call and no
-    word of the person's is touched.
+    First the long results of older rounds lose their middle and their pictures, next those of the
+    last rounds their text beyond a generous limit, finally the loaded skills. Calls and the user's
+    text stay unchanged.
     """
     rounds = [index for index, message in enumerate(history) if message.tool_results]
     old = set(rounds[:-KEPT_ROUNDS])
@@ -38,7 +38,7 @@ def shortened(history: Sequence[Message]) -> list[Message] | None:
 
 
 def about_tokens(history: Sequence[Message]) -> int:
-    """How many tokens a conversation has, by a rule of thumb."""
+    """The approximate tokens of a conversation, by a rule of thumb."""
     return _size(history) // 4
 
 

@@ -1,7 +1,7 @@
-"""What the agent's execution was, read out of its messages without a model.
+"""Describes the agent's steps from their messages, without a model.
 
-Serves three ends: the material from which a model writes a summary, the lines of output that a
-summary quotes, and the plain summary where no model writes one.
+Provides the material from which a model writes a summary, the lines of output that a summary
+quotes, and the plain summary if no model writes one.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _NOISE = re.compile(r"^(?:File |Traceback|Cell In|-+>)|\bline \d+|0x[0-9a-f]{6}"
 
 @dataclass
 class ExecutionRecord:
-    """Execution in short: each entry is one line.
+    """Steps in short: each entry is one line.
 
-    `found` are lines of results with numbers, `answers` what the agent said at the end of rounds,
-    `said` is the last that it said at all.
+    `found` are lines of results with numbers, `answers` the agent's texts at the ends of rounds,
+    `said` is its last text.
     """
 
     done: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class ExecutionRecord:
 
 
 def record(messages: Sequence[Message]) -> ExecutionRecord:
-    """Read whole steps: replies with the results of their calls."""
+    """The record of whole steps: replies with the results of their calls."""
     found = ExecutionRecord()
     calls: dict[str, ToolCall] = {}
     for message in messages:
@@ -66,7 +66,7 @@ def record(messages: Sequence[Message]) -> ExecutionRecord:
 
 
 def findings(text: str) -> list[str]:
-    """The sentences of a text that say a number with its name."""
+    """The sentences of a text that contain a number with its name."""
     lines = (line.lstrip("-*# ") for line in _lines(_SENTENCE.sub("\n", text)))
     return [line for line in _without_series(list(lines)) if _worth(line) >= 2]
 
@@ -80,14 +80,14 @@ def _read(found: ExecutionRecord, call: ToolCall | None, result: ToolResult) -> 
         return
     found.done.append(made)
     if len(lines) == 1 and not _LETTERS.search(lines[0]):
-        # A bare number says nothing without what was asked.
+        # A bare number means nothing without the expression that it is the value of.
         found.found.append(f"{_asked(call)} → {lines[0]}")
     else:
         found.found += [line for line in _without_series(lines) if _worth(line)]
 
 
 def _without_series(lines: Sequence[str]) -> list[str]:
-    """The lines; the first and last of those that are alike but for their numbers: logs, tables."""
+    """The lines; of a series that differs only in its numbers (logs, tables) the first and last."""
     places: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
         places.setdefault(_shape(line), []).append(index)
@@ -96,7 +96,7 @@ def _without_series(lines: Sequence[str]) -> list[str]:
 
 
 def _shape(line: str) -> str:
-    """What lines of one kind have in common: how they begin, and how many numbers they have."""
+    """The shape of a line, equal within a series: its beginning, and its count of numbers."""
     name = _NUMBER.split(line, maxsplit=1)[0]
     return f"{name}{len(_NUMBER.findall(line))}"
 
@@ -108,7 +108,7 @@ def gist(call: ToolCall) -> str:
 
 
 def _asked(call: ToolCall | None) -> str:
-    """The last line of a call's code: what its value is the value of."""
+    """The last line of a call's code: the expression of its value."""
     lines = _argument(call).strip().split("\n") if call else []
     return one_line(lines[-1], LINE // 2) if lines else ""
 
@@ -126,14 +126,14 @@ def _argument(call: ToolCall) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    # Of the lines of a private key some would be chosen, and nothing would say what they are.
+    # Otherwise lines of a private key might be chosen, which no longer look like a secret.
     whole = redact(plain(text), secret_values())
     stripped = (line.strip() for line in whole.split("\n"))
     return [one_line(line, LINE) for line in stripped if line]
 
 
 def _worth(line: str) -> int:
-    """How much a line says that must not be lost: a number with its name most, prose nothing."""
+    """The value of a line for a summary: most for a number with its name, 0 for prose."""
     if _NOISE.search(line):
         return 0
     numbers = len(_NUMBER.findall(line))
@@ -145,13 +145,13 @@ def _worth(line: str) -> int:
 
 
 def best_lines(lines: Iterable[str], words: int, covered: str = "") -> list[str]:
-    """The lines that say most, within so many words, in their order and each once.
+    """The most valuable lines, in their order and each once.
 
     Args:
-        lines: Candidates, oldest first. Among equals those that are not like others are taken
-            first, and the newer ones.
-        words: Room for all of them.
-        covered: A text: lines whose numbers are all in it are left out.
+        lines: Candidates, oldest first. Among equals, lines unlike the others come first, and the
+            newer ones.
+        words: The most words of all of them.
+        covered: A text; lines whose numbers it all contains are left out.
     """
     there = set(_numbers(covered))
     distinct = [
@@ -181,7 +181,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def excerpt(text: str, limit: int) -> str:
-    """The first line, the lines that say most, and the last one: about `limit` characters."""
+    """The first line, the most valuable lines, and the last one: about `limit` characters."""
     lines = _lines(text)
     ends = {0, len(lines) - 1}
     room = limit - sum(len(lines[index]) for index in ends if 0 <= index < len(lines))
@@ -196,12 +196,12 @@ def excerpt(text: str, limit: int) -> str:
 
 
 def word_count(text: str) -> int:
-    """Words, by white space; more where they are longer than words are."""
+    """The number of words by white space; overlong words count as several."""
     return max(len(text.split()), -(-len(text.encode("utf-8", "replace")) // _BYTES_A_WORD))
 
 
 def within(text: str, words: int) -> str:
-    """The beginning of a text, at most so many words; its lines stay lines."""
+    """The first `words` words of a text, with its line breaks."""
     if word_count(text) <= words:
         return text
     kept: list[str] = []
@@ -220,7 +220,7 @@ def _first_words(line: str, words: int) -> str:
 
 
 def plain_record(messages: Sequence[Message], goal: str, words: int) -> str:
-    """A summary without a model: all that `ExecutionRecord` has but what was found."""
+    """A summary without a model: all of the `ExecutionRecord` except `found`."""
     found = record(messages)
     tools = ", ".join(f"{name} ×{count}" for name, count in found.tools.most_common())
     parts = [
@@ -237,7 +237,7 @@ def plain_record(messages: Sequence[Message], goal: str, words: int) -> str:
 
 
 def _newest(lines: Sequence[str], words: int) -> Iterator[str]:
-    """The last of the lines, each once, that have room; how many are missing stands first."""
+    """The last lines that have room, each once, after the number of those left out."""
     distinct = list(dict.fromkeys(lines))
     taken: list[str] = []
     for line in reversed(distinct):
@@ -251,7 +251,7 @@ def _newest(lines: Sequence[str], words: int) -> Iterator[str]:
 
 
 def rendered(messages: Sequence[Message]) -> Iterator[str]:
-    """Execution as text for a model to summarize, one piece for each block."""
+    """Steps as text for a model to summarize, one piece for each block."""
     for message in messages:
         for block in message.blocks:
             text = _rendered(block, message.role == "assistant")
@@ -260,7 +260,7 @@ def rendered(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def inert(text: str) -> str:
-    """Text that cannot end the section of the prompt in which it stands."""
+    """The text, unable to end its section of the prompt."""
     return text.replace("</execution", "<\\/execution")
 
 

@@ -1,4 +1,4 @@
-"""Long texts replaced by a short form that names the file where the whole is kept."""
+"""Replaces long texts by a short form that names the file with the full text."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Draft:
     """A conversation while it is being shortened.
 
     Attributes:
-        tokens: How many the messages have.
-        files: Paths of the files that were made, in order, by the name under which each is kept.
-        results: Ids of the calls whose results were shortened.
-        said: Indices of the person's messages that were shortened.
+        tokens: The tokens of the messages.
+        files: The paths of the new files by their names, in order.
+        results: The ids of the calls whose results were shortened.
+        said: The indices of the user's messages that were shortened.
     """
 
     messages: list[Message]
@@ -46,7 +46,7 @@ class Draft:
     said: set[int] = field(default_factory=set)
 
     def put(self, index: int, message: Message) -> bool:
-        """Replace a message where that makes the conversation shorter."""
+        """Replace a message if that makes the conversation shorter. Returns True if it does."""
         gain = self.counter.message(self.messages[index]) - self.counter.message(message)
         if gain <= 0:
             return False
@@ -55,7 +55,7 @@ class Draft:
         return True
 
     def kept(self, text: str, name: str) -> str:
-        """Where the whole of a text is now, in words."""
+        """Store a text; returns words for its place."""
         path = self.keep(text, name) if self.keep else ""
         if path:
             self.files[name] = path
@@ -63,7 +63,7 @@ class Draft:
 
 
 def move_old_results(draft: Draft, stop: int, target: int) -> None:
-    """Put placeholders for long results, oldest first, before the message `stop`."""
+    """Replace long results before the message `stop` by placeholders, oldest first."""
     for index in range(stop):
         if draft.tokens <= target:
             return
@@ -71,7 +71,7 @@ def move_old_results(draft: Draft, stop: int, target: int) -> None:
 
 
 def cut_last_results(draft: Draft, target: int) -> None:
-    """The last resort: all results that are long still, the largest first."""
+    """Cut all results that are still long, the largest first: the last resort."""
     whole = list(draft.messages)
     largest = sorted(range(len(whole)), key=lambda index: -draft.counter.message(whole[index]))
     for short in (_cut, _placeholder):
@@ -95,7 +95,7 @@ def _shorten(draft: Draft, index: int, message: Message, short: _Short) -> None:
 
 
 def _is_long(result: ToolResult) -> bool:
-    """Whether a result is worth a placeholder, and is none yet."""
+    """True if a result is long enough for a placeholder, and is none yet."""
     return len(result.text) > LONG and not result.text.startswith(_MOVED)
 
 
@@ -107,7 +107,7 @@ def _placeholder(draft: Draft, result: ToolResult) -> ToolResult:
     if not _is_long(result):
         return replace(result, content=_without_pictures(result.content))
     text = result.text
-    # What was cut before has its whole in a file of the call's name already.
+    # A result that was cut before has its full text in a file of the call's name.
     name = f"{result.call_id}_cut" if text.startswith(_CUT) else result.call_id
     where = draft.kept(text, name)
     words = f"{_MOVED}{len(text):,} characters; {where}. From it:]\n{excerpt(text, EXCERPT)}"
@@ -130,7 +130,7 @@ def _without_pictures(content: Iterable[Text | Image]) -> tuple[Text, ...]:
 
 
 def shorten_words(draft: Draft, stop: int, target: int) -> None:
-    """Cut what the person said long ago, oldest first, before the message `stop`."""
+    """Cut the user's text before the message `stop`, oldest first."""
     whole = draft.messages[:stop]
     for limit in WORDS:
         for index, message in enumerate(whole):
@@ -150,7 +150,7 @@ def _shorter(draft: Draft, block: Block, limit: int) -> Block:
         case Context() if len(block.text) > limit:
             return Context(shorten(block.text, limit))
         case Text() | Said() if len(block.text) > limit + 200:
-            # By its content, since places change: no other text may take this file's place.
+            # Named by its content, since indices change: no other text may replace this file.
             name = f"said_{sha256(block.text.encode()).hexdigest()[:12]}"
             return replace(block, text=shorten(block.text, limit, draft.kept(block.text, name)))
     return block

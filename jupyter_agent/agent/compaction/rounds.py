@@ -1,8 +1,8 @@
-"""What of a conversation is the person's, what the session's, and what the agent's execution.
+"""Divides a conversation into the user's messages, the session's, and the agent's steps.
 
-A step is a reply of the model with the results of its calls. What compaction itself puts into a
-conversation stands in messages of its own, whose first block begins with one of two marks: a
-summary, followed by where the long results of its steps are kept; and what is put back.
+A step is a reply of the model with the results of its calls. Compaction adds messages of its own,
+whose first block begins with one of two marks: a summary, followed by the places of its steps' long
+results; and the restored context.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STILL_IN_FORCE = "[Put back after the conversation was shortened]"
 
 @dataclass(frozen=True, slots=True)
 class StepSpan:
-    """The messages from `start` up to `stop`. `task` is where its round's task stands, or -1."""
+    """The messages from `start` up to `stop`. `task` is the index of its round's task, or -1."""
 
     start: int
     stop: int
@@ -27,7 +27,7 @@ class StepSpan:
 
 
 def apart(message: Message) -> tuple[Message, ...]:
-    """A message of results in which the person said something, too, as two messages."""
+    """A message of results with text by the user as two messages; any other alone."""
     results = tuple(b for b in message.blocks if isinstance(b, (ToolResult, Context)))
     if not message.tool_results or len(results) == len(message.blocks):
         return (message,)
@@ -38,7 +38,7 @@ def apart(message: Message) -> tuple[Message, ...]:
 def steps(history: Sequence[Message]) -> list[StepSpan]:
     """The steps of a conversation, in order. A call and its result are always in one step.
 
-    Results and the person's words stand in messages of their own (`apart`).
+    `history` has results and the user's text in separate messages (`apart`).
     """
     found: list[StepSpan] = []
     task, index = -1, 0
@@ -55,24 +55,24 @@ def steps(history: Sequence[Message]) -> list[StepSpan]:
 
 
 def _belongs_to_step(message: Message) -> bool:
-    """Results, and what the session told the model besides them."""
+    """True for tool results, and for the session's texts beside them."""
     if message.role != "user" or is_ours(message):
         return False
     return bool(message.tool_results) or all(isinstance(b, Context) for b in message.blocks)
 
 
 def is_task(message: Message) -> bool:
-    """Whether a person gave a task with this message."""
+    """True if the message holds a task by the user."""
     return message.role == "user" and any(isinstance(b, Text) for b in message.blocks)
 
 
 def current_task(history: Sequence[Message]) -> int:
-    """Where the current round's task stands; -1 where there is none."""
+    """The index of the current round's task; -1 if there is none."""
     return next((i for i in range(len(history) - 1, -1, -1) if is_task(history[i])), -1)
 
 
 def persons(message: Message) -> tuple[Block, ...]:
-    """The blocks that are the person's own. Messages of the system are kept as well."""
+    """The user's own blocks of a message; all blocks of a system message."""
     if message.role == "assistant":
         return ()
     if message.role == "system":
@@ -81,12 +81,12 @@ def persons(message: Message) -> tuple[Block, ...]:
 
 
 def is_ours(message: Message) -> bool:
-    """Whether an earlier compaction made this message."""
+    """True if an earlier compaction made this message."""
     return _begins(message, SUMMARY) or _begins(message, STILL_IN_FORCE)
 
 
 def earlier_summary(message: Message) -> str:
-    """The summary that a message holds, without its mark; empty where it holds none."""
+    """The summary in a message, without its mark; empty if it holds none."""
     if not _begins(message, SUMMARY):
         return ""
     first = message.blocks[0]
@@ -95,13 +95,13 @@ def earlier_summary(message: Message) -> str:
 
 
 def earlier_places(message: Message) -> list[str]:
-    """The lines of a summary's message that say where whole results are."""
+    """The lines of a summary's message with the places of full results."""
     texts = [b.text for b in message.blocks if isinstance(b, Context)]
     found = [text for text in texts if is_ours(message) and text.startswith(KEPT_WHOLE)]
     return [line for text in found for line in text.split("\n")[1:]]
 
 
 def _begins(message: Message, mark: str) -> bool:
-    # Only the session makes a Context: a person who types the mark stays a person.
+    # Only the session makes a Context: a user who types the mark does not fake one.
     first = message.blocks[0] if message.role == "user" and message.blocks else None
     return isinstance(first, Context) and first.text.startswith(mark)

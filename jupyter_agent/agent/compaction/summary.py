@@ -1,4 +1,4 @@
-"""Finished rounds summarized: by a model where it does it well, without one where it does not."""
+"""Summarizes finished rounds: by a model, or without one if it fails."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _A_CALL = re.compile(r"\s*(?:<\|?(?:tool|function)|```(?:tool|json\s*\{\s*\"name
 
 
 class SummaryFailed(ProviderError):
-    """A model gave no summary."""
+    """A model wrote no summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What the agent did for one task: whole steps."""
+    """The agent's steps for one task."""
 
     task: str
     messages: tuple[Message, ...]
@@ -57,7 +57,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`problem` says why no model wrote it, where one was asked."""
+    """A summary. `problem` is the reason why the model that was asked did not write it."""
 
     text: str
     by_model: bool
@@ -73,15 +73,15 @@ async def summary(
 ) -> Summary:
     """Summarize rounds together with earlier summaries, within `LIMIT` words.
 
-    The numbers that the summary does not have follow it as they were printed, as far as there is
-    room: a model that summarizes drops and rounds them.
+    Printed lines with numbers that the summary lacks follow it, as far as there is room, since
+    models drop and round numbers.
 
     Args:
-        rounds: What to summarize, oldest first.
-        earlier: The summaries of what came before, oldest first.
-        summarize: Asks the model; None to do without.
-        counter: Tells how long the material is.
-        part: The tokens that the model is given at once.
+        rounds: The rounds to summarize, oldest first.
+        earlier: The summaries of earlier rounds, oldest first.
+        summarize: Asks the model; None does without.
+        counter: Counts the tokens of the material.
+        part: The most tokens of one request's material.
     """
     bodies = [body for text in earlier if (body := text.partition(HEADING)[0].strip())]
     lines = [
@@ -93,7 +93,7 @@ async def summary(
     if summarize is not None:
         try:
             text = await _by_model(rounds, bodies, summarize, counter, part)
-        except Exception as error:  # whatever went wrong with a summary, the turn goes on
+        except Exception as error:  # a failed summary must not end the turn
             problem = one_line(str(error) or type(error).__name__, 200)
     text, by_model = text or _plain(rounds, bodies), bool(text)
     room = LIMIT - word_count(f"{SUMMARY}{HEADING}") - 4
@@ -128,7 +128,7 @@ async def _by_model(
     counter: TokenCounter,
     part: int,
 ) -> str:
-    """One call where everything fits in; else one for each part, and one that merges them."""
+    """The summary by one call if everything fits; else one for each part, and one to merge."""
     before = [inert(f"Earlier summary:\n{body}") for body in bodies]
     parts = _parts([*before, *_material(rounds)], counter, part)
     while len(parts) > 1:
@@ -146,7 +146,7 @@ async def _by_model(
 
 
 def _material(rounds: Sequence[Round]) -> Iterator[str]:
-    """The rounds as text. The task stands over each for orientation alone."""
+    """The rounds as text, each under its task for orientation."""
     for number, round_ in enumerate(rounds, 1):
         task = inert(one_line(round_.task, 300)) or "(none)"
         yield f"Round {number}; the person's task, for orientation: {task}"
@@ -154,7 +154,7 @@ def _material(rounds: Sequence[Round]) -> Iterator[str]:
 
 
 def _parts(pieces: Iterable[str], counter: TokenCounter, most: int) -> list[str]:
-    """The pieces put together, each part within so many tokens. A larger piece is divided."""
+    """The pieces joined to parts of at most `most` tokens. A larger piece is divided."""
     parts: list[list[str]] = []
     room = 0
     for piece in _divided(pieces, counter, most):
@@ -198,7 +198,7 @@ class ModelSummary:
         self._retry = retry
 
     async def __call__(self, prompt: str) -> str:
-        """Raises `ProviderError` where the call fails, or is answered by anything but words."""
+        """The model's text. Raises `ProviderError` if the call fails or the reply has no text."""
         message = Message("user", (Text(prompt),))
         request = Request(render("summarizer"), (message,), tools_allowed=False)
         async with aclosing(stream_with_retry(self._provider, request, self._retry)) as stream:

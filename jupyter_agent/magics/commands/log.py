@@ -13,7 +13,7 @@ from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.magics.commands.turns import shown
 from jupyter_agent.magics.parser import Command, PositiveNumber, Unexpected, Word, argument, family
-from jupyter_agent.session.kernel import keeping
+from jupyter_agent.session.kernel import retention_limits
 from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.stores.retention import LOGS, MEGABYTE, OUTPUTS, SESSIONS, Limit, remove
 from jupyter_agent.stores.runs import Run, RunSummary, log_files, read_lines, read_run, runs
@@ -162,7 +162,7 @@ def _clean(
     days, is_shown = 1 if everything else days, "show" in what
     kinds = [word for word in what if word != "show"] or list(KINDS)
     settings = kernel.settings().settings
-    limits = {name: limit for name, limit in keeping(settings).items() if name in kinds}
+    limits = {name: limit for name, limit in retention_limits(settings).items() if name in kinds}
     if days is not None:
         limits = {name: Limit(days, limit.megabytes) for name, limit in limits.items()}
     files = [one for one in kernel.surplus(limits) if is_shown or remove(one)]
