@@ -8,7 +8,7 @@ from benchmarks.server import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-from compaction.facts import (
+from agent.facts import (
     COUNTER,
     first_words,
     last_words,
@@ -19,7 +19,7 @@ from compaction.facts import (
     skims,
     within,
 )
-from compaction.transcripts import planted, survivors
+from agent.transcripts import planted, survivors
 from front_end import FrontEnd
 from live_kernel import Cell, LiveKernel, Running, logged
 

@@ -36,7 +36,7 @@ LONGEST = (
     "llm/test_local.py",
     "magics/test_local.py",
     "docs/test_site.py",
-    "execution/test_cluster.py",
+    "notebooks/test_cluster.py",
     "test_demo.py",
 )
 """The modules that begin first, so that both workers end at about the same time."""

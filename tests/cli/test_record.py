@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from execution.notebooks import agent, finish, script, started, wait_until, write
 from model_server import Call, ModelServer, Reply
+from notebooks.notebooks import agent, finish, script, started, wait_until, write
 
 from jupyter_agent.cli import main
 from jupyter_agent.errors import AgentError

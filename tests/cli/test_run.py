@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner
-from execution.notebooks import agent, environment, script, write
+from notebooks.notebooks import agent, environment, script, write
 
 from jupyter_agent.cli import main
 from jupyter_agent.cli.run import MODES

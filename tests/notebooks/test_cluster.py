@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from execution.notebooks import (
+from notebooks.notebooks import (
     agent,
     begun,
     completed,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from compaction.transcripts import Transcript, user
+from agent.transcripts import Transcript, user
 
 from jupyter_agent.agent.compaction import Summarize, compact, should_compact
 from jupyter_agent.agent.compaction.rounds import SUMMARY

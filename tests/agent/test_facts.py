@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from compaction.facts import (
+from agent.facts import (
     COUNTER,
     first_words,
     last_words,
@@ -15,7 +15,7 @@ from compaction.facts import (
     skims,
     within,
 )
-from compaction.transcripts import planted, survivors
+from agent.transcripts import planted, survivors
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from checkpoints.conftest import redo, run, tree, undo, write
 from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from undo.conftest import redo, run, tree, undo, write
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files import trust

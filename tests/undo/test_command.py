@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from checkpoints.conftest import write
 from live_kernel import LiveKernel
+from undo.conftest import write
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files.workspace import Workspace

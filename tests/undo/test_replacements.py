@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkpoints.conftest import redo, run, undo
+from undo.conftest import redo, run, undo
 
 from jupyter_agent.undo import Checkpoints
 from jupyter_agent.undo.apply import NOT_EMPTY

@@ -14,7 +14,7 @@ from typing import Any
 
 import generated
 import pytest
-from checkpoints.conftest import tree
+from undo.conftest import tree
 
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import Checkpoints

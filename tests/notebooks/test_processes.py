@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from execution.notebooks import (
+from notebooks.notebooks import (
     begun,
     completed,
     finish,

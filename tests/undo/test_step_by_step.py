@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from checkpoints.test_namespace import Namespace, outcomes, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from undo.test_namespace import Namespace, outcomes, turn
 
 from jupyter_agent.undo.namespace import IN_PLACE, SINCE, SINCE_IN_PLACE, Bindings
 from jupyter_agent.undo.process_state import FOLDER, NUMPY, RANDOM

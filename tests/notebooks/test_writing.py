@@ -8,9 +8,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from execution.notebooks import write
 from hypothesis import given
 from hypothesis import strategies as st
+from notebooks.notebooks import write
 
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks.one import NotebookExecution

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from compaction.transcripts import user
+from agent.transcripts import user
 from hypothesis import given
 from hypothesis import strategies as st
 

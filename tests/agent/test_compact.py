@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from compaction.transcripts import PNG, histories, planted, user
+from agent.transcripts import PNG, histories, planted, user
 from generated import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st

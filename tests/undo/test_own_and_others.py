@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from checkpoints.conftest import redo, run, tree, undo, write
+from undo.conftest import redo, run, tree, undo, write
 
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files.workspace import Workspace
