@@ -253,7 +253,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_process_that_was_killed(tmp_path: Path) -> None:
     """What was logged until the kill is there, to the last line: the call that was running."""
-    code = KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
+    code = KILLED.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
     environ = {"PATH": "/usr/bin", "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], env=environ, check=False)
     assert done.returncode == -signal.SIGKILL
