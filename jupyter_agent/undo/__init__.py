@@ -1,6 +1,6 @@
 """Undo: files, variables and process state go back to before a turn, and forth again.
 
-`store.Checkpoints` is the way in for files, `namespace.Bindings` for variables, `command` for
+`checkpoints.Checkpoints` is the way in for files, `namespace.Bindings` for variables, `command` for
 `%agent undo`. The guarantees:
 
 - A file that a tool writes is kept before it is written, up to a size limit.
@@ -11,9 +11,9 @@
 - An undo is written to a journal first. The next one completes it if it was interrupted.
 """
 
+from jupyter_agent.undo.checkpoints import Checkpoints
 from jupyter_agent.undo.plan import Undo, UndoStep
 from jupyter_agent.undo.storage import StorageLimits
-from jupyter_agent.undo.store import Checkpoints
 from jupyter_agent.undo.turn import Checkpoint
 
 __all__ = ["Checkpoint", "Checkpoints", "StorageLimits", "Undo", "UndoStep"]

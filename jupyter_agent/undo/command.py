@@ -9,11 +9,11 @@ from typing import Any
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.undo.checkpoints import NOTHING, Checkpoints
 from jupyter_agent.undo.journal import JournalRecord
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings, Rebound, names
 from jupyter_agent.undo.plan import Undo, UndoStep
 from jupyter_agent.undo.storage import TRASH
-from jupyter_agent.undo.store import NOTHING, Checkpoints
 
 _LISTED = 20
 NO_CHANGE = "no change was seen"

@@ -16,10 +16,10 @@ from jupyter_agent.files.atomic import reason_of
 from jupyter_agent.files.diff import compare
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.changes import Snapshot
+from jupyter_agent.undo.checkpoints import Checkpoints
 from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings
 from jupyter_agent.undo.storage import FOLDER, StorageLimits
-from jupyter_agent.undo.store import Checkpoints
 from jupyter_agent.undo.turn import Checkpoint
 
 _COMPARED = 1_000_000

@@ -5,8 +5,8 @@
   blobs/            contents of files, by digest
   kernels/          a lock for each kernel, held as long as it runs
   known.json        digests of the workspace's small files, so that few are read again
-  <record>/         one folder for each turn and each undo: journal.jsonl, and while code runs
-                    picture.json, alive and running
+  <record>/         one folder for each turn and each undo: journal.jsonl; during a turn `running`,
+                    a lock, and once code runs picture.json, a snapshot, and `alive`, a heartbeat
 """
 
 from __future__ import annotations

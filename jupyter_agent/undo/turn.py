@@ -30,8 +30,9 @@ from jupyter_agent.undo.storage import Storage
 from jupyter_agent.undo.versions import ABSENT, FileVersion, look, mark_of
 
 ALIVE = "alive"
+"""The file of the heartbeat."""
 _BEAT = 0.5
-_NAMED = 20
+_MOST_NAMED = 20
 _CACHES = frozenset(
     {"__pycache__", ".ipynb_checkpoints", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache"}
 )
@@ -128,7 +129,7 @@ class Checkpoint:
             self._journal.write({"line": "between", "path": name})
 
     def _before(self, name: str, path: Path) -> FileVersion:
-        """What was at the path before the turn changed it; keeps the content."""
+        """Keep what is at a path that the turn is about to change for the first time."""
         before = self._snapshot_before
         if not self._code_runs or before is None:
             return self._storage.keep_with_room(path)
@@ -225,7 +226,7 @@ class Checkpoint:
         paths = [path for path in found if self._is_worth_a_notice(path)]
         names = [path.relative_to(self._root).as_posix() for path in paths]
         names = [name for name in names if self._is_unscanned(name, before, after)]
-        room = max(0, _NAMED - len(self._named))
+        room = max(0, _MOST_NAMED - len(self._named))
         lines = [f"{name}: cannot be restored, since undo does not look at it" for name in names]
         if len(names) > room:
             lines[room:] = ["More files were changed that undo does not look at."]
