@@ -16,15 +16,15 @@ from jupyter_agent.source.agent_cells import agent_cells
 
 Json = dict[str, Any]
 _READABLE = ("text/plain", "text/markdown")
-"""Of the forms of one output, those in which a person sees best what differs."""
+"""The forms of one output in which a person sees best what differs, compared first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """The first difference between two outputs of a cell.
+    """The first difference between the saved and the replayed outputs of a cell.
 
-    What nobody reads as text, pictures and metadata, only warns: other versions of a library draw
-    the same figure with other bytes.
+    Pictures and metadata that differ are a warning only: other versions of a library draw the same
+    figure with other bytes.
     """
 
     severity: Severity
@@ -47,9 +47,9 @@ class Difference:
 
 
 def lasting(outputs: Sequence[Any]) -> list[Json]:
-    """Outputs as a replay gives them again: without counters, and with streams in one piece.
+    """The part of outputs that a replay repeats, with streams in one piece.
 
-    What the package itself marks as volatile goes as well: how long a turn took, what it cost.
+    Leaves out execution counts and what the package marks as volatile: a turn's time and cost.
     """
     kept: list[Json] = []
     for output in json.loads(json.dumps(_without_volatile(outputs))):
@@ -65,9 +65,9 @@ def lasting(outputs: Sequence[Any]) -> list[Json]:
 
 
 def parting(saved: Sequence[Any], now: Sequence[Any]) -> Parting | None:
-    """Where the outputs of a replay part from the saved ones; None where they do not.
+    """The first difference between saved outputs and those of a replay; None where they are equal.
 
-    Words that differ come first, then what only warns.
+    An error comes before a warning.
     """
     before, after = lasting(saved), lasting(now)
     found = [_of_outputs(n, a, b) for n, (a, b) in enumerate(zip(before, after, strict=False), 1)]
@@ -93,7 +93,7 @@ def differences(first: Any, second: Any) -> Iterator[Difference]:
 
 
 def _without_volatile(outputs: Any) -> Any:
-    """Outputs without what no replay knows: how long a turn took, what it cost."""
+    """Outputs without a turn's time and cost, which no replay repeats."""
     kept = deepcopy(outputs)
     for output in kept:
         output.get("metadata", {}).get("jupyter_agent", {}).pop("volatile", None)
@@ -140,7 +140,7 @@ def _words(name: str, before: dict[str, str], after: dict[str, str]) -> str:
 
 
 def _first_difference(old: Any, new: Any) -> str:
-    """The words around the first place where two lists of outputs part."""
+    """The words around the first difference between two lists of outputs."""
     then, now = _lines(old), _lines(new)
     for before, after in zip(then, now, strict=False):
         if before != after:
@@ -159,7 +159,7 @@ def _around(text: str, first: int) -> str:
 
 
 def _lines(outputs: Any) -> list[str]:
-    """What a person sees of outputs, line by line; then the rest of them."""
+    """The lines of outputs that a person sees, and then each output as JSON."""
     seen: list[str] = []
     for output in outputs:
         seen += str(output.get("text") or output.get("data", {}).get("text/plain", "")).split("\n")
