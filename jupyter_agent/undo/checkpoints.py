@@ -12,7 +12,7 @@ from jupyter_agent.errors import AgentError
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo.apply import apply
-from jupyter_agent.undo.differences import changed_lines
+from jupyter_agent.undo.differences import changed_lines, differences
 from jupyter_agent.undo.journal import JournalRecord
 from jupyter_agent.undo.plan import Undo, plan_of, redoable, rest_of, standing
 from jupyter_agent.undo.scan import Scanner
@@ -223,7 +223,8 @@ class Checkpoints:
             except OSError:
                 alive = before.began
             after = self._scanner.scan()
-            lines = list(changed_lines(root, record, before, after, stopped=alive))
+            found = differences(before, after, root)
+            lines = changed_lines(root, record, before, after, found=found, stopped=alive)
             journal.write(*lines, {"line": "code", "running": False})
         journal.write({"line": "end"})
         clear_away(journal.folder)

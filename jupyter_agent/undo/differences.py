@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -81,6 +81,7 @@ def changed_lines(
     before: FileSnapshot,
     after: FileSnapshot,
     *,
+    found: Mapping[str, ChangeKind],
     stopped: int | None = None,
     writes: Writes | None = None,
 ) -> Iterator[dict[str, Any]]:
@@ -91,62 +92,43 @@ def changed_lines(
         record: What the journal says so far.
         before: The snapshot from before the code ran.
         after: The one from afterwards.
+        found: Their differences.
         stopped: When the kernel was last seen alive, in nanoseconds, if it died meanwhile: later
             changes are somebody else's.
         writes: What the kernel was seen to write meanwhile; None if that is not known.
     """
-    found = differences(before, after, root)
     new_places = {
         after.files[path].identity: path
         for path, kind in found.items()
         if kind == "created" and path in after.files
     }
     for path in found:
-        old = before.files.get(path)
-        moved_to = new_places.get(old.identity, "") if old else ""
-        lines = list(_lines_for(root, path, moved_to, record, before, after, writes))
-        now = after.files.get(path)
-        if stopped is not None and _latest(root / path, now) > stopped + _PATIENCE:
-            lines = [line for line in lines if line["line"] != "left"] + [
-                {"line": "unclear", "path": path, "why": AFTER_THE_END}
-                for line in lines
-                if line["line"] == "left"
-            ]
-        yield from lines
-
-
-def _lines_for(
-    root: Path,
-    path: str,
-    moved_to: str,
-    record: JournalRecord,
-    before: FileSnapshot,
-    after: FileSnapshot,
-    writes: Writes | None,
-) -> Iterator[dict[str, Any]]:
-    seen = writes is not None and writes.saw(root / path)
-    is_ours = writes is None or seen or writes.explains(root / path)
-    try:
-        now = look(root / path)
-    except OSError:
-        return
-    old, entry = before.version(path), record.entries.get(path)
-    if moved_to and (not now.exists or now.is_folder) and old.exists and not old.kept:
-        old = replace(old, kept=f"{MOVED}/{moved_to}", why="")
-    if entry is not None and now.mark == entry.after:
-        return
-    if entry is None:
-        if _is_untouched(old, now, before.files.get(path), after.files.get(path)):
-            return
-        if not is_ours and (old.is_folder or now.is_folder):
-            return
-        yield before_line(path, old, 0 if old.exists else _count_new_folders(path, before))
-        if old.why and not old.is_folder and is_ours:
-            yield notice_line(f"{path}: cannot be restored, since {old.why}")
-    if is_ours:
-        yield left_line(path, now, seen)
-    else:
-        yield {"line": "unclear", "path": path, "why": NOT_SEEN}
+        try:
+            now = look(root / path)
+        except OSError:
+            continue
+        earlier, later = before.files.get(path), after.files.get(path)
+        old, entry = before.version(path), record.entries.get(path)
+        moved_to = new_places.get(earlier.identity) if earlier else None
+        if moved_to and (not now.exists or now.is_folder) and not old.kept:
+            old = replace(old, kept=f"{MOVED}/{moved_to}", why="")
+        if entry is not None and now.mark == entry.after:
+            continue
+        seen = writes is not None and writes.saw(root / path)
+        is_ours = writes is None or seen or writes.explains(root / path)
+        if entry is None:
+            is_folder = old.is_folder or now.is_folder
+            if _is_untouched(old, now, earlier, later) or (is_folder and not is_ours):
+                continue
+            yield before_line(path, old, 0 if old.exists else _count_new_folders(path, before))
+            if old.why and not old.is_folder and is_ours:
+                yield notice_line(f"{path}: cannot be restored, since {old.why}")
+        if not is_ours:
+            yield {"line": "unclear", "path": path, "why": NOT_SEEN}
+        elif stopped is not None and _latest(root / path, later) > stopped + _PATIENCE:
+            yield {"line": "unclear", "path": path, "why": AFTER_THE_END}
+        else:
+            yield left_line(path, now, seen)
 
 
 def _is_untouched(

@@ -209,7 +209,8 @@ class Checkpoint:
                 self._had_children |= self._writes.has_children or _has_children()
                 self._writes.has_children = self._had_children
             record, writes = self._journal.record, self._writes
-            lines = list(changed_lines(self._root, record, before, after, writes=writes))
+            changes = changed_lines(self._root, record, before, after, found=found, writes=writes)
+            lines = list(changes)
             if writes is not None:
                 lines += self._notices_of_unscanned(writes, before, after)
             self._writes = None
