@@ -1,7 +1,7 @@
-"""What is not computed yet, and stays so: polars, Dask, Spark, Ray, DuckDB and ibis.
+"""Lazy objects, which are not computed here: polars, Dask, Spark, Ray, DuckDB and ibis.
 
-Only what the object already holds is read. Where even the columns would have to be worked out,
-which may read a file, ask a server or call the person's code, they are left out.
+Reads only data that the object already holds. Columns are left out if they are not known yet,
+since their computation may read a file, ask a server or call the user's code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENUM = re.compile(r"ENUM\s*\((?:[^')]|'(?:[^']|'')*')*\)", re.IGNORECASE)
 
 
 def opaque(library: str, hint: str) -> Describer:
-    """A describer of objects of which nothing can be read without computing."""
+    """A describer of objects that hold no data before their computation."""
 
     def describer(value: Any, level: Level) -> Iterator[Part]:
         yield f"{library} {type_name(type(value))}, not computed"
@@ -98,7 +98,7 @@ def duckdb_relation(value: Any, level: Level) -> Iterator[Part]:
 
 
 def duckdb_connection(value: Any, level: Level) -> Iterator[Part]:
-    """A DuckDB connection. To list its tables is a query, which would end one that is running."""
+    """A DuckDB connection, without its tables: that query would end a running one."""
     yield "duckdb connection"
     yield "its tables: ask SHOW TABLES"
 
@@ -117,7 +117,7 @@ def ibis_value(value: Any, level: Level) -> Iterator[Part]:
 
 
 def _dask_meta(value: Any) -> Any:
-    """The empty frame that stands for the result, if there is one: making it may run code."""
+    """The empty frame with the result's columns, if it exists: its creation may run code."""
     held = attributes(value)
     expression = held.get("_expr")
     if expression is None:
