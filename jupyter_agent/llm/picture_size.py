@@ -16,7 +16,7 @@ _NO_FRAME = frozenset({0xC4, 0xC8, 0xCC})
 
 
 def picture_size(image: Image) -> tuple[int, int] | None:
-    """Width and height in pixels; None where the bytes do not tell."""
+    """Width and height in pixels; None if the format is unknown or damaged."""
     try:
         raw = base64.b64decode(image.data[:_HEAD])
     except (binascii.Error, ValueError):
