@@ -1,7 +1,7 @@
-"""`_index.yaml`: what a workspace's memory can be asked for, derived from the Markdown.
+"""`_index.yaml`: the tags and categories of a workspace's memory, derived from the Markdown.
 
-It is made from the entries alone, so that making it again gives the same bytes. Only the
-descriptions of tags, which people write into it by hand, are taken over from the old one.
+Made from the entries alone, so that a rebuild gives the same bytes. Only the descriptions of tags,
+which people write into it by hand, are kept from the old one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def rendered(index: Mapping[str, Any]) -> bytes:
 
 
 def descriptions_in(data: bytes) -> dict[str, str] | None:
-    """The descriptions of tags in an `_index.yaml`; None where it cannot be parsed."""
+    """The descriptions of tags in an `_index.yaml`; None if it cannot be parsed."""
     try:
         index = safe_yaml.load(data.decode("utf-8-sig"))
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
@@ -79,7 +79,7 @@ def descriptions_in(data: bytes) -> dict[str, str] | None:
 
 
 def _rows(counts: Mapping[Kind, Counter[str]], told: Mapping[str, str]) -> list[dict[str, Any]]:
-    """A row for each name, by name: in which files it stands, and how often."""
+    """A row for each name, in order: the files with it, and its count."""
     rows = []
     for name in sorted(set().union(*counts.values())):
         used_in = [FILES[kind].removesuffix(".md") for kind in FILES if name in counts[kind]]
