@@ -231,7 +231,7 @@ class Executor:
             shown[id(output)] = error
             capture.show(output)
 
-        tell = self._shell.showtraceback
+        show_traceback = self._shell.showtraceback
 
         def show_current(exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
             """IPython prints groups of exceptions by itself, with the paths of its own files."""
@@ -239,7 +239,7 @@ class Executor:
             if not is_foreign() and isinstance(error, BaseExceptionGroup):
                 show(type(error), error, ())
             else:
-                tell(exc_tuple, *args, **kwargs)
+                show_traceback(exc_tuple, *args, **kwargs)
 
         with (
             swapped(self._shell, "showtraceback", show_current),

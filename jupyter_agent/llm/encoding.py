@@ -73,8 +73,8 @@ class Encoder:
         return self._tools[1]
 
     def _take(self, messages: tuple[Message, ...]) -> None:
-        known = len(self._given)
-        goes_on = bool(self._begins) and messages[:known] == self._given
+        given = len(self._given)
+        goes_on = bool(self._begins) and messages[:given] == self._given
         # The last sendable message may become longer by what follows.
         kept = len(self._begins) - 1 if goes_on else 0
         start = self._begins[kept] if goes_on else 0

@@ -175,8 +175,8 @@ class OpenAI(Adapter):
         return options
 
     def _failure(self, error: Exception) -> ProviderError:
-        known = (openai.APIStatusError, openai.APIConnectionError)
-        if isinstance(error, openai.APIError) and not isinstance(error, known):
+        translated = (openai.APIStatusError, openai.APIConnectionError)
+        if isinstance(error, openai.APIError) and not isinstance(error, translated):
             return self._said(error.body)  # of an error event
         return super()._failure(error)
 
@@ -349,11 +349,11 @@ class _Reply:
 
     def _detail(self, piece: dict[str, Any]) -> str:
         """Add a piece of `reasoning_details`; returns its new text."""
-        known = next((d for d in self._details if _same_detail(d, piece)), None)
-        if known is None:
+        detail = next((d for d in self._details if _same_detail(d, piece)), None)
+        if detail is None:
             self._details.append(dict(piece))
             return string(piece.get("text")) or string(piece.get("summary"))
-        return _extend(known, piece)
+        return _extend(detail, piece)
 
     def _call(self, delta: Mapping[str, Any]) -> None:
         for piece in _list(delta.get("tool_calls")):

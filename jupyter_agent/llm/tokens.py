@@ -99,18 +99,18 @@ class TokenCounter:
 
     def text(self, text: str) -> int:
         """The tokens of a text."""
-        known = self._young.get(text)
-        if known is not None or not text:
-            return known or 0
-        known = self._old.get(text)
-        if known is None:
-            known = count_tokens(text)
+        count = self._young.get(text)
+        if count is not None or not text:
+            return count or 0
+        count = self._old.get(text)
+        if count is None:
+            count = count_tokens(text)
             self.encoded += len(text)
         if self._size + len(text) > self._remembered:
             self._young, self._old, self._size = {}, self._young, 0
-        self._young[text] = known
+        self._young[text] = count
         self._size += len(text)
-        return known
+        return count
 
     def message(self, message: Message) -> int:
         """The tokens of one message."""
@@ -119,18 +119,18 @@ class TokenCounter:
     def messages(self, messages: Iterable[Message]) -> int:
         """The tokens of a conversation. If it extends the last one, only the rest is counted."""
         said = tuple(messages)
-        known, total = self._conversation
+        counted, total = self._conversation
         # Compares identities, in C, for the very same messages.
-        if said[: len(known)] != known:
-            known, total = (), 0
-        total += sum(map(self.message, said[len(known) :]))
+        if said[: len(counted)] != counted:
+            counted, total = (), 0
+        total += sum(map(self.message, said[len(counted) :]))
         self._conversation = said, total
         return total
 
     def tools(self, specs: Sequence[ToolSpec]) -> int:
         """The tokens of the tools' schemas."""
-        known, tokens = self._tools
-        if len(known) == len(specs) and all(a is b for a, b in zip(known, specs, strict=True)):
+        counted, tokens = self._tools
+        if len(counted) == len(specs) and all(a is b for a, b in zip(counted, specs, strict=True)):
             return tokens
         tokens = _TOOLS + sum(map(self._tool, specs))
         self._tools = (tuple(specs), tokens)

@@ -367,10 +367,10 @@ def explained(error: click.UsageError) -> str:
 def _unknown(error: Unknown, contexts: Sequence[click.Context]) -> str:
     family, names = contexts[-1].command, _names(contexts)
     assert isinstance(family, Family)
-    known = [name for name in family.commands if name]
-    near = difflib.get_close_matches(error.word, known, 1)
+    commands = [name for name in family.commands if name]
+    near = difflib.get_close_matches(error.word, commands, 1)
     is_root = len(contexts) == 1
-    others = f"The commands are: {', '.join(known)}." if is_root else ""
+    others = f"The commands are: {', '.join(commands)}." if is_root else ""
     hint = f"Did you mean {near[0]}?" if near else others or f"Usage: {usage(family, names[-1])}"
     return f"{' '.join(names)}: there is no {'command ' * is_root}{plain(error.word)!r}. {hint}"
 

@@ -44,7 +44,7 @@ class KernelSurface:
         else:
             self._handle.display(dict(data), raw=True)
 
-    def settle(self, outputs: Sequence[SavedOutput]) -> None:
+    def replace_by(self, outputs: Sequence[SavedOutput]) -> None:
         if self._is_shown and not outputs:
             # A single output cannot be removed, and a user's cell has other outputs, too.
             if self.cell.is_own:

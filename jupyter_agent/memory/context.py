@@ -106,28 +106,30 @@ class _Answer:
         self._check_known()
         defaults = self._defaults(include_defaults)
         wanted = list(dict.fromkeys(topics))
-        told: dict[str, Any] = {"defaults": defaults}
+        answer: dict[str, Any] = {"defaults": defaults}
         self._left -= _size(defaults)
         for position, topic in enumerate(wanted):
             # The next topics get the unused share of this one.
             share = max(self._left, 2_000) // (len(wanted) - position)
-            told[topic] = self._topic(topic, share)
-            self._left -= _size(told[topic])
+            answer[topic] = self._topic(topic, share)
+            self._left -= _size(answer[topic])
         if self._omitted:
-            told["omitted"] = self._omitted
+            answer["omitted"] = self._omitted
         if self._warnings:
             warnings = list(dict.fromkeys(self._warnings))
             more = len(warnings) - _WARNINGS
             rest = [f"{more} more warnings"] if more > 0 else []
-            told["warnings"] = warnings[:_WARNINGS] + rest
-        return told
+            answer["warnings"] = warnings[:_WARNINGS] + rest
+        return answer
 
     def _check_known(self) -> None:
         resources = self._root.resources(self._scope)
         if resources.is_dir() or self._root.memory(self._scope).is_dir():
             return
-        known = ", ".join(workspaces_in(self._root)) or "none"
-        self._warnings.append(f"Nothing is known of {self._scope} yet. Known workspaces: {known}.")
+        workspaces = ", ".join(workspaces_in(self._root)) or "none"
+        self._warnings.append(
+            f"Nothing is known of {self._scope} yet. Known workspaces: {workspaces}."
+        )
 
     def _defaults(self, whole: bool) -> dict[str, Any]:
         defaults: dict[str, Any] = {}
@@ -224,8 +226,8 @@ class _Answer:
         if head.problem:
             self._warnings.append(f"{shown} {head.problem}.")
         if topic == "plans" and not head.problem and head.status not in STATUSES:
-            known = ", ".join(STATUSES)
-            self._warnings.append(f"{shown} has the status {head.status!r}, not one of {known}.")
+            statuses = ", ".join(STATUSES)
+            self._warnings.append(f"{shown} has the status {head.status!r}, not one of {statuses}.")
         fields = {
             "description": head.description,
             "status": head.status,

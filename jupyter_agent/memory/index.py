@@ -40,11 +40,11 @@ def index_of(
         for kind, found in entries.items()
     }
     newest = max((entry.date for found in entries.values() for entry in found), default="")
-    told = descriptions or {}
+    tag_descriptions = descriptions or {}
     return {
         "workspace": workspace,
         "last_updated": _date(newest),
-        "tags": _rows(tags, told),
+        "tags": _rows(tags, tag_descriptions),
         "categories": _rows(categories, {}),
         "summary": {
             "total_decisions": len(entries["decision"]),
@@ -78,14 +78,16 @@ def descriptions_in(data: bytes) -> dict[str, str] | None:
     }
 
 
-def _rows(counts: Mapping[Kind, Counter[str]], told: Mapping[str, str]) -> list[dict[str, Any]]:
+def _rows(
+    counts: Mapping[Kind, Counter[str]], descriptions: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """A row for each name, in order: the files with it, and its count."""
     rows = []
     for name in sorted(set().union(*counts.values())):
         used_in = [FILES[kind].removesuffix(".md") for kind in FILES if name in counts[kind]]
         row: dict[str, Any] = {"name": name}
-        if name in told:
-            row["description"] = told[name]
+        if name in descriptions:
+            row["description"] = descriptions[name]
         rows.append({**row, "used_in": used_in, "count": sum(c[name] for c in counts.values())})
     return rows
 

@@ -203,12 +203,12 @@ def _checked(content: str, category: str) -> tuple[str, str]:
 def _like(note: Note, notes: tuple[Note, ...], distinct: bool) -> tuple[Note, Likeness] | None:
     wanted = fingerprint(note.content)
     near: Note | None = None
-    for known in notes:
-        like = likeness(wanted, fingerprint(known.content))
+    for existing in notes:
+        like = likeness(wanted, fingerprint(existing.content))
         if like == "same":
-            return known, "same"
+            return existing, "same"
         if like and near is None:
-            near = known
+            near = existing
     return (near, "near") if near and not distinct else None
 
 

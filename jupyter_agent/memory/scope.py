@@ -156,7 +156,7 @@ def all_roots(
         if not folder.is_dir():
             raise ConfigError(f"memory.roots: there is no folder {name}.")
         root = _root(folder, workspace)
-        if root.path not in [known.path for known in roots]:
+        if root.path not in [each.path for each in roots]:
             roots.append(root)
     return tuple(roots)
 

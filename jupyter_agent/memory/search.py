@@ -224,7 +224,7 @@ class MemorySearch:
 
     def _refreshed(self, base: sqlite3.Connection) -> None:
         """Index changed files, and drop removed ones."""
-        known = {
+        indexed = {
             path: (number, mtime, size)
             for number, path, mtime, size in base.execute("SELECT id, path, mtime, size FROM files")
         }
@@ -232,15 +232,15 @@ class MemorySearch:
         changed = [
             source
             for path, source in sources.items()
-            if known.get(path, (0, -1, -1))[1:] != (source.mtime, source.size)
+            if indexed.get(path, (0, -1, -1))[1:] != (source.mtime, source.size)
         ]
-        gone = [path for path in known if path not in sources]
+        gone = [path for path in indexed if path not in sources]
         if not changed and not gone:
             return
         base.execute("BEGIN IMMEDIATE")
         try:
             for path in gone:
-                _put(base, known[path][0], [])
+                _put(base, indexed[path][0], [])
                 base.execute("DELETE FROM files WHERE path = ?", (path,))
             for source in changed:
                 _take_in(base, source)

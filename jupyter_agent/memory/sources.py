@@ -45,19 +45,19 @@ class Documents:
     """Reads the heads of files, each once until it changes."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[int, int], Document]] = {}
+        self._heads: dict[Path, tuple[tuple[int, int], Document]] = {}
 
     def head(self, path: Path) -> Document:
         """The head of a file. Raises `OSError` if it cannot be read."""
         found = path.stat()
         stamp = (found.st_mtime_ns, found.st_size)
-        known = self._known.get(path)
-        if known is None or known[0] != stamp:
+        cached = self._heads.get(path)
+        if cached is None or cached[0] != stamp:
             with path.open("rb") as stream:
                 text = stream.read(HEAD_LIMIT).decode("utf-8-sig", "replace")
             document = read_head(text.replace("\r\n", "\n"), path.stem)
-            self._known[path] = known = (stamp, document)
-        return known[1]
+            self._heads[path] = cached = (stamp, document)
+        return cached[1]
 
 
 def read_head(text: str, stem: str) -> Document:

@@ -115,16 +115,18 @@ class WorkspaceMemory:
                 self._check_superseded(supersedes, memories, scope.workspace)
             elif found := self._like(draft, scope, kind, distinct):
                 return Saved(found[0].path, draft, *found)
-            # The superseded id is part of the id, so that a return to an old decision is a new entry.
-            known = entry_id(kind, f"{place}{supersedes}", draft.title, draft.content)
-            if supersedes and any(located.entry.id == known for located in self.all(scope)):
-                raise ToolError(f"{supersedes} is superseded by this very entry, {known}, already.")
+            # The id covers the superseded one, so that a return to an old decision is new.
+            new_id = entry_id(kind, f"{place}{supersedes}", draft.title, draft.content)
+            if supersedes and any(located.entry.id == new_id for located in self.all(scope)):
+                raise ToolError(
+                    f"{supersedes} is superseded by this very entry, {new_id}, already."
+                )
             source = replace(
                 self._provenance(),
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
                 supersedes=supersedes,
             )
-            entry = replace(draft, id=known, date=self._today(), source=source_of(known, source))
+            entry = replace(draft, id=new_id, date=self._today(), source=source_of(new_id, source))
             aside = self._append(path, lambda before: written(entry, before))
             self.write_index(scope.workspace)
         return Saved(self.root.shows(path), entry, aside=aside)
@@ -181,8 +183,8 @@ class WorkspaceMemory:
     def index(self, workspace: str) -> dict[str, Any]:
         """The index from the Markdown, independent of `_index.yaml`."""
         old = shared.read_regular(self._index_path(workspace))
-        told = descriptions_in(old) if old else None
-        return index_of(workspace, self.memories(workspace), told)
+        descriptions = descriptions_in(old) if old else None
+        return index_of(workspace, self.memories(workspace), descriptions)
 
     def fresh_index(self, workspace: str) -> dict[str, Any]:
         """The index; also updates `_index.yaml` if its lock is free.
@@ -247,11 +249,11 @@ class WorkspaceMemory:
             except OSError:
                 return Parsed()
             stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
-            known = self._cache.get(path)
-            if known is None or known[0] != stamp:
+            cached = self._cache.get(path)
+            if cached is None or cached[0] != stamp:
                 data = shared.read_regular(path) or b""
-                self._cache[path] = known = (stamp, parse(kind, data, scope))
-            return known[1]
+                self._cache[path] = cached = (stamp, parse(kind, data, scope))
+            return cached[1]
 
     def _append(self, path: Path, render: Callable[[bytes], bytes]) -> str:
         """Append to a file after setting a torn end aside. Returns the place of that end."""

@@ -474,8 +474,8 @@ class Conversations:
     def _header(self) -> dict[str, Any]:
         self._id = self._id or secrets.token_hex(8)
         mark = trust.sign(self._place)
-        told = {"conversation": FORMAT, "package": __version__, "notebook": self._notebook}
-        return {**told, "id": self._id, "mark": mark}
+        header = {"conversation": FORMAT, "package": __version__, "notebook": self._notebook}
+        return {**header, "id": self._id, "mark": mark}
 
 
 @dataclass

@@ -131,15 +131,15 @@ class RunLog:
         """
         schemas = [asdict(spec) for spec in tools]
         digest = _digest(schemas)
-        known = self._schemas.get(digest, "")
-        told: dict[str, Any] = {"digest": digest}
-        is_own = self.path is not None and self.path.name == known  # the name was free again
-        if known and not is_own and (self._folder / known).exists():
-            told["file"] = known
+        file_name = self._schemas.get(digest, "")
+        tools_data: dict[str, Any] = {"digest": digest}
+        is_own = self.path is not None and self.path.name == file_name  # the name was free again
+        if file_name and not is_own and (self._folder / file_name).exists():
+            tools_data["file"] = file_name
         else:
-            told["schemas"] = schemas
-        self.write("prompt", {"system": system, "tools": told, "context": list(context)})
-        if "schemas" in told and self.path is not None and not self.problem:
+            tools_data["schemas"] = schemas
+        self.write("prompt", {"system": system, "tools": tools_data, "context": list(context)})
+        if "schemas" in tools_data and self.path is not None and not self.problem:
             self._schemas[digest] = self.path.name
 
     def write(
@@ -153,14 +153,14 @@ class RunLog:
             near: Texts of earlier lines, by address, of which it may repeat parts.
         """
         self._number += 1
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        timestamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         try:
             self._secrets = secret_values(also=self._secrets)
             line = redact_json(_storable(data), self._secrets)
-            encoded = self._encoded(now, kind, line, near)
+            encoded = self._encoded(timestamp, kind, line, near)
         except RecursionError:
             line = {"not_logged": "its content is nested too deeply"}
-            encoded = self._encoded(now, kind, line, None)
+            encoded = self._encoded(timestamp, kind, line, None)
         self._writer.write(encoded)
         for index, block in _calls(line):
             address = f"{self._number}/message/blocks/{index}/arguments"
@@ -206,15 +206,15 @@ class RunLog:
             self._step = None
 
     def _request(self, data: dict[str, Any]) -> dict[str, Any]:
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self._step is not None:
-            told["step"] = self._step.number
+            fields["step"] = self._step.number
             if self._step.limit != self._limit:
-                told["limit"] = self._limit = self._step.limit
+                fields["limit"] = self._limit = self._step.limit
             self._step = None
         if data["model"] != self._model:
-            told["model"] = self._model = data["model"]
-        return told | {key: item for key, item in data.items() if key not in ("model", "type")}
+            fields["model"] = self._model = data["model"]
+        return fields | {key: item for key, item in data.items() if key not in ("model", "type")}
 
     def _unfinished(self) -> dict[str, Any]:
         """The text streamed since the last reply; clears it."""
@@ -224,9 +224,13 @@ class RunLog:
         return {"streamed": streamed} if streamed else {}
 
     def _encoded(
-        self, now: str, kind: str, data: dict[str, Any], near: Iterable[tuple[str, str]] | None
+        self,
+        timestamp: str,
+        kind: str,
+        data: dict[str, Any],
+        near: Iterable[tuple[str, str]] | None,
     ) -> bytes:
-        head = {"seq": self._number, "time": now, "type": kind}
+        head = {"seq": self._number, "time": timestamp, "type": kind}
         said = {key: item for key, item in data.items() if key not in head}
         return encode(self._repeats.shorten(self._number, head | said, near))
 

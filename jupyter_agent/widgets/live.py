@@ -106,7 +106,7 @@ class Surface(Protocol):
     def publish(self, data: Mapping[str, Any], update: bool) -> None:
         """Show a MIME bundle in the cell, or replace the first one (`update`)."""
 
-    def settle(self, outputs: Sequence[SavedOutput]) -> None:
+    def replace_by(self, outputs: Sequence[SavedOutput]) -> None:
         """Replace the published output by the outputs that stay."""
 
     def ask(self, asked: ApprovalAsked) -> ApprovalAnswered:
@@ -206,7 +206,7 @@ class LiveView:
         self._soon.set()
         if self._thread is not None:
             self._thread.join(timeout=2)
-        self._surface.settle(outputs)
+        self._surface.replace_by(outputs)
         if self._thread is not None and self.has_pages:
             is_watched = self._mode == "widget"
             self._final = [

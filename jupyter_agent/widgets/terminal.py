@@ -78,8 +78,8 @@ class TerminalView:
             case Retrying():
                 self._streamed = False
             case Noticed(text=text) | Steered(text=text):
-                told = f"You: {text}" if isinstance(event, Steered) else text
-                self._line(cut(told, _CHARACTERS), "dim")
+                words = f"You: {text}" if isinstance(event, Steered) else text
+                self._line(cut(words, _CHARACTERS), "dim")
             case ToolStarted(call=call):
                 self._pass(f"{call.name} {self._call(call.id).gist}")
             case ApprovalAsked(call_id=call_id):
@@ -103,20 +103,20 @@ class TerminalView:
         """Write the step's new notices."""
         if not self._view.steps:
             return
-        told = len(before.steps[-1].notices) if len(before.steps) == len(self._view.steps) else 0
-        for notice in self._view.steps[-1].notices[told:]:
+        shown = len(before.steps[-1].notices) if len(before.steps) == len(self._view.steps) else 0
+        for notice in self._view.steps[-1].notices[shown:]:
             self._line(cut(notice, _CHARACTERS), "dim")
 
     def _call(self, call_id: str) -> CallView:
         return next(call for call in reversed(self._view.calls) if call.call.id == call_id)
 
     def _show_call(self, call: CallView, kind: str) -> None:
-        told = note(call)
+        words = note(call)
         seconds = f" {call.seconds:.1f} s" if call.seconds is not None else ""
         mark = self._styled(MARKS[call.state], kind or _COLOURS.get(call.state, "dim"))
         name = self._styled(line(call.call.name), "bold")
         self._line(
-            f"{mark} {name}{' ' + stable(told) if told else ''}{self._styled(seconds, 'dim')}"
+            f"{mark} {name}{' ' + stable(words) if words else ''}{self._styled(seconds, 'dim')}"
         )
         asking = call.state == "asking"
         if call.asked is None or asking:

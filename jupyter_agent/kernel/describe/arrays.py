@@ -89,8 +89,8 @@ def tensor(value: Any, level: Level) -> Iterator[Part]:
 
 def shape(sizes: Iterable[Any]) -> str:
     """A shape as `(344, 8)`, with a question mark for an unknown size."""
-    known = [f"{size:d}" if type(size) is int else _size_text(size) for size in islice(sizes, 32)]
-    return f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+    texts = [f"{size:d}" if type(size) is int else _size_text(size) for size in islice(sizes, 32)]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def dtype(value: Any) -> str:

@@ -76,8 +76,8 @@ def dask_bag(value: Any, level: Level) -> Iterator[Part]:
 def spark_frame(value: Any, level: Level) -> Iterator[Part]:
     """A Spark DataFrame: its columns, if it has been asked for them before."""
     held = attributes(value)
-    known = (held.get(key) for key in ("_schema", "_cached_schema", "schema"))
-    schema = next((one for one in known if one is not None), None)
+    schemas = (held.get(key) for key in ("_schema", "_cached_schema", "schema"))
+    schema = next((one for one in schemas if one is not None), None)
     if schema is None:
         yield "pyspark DataFrame, not computed"
         yield "its columns: ask printSchema()"
@@ -122,9 +122,9 @@ def _dask_meta(value: Any) -> Any:
     expression = held.get("_expr")
     if expression is None:
         return held.get("_meta")
-    known = attributes(expression).get("_meta")
-    if known is not None:
-        return known
+    meta = attributes(expression).get("_meta")
+    if meta is not None:
+        return meta
     made: Callable[[Any], Any] | Any = class_attribute(type(expression), "_meta")
     return None if made is MISSING or hasattr(made, "__get__") else made
 
