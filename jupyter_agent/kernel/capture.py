@@ -11,7 +11,7 @@ from jupyter_agent.core.messages import Output
 from jupyter_agent.kernel.bounded import HEAD, TAIL, BoundedText, Overflow
 
 MOST_ITEMS = 100
-"""Outputs of one execution that are kept apart; of the streams, what comes later is joined."""
+"""The most separate outputs of one execution; later texts of a stream are joined."""
 
 MOST_RICH = 20_000_000
 """Characters of one rich output; a longer one is left out."""
@@ -35,9 +35,9 @@ class Capture:
         self._items: list[tuple[str, BoundedText | Output]] = []
         self._displays: dict[str, int] = {}
         self.sizes: dict[int, str] = {}
-        """What each finished stream held, by the `id` of its output."""
+        """The size of each finished stream in words, by the `id` of its output."""
         self.whereabouts = ""
-        """Where the whole of an output is that was cut; empty where nothing was."""
+        """Words for the place of a shortened output's full text; empty if none was shortened."""
         self._clear_next = False
 
     def write(self, kind: StreamKind, text: str) -> None:

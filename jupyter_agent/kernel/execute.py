@@ -30,7 +30,7 @@ from jupyter_agent.source.cell import is_plain
 
 _WRITES_TO_DESCRIPTORS = re.compile(r"subprocess|os\.system|popen|ctypes|multiprocessing")
 DESCRIPTOR_SECONDS = 0.05
-"""How long to wait for what a subprocess wrote to the kernel's own file descriptors."""
+"""Seconds to wait for a subprocess's output to the kernel's own file descriptors."""
 
 
 @dataclass(frozen=True, slots=True)

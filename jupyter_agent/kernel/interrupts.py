@@ -22,17 +22,17 @@ from types import FrameType
 from typing import Any
 
 AGENT_FILE = "<agent-"
-"""How the file names begin under which the agent's code is compiled."""
+"""The prefix of the file names of the agent's compiled code."""
 _LOOP_DISPATCH = asyncio.events.Handle._run.__code__
 
 
 INSIST_SECONDS = 0.25
-"""How long a cancellation may take before the signal is sent again."""
+"""Seconds that a cancellation may take before the signal is sent again."""
 AGAIN_SECONDS = 0.02
-"""The same for a signal that came while code of this package ran inside of the agent's."""
+"""Seconds before a signal is repeated that came while the agent's code called this package's."""
 _PACKAGE = Path(__file__).parents[1]
 _OWN_CODE = (str(_PACKAGE / "kernel"), str(_PACKAGE / "undo"), str(_PACKAGE / "core"))
-"""Where an exception in the middle would leave something half done."""
+"""Code that an exception in the middle would leave half done."""
 
 
 class Interrupts:
@@ -44,7 +44,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.requested = False
         self.blocking = False
-        """Whether code without top-level await holds the event loop; the executor says so."""
+        """True while code without top-level await holds the event loop; the executor sets it."""
         self._task: asyncio.Task[Any] | None = None
         self._timer: threading.Timer | None = None
         self._expired = False

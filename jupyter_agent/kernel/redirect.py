@@ -23,7 +23,7 @@ _INSIDE: ContextVar[bool] = ContextVar("jupyter_agent_inside", default=False)
 
 
 _OTHER_THREADS: set[int] = set()
-"""Threads that were alive before the agent's code began: they are the person's."""
+"""Threads that were alive before the agent's code began: they are the user's."""
 
 
 def is_foreign() -> bool:

@@ -39,7 +39,7 @@ from jupyter_agent.llm.wire import NO_OUTPUT, arguments_object, unique_ids
 ACT = "execute_code"
 """The tool that runs the block."""
 WRITTEN_AS_CODE: JsonObject = {"provider": "code_protocol"}
-"""Metadata of such a call: the tools are functions where it runs, in a replay, too."""
+"""The metadata of a call written as code: its tools are functions, in a replay, too."""
 _PROTOCOL = """\
 ## How you act in this conversation
 You have no tool calls here. You act by writing Python:

@@ -19,7 +19,7 @@ from jupyter_agent.llm.textcalls import read
 from jupyter_agent.llm.wire import unique_ids
 
 _FROM_TEXT: JsonObject = {"read_from": "text"}
-"""Metadata of a call that the person has to be asked about."""
+"""The metadata of a call that the user must be asked about."""
 
 
 def is_from_text(call: ToolCall) -> bool:

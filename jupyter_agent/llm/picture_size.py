@@ -12,7 +12,7 @@ _HEAD = 65_536
 """Characters of base64 text that are looked at: JPEG keeps its size behind thumbnails."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _NO_FRAME = frozenset({0xC4, 0xC8, 0xCC})
-"""JPEG markers among those of frames that are none."""
+"""JPEG markers in the range of frames that begin none."""
 
 
 def picture_size(image: Image) -> tuple[int, int] | None:

@@ -26,7 +26,7 @@ from typing import Any, TextIO
 from jupyter_agent.llm.weights import Unavailable, fetched
 
 _POLL = 1.0
-"""Seconds between two looks at whether the kernel is alive."""
+"""Seconds between two checks that the kernel is alive."""
 _CACHE_MIB = 512
 """Memory for the states of conversations other than the last one."""
 _BATCH = 512

@@ -19,7 +19,7 @@ from jupyter_agent.llm.wire import mapping
 
 _BOM = b"\xef\xbb\xbf"
 _GRACE = 5.0
-"""Seconds for what may follow a stop reason: the usage."""
+"""Seconds to wait for the usage, which may follow a stop reason."""
 _GRACE_AT_THE_END = 1.0
 
 

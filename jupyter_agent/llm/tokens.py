@@ -35,7 +35,7 @@ _CALL = 12
 """Tokens around a tool call or its result: ids and envelopes."""
 _TOOL = 8
 _TOOLS = 300
-"""Tokens of what providers themselves tell a model about the use of tools."""
+"""Tokens of the providers' own instructions for the use of tools."""
 _MOST_OF_A_PICTURE = 1_600
 """Tokens of the largest picture, by Anthropic's rule; also of one whose size is unknown."""
 
@@ -166,8 +166,7 @@ class Calibration:
     """
 
     _START = 2_000.0
-    """Tokens for which an estimate is trusted before the first reply: so much weighs the 1 to
-    start with. Small requests, which say little, move it little."""
+    """The weight in tokens of the initial ratio 1. Small requests move it little."""
     _FADING = 0.5
     _LEAST, _MOST = 0.5, 3.0
 

@@ -163,7 +163,7 @@ class Command(_Described, click.Command):
 
 
 _NOTHING = Command("")
-"""Stands for an unknown word on Tab: nothing can follow it."""
+"""The command for an unknown word on Tab: nothing can follow it."""
 
 
 class Family(_Described, click.Group):

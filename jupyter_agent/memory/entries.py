@@ -47,7 +47,7 @@ _LINE = re.compile(
     r"|(?P<conflict><{7}|>{7})(?: .*)?)[ \t]*"
 )
 _FIRST_OF_LINE = frozenset("#<>-`~ ")
-"""What every line begins with that `_LINE` matches."""
+"""The possible first characters of a line that `_LINE` matches."""
 _DATED = re.compile(r"###[ \t]+\[(\d{4}-\d\d-\d\d)\][ \t]*(.*)")
 _ID = re.compile(r"[\w.-]{1,40}")
 _FIELD = re.compile(r"\s*\*\*(Category|Tags):\*\*[ \t]*(.*)")

@@ -19,7 +19,7 @@ from jupyter_agent.memory.entries import FILES, Kind, MemoryEntry, Parsed
 
 INDEX = "_index.yaml"
 Memories = Mapping[str, Mapping[Kind, Parsed]]
-"""What each domain remembers; the workspace itself is the empty name."""
+"""The parsed files of each domain; the workspace itself has the empty name."""
 
 
 def index_of(

@@ -24,7 +24,7 @@ _READ_LIMIT = 256 * 1024
 _MOST_FILES = 50
 """Files of one folder that are read."""
 _COUNTED = 32_000
-"""Characters whose tokens are counted; what is longer is beyond every budget anyway."""
+"""Characters whose tokens are counted; a longer text exceeds every budget anyway."""
 _BUDGET = re.compile(r"<!--\s*budget:\s*(?:(\d+)\s*lines?)?[\s,]*(?:(\d+)\s*tokens?)?\s*-->\s*\n?")
 _SHIPPED = "shipped"
 

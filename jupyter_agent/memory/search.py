@@ -28,7 +28,7 @@ from jupyter_agent.memory.sources import markdown_files
 
 SourceKind = Literal["decision", "lesson", "resource", "log", "session"]
 LASTING: tuple[SourceKind, ...] = ("decision", "lesson", "resource")
-"""What does not change by itself while the agent works."""
+"""The kinds of documents that do not change by the agent's mere work."""
 DATABASE = "memory-search.sqlite"
 _VERSION = 2
 _CHUNK = 4_000

@@ -16,7 +16,7 @@ Likeness = Literal["same", "near"]
 NEAR = 0.75
 """Share of common words from which a text that only adds or drops words counts as near."""
 NEAR_WITH_OTHERS = 0.85
-"""The same where some words stand in the place of others: they may be what matters."""
+"""The threshold for texts with replaced words, which may carry the meaning."""
 _FEWEST = 3
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"

@@ -35,7 +35,7 @@ OF = "$of"
 SHORTEST = 60
 """Characters below which a text is written again: a reference takes about as many."""
 _SHORTEST_RUN = 100
-"""The same for lines that follow each other."""
+"""The fewest characters of a run of lines for a reference."""
 _MOST_RESTORED = 100_000_000
 """Characters that references to lines may add to a log: a forged one could grow without end."""
 _MARKS = "+- "
@@ -106,7 +106,7 @@ class Repeats:
 
 
 _Places = dict[str, tuple[str, list[str], int]]
-"""Where a line stands first: the address of its text, the text's lines, and its index there."""
+"""The first place of each line: the address of its text, the text's lines, and its index there."""
 
 
 def _add_places(places: _Places, address: str, text: str) -> None:

@@ -44,7 +44,7 @@ _TASK = 200
 _Json = dict[str, Any]
 _STOPS = get_args(TurnStop)
 _STEPS = {"turn_finished": "steps", "step_started": "number", "requested": "step"}
-"""The field of each kind of line that says how many steps there were."""
+"""The field with the number of steps, by kind of line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 HANDSHAKE = 2.0
 """Seconds that a front end has to answer, before plain updates take the widget's place."""
 RETURN = 15.0
-"""The same where a page has answered before: it is there, and busy."""
+"""Seconds to wait for a page that has answered before: it exists, and is busy."""
 OFFER = 0.25
 """Seconds between two states that are sent to a front end that has not answered yet."""
 LISTEN = 0.1
-"""Seconds for what the front end sent while code held the event loop to be read."""
+"""Seconds to read messages that arrived while code held the event loop."""
 MOST_TYPED = 20_000
-"""Characters of one message of the person's."""
+"""The most characters of one line by the user."""
 CLAIM = 1.0
-"""Seconds that a page has to say at the end of a turn that it has the outputs."""
+"""Seconds for a page to confirm the outputs at the end of a turn."""
 LINGER = 2.0
 """Seconds that a finished turn's widget stays open for the next one to open beside it.
 

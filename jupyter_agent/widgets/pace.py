@@ -8,8 +8,8 @@ from typing import Any
 INTERVAL = 0.08
 """Seconds between two messages to a front end, at the least: about 12 in a second."""
 FEW_SENT = 7
-"""Messages in a second below which first words go out at once. With those that keep the distance
-there are then 20 in a second at the most."""
+"""Messages in a second below which first words go out at once. Together with the regular ones
+there are at most 20 in a second."""
 PATIENCE = 0.25
 """Seconds that a few letters may wait for more of them."""
 _FEW = 90

@@ -38,7 +38,7 @@ from jupyter_agent.core.wording import (
 HTML_LIMIT, HTML_TOTAL = 10_000, 450_000
 """Characters of one output in the HTML transcript, and of all outputs together."""
 TEXT_LIMIT, TEXT_TOTAL = 1_000, 75_000
-"""The same in the plain and in the Markdown transcript."""
+"""Characters of one output in the plain and the Markdown transcript, and of all together."""
 
 _LINE = "rgba(128,128,128,.3)"
 _CARD = f"border:1px solid {_LINE};border-radius:5px;padding:2px 8px;margin:4px 0"

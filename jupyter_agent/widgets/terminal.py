@@ -38,7 +38,7 @@ _LINES = 12
 """Lines of code, and of an output, that are shown; `%agent show` has all."""
 _CHARACTERS = 2_000
 _LONGEST_QUESTION = 50_000
-"""Characters of what a person is asked about: they must see what they allow."""
+"""Characters shown of a call in question: the user must see what they allow."""
 _STYLES = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "asking": "33"}
 _COLOURS = {"done": "good", "failed": "bad", "refused": "bad", "interrupted": "bad"}
 
