@@ -24,7 +24,7 @@ from jupyter_agent.llm.code_protocol import ACT, WRITTEN_AS_CODE, parameter_name
 from jupyter_agent.tools.toolbox import Toolbox, result_of
 
 ALL = "agent_tools"
-"""The name under which all of them are, whatever the person's variables are called."""
+"""The name of the object with all functions, even if the user's variables hide some of them."""
 Namespace = MutableMapping[str, Any]
 
 

@@ -45,9 +45,9 @@ from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 from jupyter_agent.tools.toolbox import Toolbox
 
 TYPING = 0.5
-"""Seconds of tool calls in which a person may have typed something."""
+"""Seconds of tool calls in which the user may have typed something."""
 LISTENING = 0.1
-"""Seconds for what they sent while code held the event loop to be read."""
+"""Seconds to read lines that arrived while code held the event loop."""
 LAST_CALL = (
     "The step limit of this turn is reached. No tool can be called any more. Give your best answer "
     "from what you found so far, and say plainly what is unfinished."

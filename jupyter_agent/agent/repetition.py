@@ -9,7 +9,7 @@ from jupyter_agent.core.messages import ToolCall, ToolResult
 from jupyter_agent.core.plaintext import one_line
 
 REPEATS = 3
-"""Times after which the model is told. It may try twice more."""
+"""Repetitions before the advice to the model, which may try twice more."""
 END = REPEATS + 2
 
 Advice = Literal["", "tell", "end"]

@@ -20,8 +20,8 @@ ReplySource = Literal["live", "recorded", "scripted"]
 ApprovalAnswer = Literal["yes", "no", "always"]
 Decider = Literal["person", "time_out", "nobody"]
 SeenIn = Literal["output", "task", "variable", "earlier", "code", "computed"]
-"""Where a number was seen: what a call gave back, what the person asked, the description of a
-variable, an output of an earlier turn, the code that ran; or computed from numbers beside it."""
+"""The source of a number: a call's result, the task, the description of a variable, an output of an
+earlier turn, the code that ran; or a computation from numbers beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,4 +365,4 @@ Event = (
 Sink = Callable[[Event], None]
 """Takes a turn's events. One with a true attribute `lasting_only` gets none of `PASSING`."""
 PASSING = (Preparing, TextDelta, ThinkingDelta, ToolOutput)
-"""Pieces of what a later event says as a whole: most of a turn's events, for those who watch it."""
+"""Events for the live view whose content a later event repeats as a whole: most of a turn's."""

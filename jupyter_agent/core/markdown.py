@@ -70,7 +70,7 @@ def _broken_unless(harmless: bool) -> str:
 
 
 def _leads_well(text: str, start: int) -> bool:
-    """Whether the link target that begins at `start` is relative or of a harmless scheme."""
+    """True if the link target that begins at `start` is relative or of a harmless scheme."""
     scheme = _SCHEME.match(_target(text, start))
     return scheme is None or scheme[1].lower() in _SAFE_SCHEMES
 

@@ -11,7 +11,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 _SECTION = re.compile(r"(?i)<(?=\s*/?\s*(?:context|rules|stored_data|skill_content)\b)")
-"""The delimiters of what the agent is told besides the task."""
+"""The delimiters of sections that the session adds to a task."""
 
 
 def plain(text: str) -> str:

@@ -10,7 +10,7 @@ _WHOLE = 10_000
 """Characters of one call's output that are passed on as they come."""
 _MOST_EVENTS = 1_000
 _PASSING = 160
-"""Characters of the passing line that stands for what comes after."""
+"""Characters of the temporary line that shows the latest output."""
 _INTERVAL = 0.25
 
 

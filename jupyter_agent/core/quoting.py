@@ -19,7 +19,7 @@ SAVED_AT = re.compile(
     r"(?m)^(\s*(?:- )?(?:date|last_updated): ')\d{4}-\d\d-\d\d(?=')"
     r"|^(- \[)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?=\])"
 )
-"""When something was saved, as quotations tell it: a replay saves it anew, on another day."""
+"""The dates of saved entries in quotations, which a replay saves anew on another day."""
 SAVED_IN = re.compile(r"(?m)^(\s*saved_by: '?\w+), .{1,255}\.ipynb(?=,|'?$)")
 """In which notebook, which a kernel knows in JupyterLab and not in nbval."""
 _ROLE = re.compile(r"(?i)<(?=\s*/?\s*(?:system|assistant|user)\b)")

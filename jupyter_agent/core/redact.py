@@ -45,7 +45,7 @@ _LONGEST_VALUE = 10_000
 _CONFIGURED: set[str] = set()
 _FORMS = (True, False)
 _LAST: list[tuple[object, tuple[str, ...]]] = [(None, ())]
-"""What was looked through last, and the secrets in it."""
+"""The last environment and configured values, with the secrets in them."""
 
 
 def secret_values(

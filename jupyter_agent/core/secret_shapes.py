@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 MARK = "[redacted]"
 """Stands for a secret."""
 _LEVELS = 3
-"""How often a text may be escaped."""
+"""The levels of escapes that are resolved."""
 
 Span = tuple[int, int]
 
@@ -83,7 +83,7 @@ _TOKENS = {
     "HRKU-": rf"{_WORDY}{{20,}}",
     "eyJ": rf"{_WORDY}{{10,}}\.eyJ{_WORDY}{{10,}}\.{_WORDY}{{6,}}",
 }
-"""What a key begins with, and how it goes on."""
+"""The beginnings of known keys, each with a pattern for the rest."""
 
 _HOOKS = re.compile(
     r"(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"
@@ -159,7 +159,7 @@ _MYSQL = re.compile(
     r"[\"']?(?P<secret>[^\s\"'`<>{}$\\\-][^\s\"'`<>{}\\]{2,300})"
 )
 _QUOTED_OPTION = re.compile(r"(?<=\s)-p(?P<quote>[\"'])(?P<secret>[^\s\"'\\:]{3,300})(?P=quote)")
-"""The same where the command's name was cut off."""
+"""A quoted `-p` option whose command's name was cut off."""
 _REDIS = re.compile(
     r"redis-cli[ \t][^\n|;]{0,200}?(?<=\s)-a [\"']?(?P<secret>[^\s\"'`<>{}$\\]{3,300})"
 )
@@ -268,7 +268,7 @@ _ABOUT = (
     *("username", "login", "type", "title", "description", "format", "mode", "provider", "backend"),
     *("region", "endpoint", "version", "issuer", "scope", "scopes", "audience", "driver"),
 )
-"""Names of what stands beside a secret and is none."""
+"""Names of values beside a secret that are no secrets."""
 _OF_SESSION = re.compile(r"(?i)sess|sid|auth|token|csrf|xsrf|jwt")
 _PASSWORD, _KEY, _WEAK, _NOTHING = 3, 2, 1, 0
 _CODE_WORDS = re.compile(r"(?i)passw|pwd|^pw|token|secret|key|_")

@@ -34,7 +34,7 @@ Preview = Callable[..., tuple[Output, ...]]
 Report = Callable[[str], None]
 
 report: ContextVar[Report | None] = ContextVar("jupyter_agent_report", default=None)
-"""Takes what the running call prints, as it is printed. Set for each call; a tool may use it."""
+"""Called with the output of the running call, as it is printed. Set for each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def tool(effect: Effect, preview: Preview | None = None) -> Callable[[ToolFuncti
 
 
 _MADE: dict[object, tuple[type[BaseModel], JsonObject]] = {}
-"""What was made of functions, by what it was made of: each conversation defines its tools anew, and
-pydantic takes longer for their schemas than a turn for everything else."""
+"""A cache of argument models and schemas, by the function's key: each conversation defines its
+tools anew, and pydantic takes longer for their schemas than a turn for everything else."""
 
 
 def _arguments(function: ToolFunction) -> tuple[type[BaseModel], JsonObject]:

@@ -20,11 +20,11 @@ from jupyter_agent.files import atomic
 TRIED_AGAIN = "It is tried again with each step."
 """Ends the notice that a file cannot be written."""
 NOT_WRITTEN = "not_written"
-"""The type of the line that says how many lines are missing in a file, and why."""
+"""The type of the line with the number of missing lines and the reason."""
 _MOST_WAITING = 10_000_000
-"""Bytes of lines that wait to be written; what comes after them is lost."""
+"""The most bytes of waiting lines; further lines are lost."""
 _STEPS_BACK = 8
-"""Lines that may be taken back so that there is room for the line that says what is missing."""
+"""The most lines that are removed to make room for the `not_written` line."""
 _MOST_NAMES = 10_000
 
 

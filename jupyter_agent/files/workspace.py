@@ -18,7 +18,7 @@ from jupyter_agent.files.atomic import STATE_FOLDER, atomic_write, kind_of, priv
 CASSETTE = ".cassette.jsonl"
 _PRIVATE_FILES = ("config.yaml", "mcp.json")
 _OWN_PREFIX = "jupyter_agent"
-"""How the names of our files in Jupyter's configuration folder begin: some hold keys."""
+"""The prefix of our files in Jupyter's configuration folder: some hold keys."""
 _TICK = 2_000_000_000
 """Nanoseconds in which two changes may have the same time: some file systems count in seconds."""
 _LONGEST_PATH = 4096

@@ -1,4 +1,4 @@
-"""Text of any length in bounded memory: the start, the end, and the whole on disk."""
+"""Keeps text of any length in bounded memory: the start and the end, and all of it on disk."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _KEY_BEGINS = "-----BEGIN "
 
 
 class Overflow:
-    """Where the whole of a long output goes: a file, made when it is first needed.
+    """The file for the full text of a long output, made on demand.
 
     Args:
-        folder: Gives the folder to write to, for instance the workspace's state folder.
-        name: The file's name. It must not differ from run to run: notices name it.
+        folder: Returns the folder to write to, for instance in the workspace's state folder.
+        name: The file's name. It must be the same in each run: notices contain it.
     """
 
     def __init__(self, folder: Callable[[], Path], name: str) -> None:
@@ -42,7 +42,7 @@ class Overflow:
         self._failed = False
 
     def write(self, text: str) -> None:
-        """Add to the file. What is beyond its room, or cannot be written, is dropped."""
+        """Add to the file. Text beyond its limit, or after a failed write, is dropped."""
         if self._failed or self._room <= 0:
             return
         try:
@@ -50,17 +50,17 @@ class Overflow:
                 folder = self._folder()
                 private_folder(folder, follow_link=False)
                 path = folder / self._name
-                ordinary(path)  # a link is not followed, a pipe not waited for
+                ordinary(path)  # follows no link, does not block on a pipe
                 self._file = open_private(path, "w", encoding="utf-8", errors="replace", newline="")
             self._pending += text[: self._room]
             if len(self._pending) > _WHOLE:
                 self._write_lines()
         except (OSError, AgentError):
-            self._failed = True  # the notice then names no file; the code's print goes on
+            self._failed = True  # the notice names no file; the code's print goes on
         self._room -= len(text)
 
     def _write_lines(self) -> None:
-        """Write the lines that are whole, without secrets; a key of several lines stays in one."""
+        """Write the complete lines without secrets; keeps a key of several lines together."""
         assert self._file is not None
         end = self._pending.rfind("\n") + 1
         key = self._pending.find(_KEY_BEGINS, max(0, end - _WHOLE // 2))
@@ -71,7 +71,7 @@ class Overflow:
         self._pending = self._pending[end:]
 
     def _without_secrets(self, text: str) -> str:
-        """Shapes are looked for in the first megabytes, known values in all of it."""
+        """Redact secrets by their shape in the first megabytes, known values in all of it."""
         part = max(0, LOOKED - self._looked)
         self._looked += len(text)
         rest = text[part:]
@@ -80,7 +80,7 @@ class Overflow:
         return redact(text[:part], secret_values()) + rest
 
     def close(self) -> None:
-        """Write what is left, and close the file."""
+        """Write the rest, and close the file."""
         if self._file is not None:
             try:
                 self._file.write(self._without_secrets(self._pending))
@@ -91,7 +91,7 @@ class Overflow:
 
     @property
     def notice(self) -> str:
-        """Where the rest is, in words; empty where it is nowhere."""
+        """Words for the place of the full text; empty if it is not kept."""
         if self._failed or self._file is None:
             return ""
         where = f".jupyter_agent/{OUTPUTS}/{self._name}"
@@ -101,9 +101,9 @@ class Overflow:
 
 
 class BoundedText:
-    """Text of any length, of which the first `head` and the last `tail` characters are kept.
+    """Text of any length; keeps the first `head` and the last `tail` characters.
 
-    From the moment that something would be lost, `overflow` gets all of it.
+    As soon as text would be lost, `overflow` gets all of it.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class BoundedText:
 
     @property
     def whereabouts(self) -> str:
-        """Where the whole is, if something was left out and it is anywhere."""
+        """Words for the place of the full text; empty if nothing was left out or it is not kept."""
         return self._overflow.notice.removeprefix("; ") if self._overflow else ""
 
     def __str__(self) -> str:

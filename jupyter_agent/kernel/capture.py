@@ -1,4 +1,4 @@
-"""Everything that code shows while it runs, in order, with bounded memory."""
+"""Collects the outputs of running code, in order and in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jupyter_agent.core.messages import Output
 from jupyter_agent.kernel.bounded import HEAD, TAIL, BoundedText, Overflow
 
 MOST_ITEMS = 100
-"""Outputs of one execution that are kept apart; of the streams, what comes later is joined."""
+"""The most separate outputs of one execution; later texts of a stream are joined."""
 
 MOST_RICH = 20_000_000
 """Characters of one rich output; a longer one is left out."""
@@ -35,9 +35,9 @@ class Capture:
         self._items: list[tuple[str, BoundedText | Output]] = []
         self._displays: dict[str, int] = {}
         self.sizes: dict[int, str] = {}
-        """What each finished stream held, by the `id` of its output."""
+        """The size of each finished stream in words, by the `id` of its output."""
         self.whereabouts = ""
-        """Where the whole of an output is that was cut; empty where nothing was."""
+        """Words for the place of a shortened output's full text; empty if none was shortened."""
         self._clear_next = False
 
     def write(self, kind: StreamKind, text: str) -> None:
@@ -48,7 +48,7 @@ class Capture:
             self._printed(text)
 
     def _stream(self, kind: StreamKind) -> BoundedText:
-        """The output to go on with: the last one, or past the limit the last of its kind."""
+        """The output to extend: the last one, or beyond the limit the last of its kind."""
         crowded = len(self._items) >= MOST_ITEMS
         for name, item in reversed(self._items if crowded else self._items[-1:]):
             if name == kind and isinstance(item, BoundedText):
@@ -70,7 +70,7 @@ class Capture:
         self._items.append((output.kind, output))
 
     def clear(self, wait: bool) -> None:
-        """Forget what was shown, at once or when the next output comes."""
+        """Clear the outputs, at once or with the next output (`wait`)."""
         self._clear_next = True
         if not wait:
             self._clear_if_due()
@@ -88,7 +88,7 @@ class Capture:
         return output
 
     def close(self) -> None:
-        """No output comes any more."""
+        """Close the files of long outputs; no output follows."""
         for overflow in self._overflows:
             overflow.close()
 
@@ -110,7 +110,7 @@ def rich_output(
     data: Mapping[str, Any],
     metadata: Mapping[str, Any] | None = None,
 ) -> Output:
-    """What code showed, in the form in which a notebook can store it."""
+    """A rich output in a form that a notebook can store."""
     try:
         stored = dict(_json_ready(metadata or {}))
     except _NOT_STORABLE:
@@ -121,7 +121,7 @@ def rich_output(
 def _mime_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
     """A MIME bundle as a notebook stores it: JSON, with pictures as base64 text, and bounded.
 
-    What cannot be stored, or is far too long, is left out, and the plain text says so.
+    Data that cannot be stored, or is far too long, is left out, and the plain text says so.
     """
     stored: dict[str, Any] = {}
     left_out: list[str] = []
@@ -136,12 +136,12 @@ def _mime_bundle(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _json_ready(value: Any) -> Any:
-    """The value as JSON holds it; raises TypeError, ValueError or RecursionError otherwise."""
+    """The value as JSON; raises TypeError, ValueError or RecursionError if JSON cannot hold it."""
     return json.loads(json.dumps(value, default=_plain_value, skipkeys=True))
 
 
 def _plain_value(value: Any) -> Any:
-    """Numbers and arrays of numpy and dates, which notebooks take as well."""
+    """Numpy numbers, numpy arrays and dates as plain values, as notebooks store them."""
     for method in ("tolist", "isoformat"):
         if callable(getattr(value, method, None)):
             return getattr(value, method)()

@@ -1,8 +1,8 @@
-"""What happened to the person's variables: a snapshot before a turn, compared with one after it.
+"""Finds changes of the user's variables: compares a snapshot before a turn with one after it.
 
-A snapshot holds each object and a fingerprint of its content. Binding and deleting are seen
-exactly. Mutation in place is seen as far as a fingerprint tells, which must be cheap: small arrays
-are read whole, large ones at some thousand places; containers by their length and the identity of
+A snapshot holds each object and a fingerprint of its content. Binding and deletion are found
+exactly, mutation in place by the fingerprint, which must be cheap: small arrays are read
+whole, large ones at some thousand places; containers by their length and the identity of
 up to 64 of their items; other objects by the identity of their public attributes. A change of one
 cell deep inside a large table, or two levels down in nested containers, can pass unseen.
 """
@@ -39,24 +39,24 @@ Summary = Callable[[object], str]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The variables at one moment, in the order in which they were made.
+    """The variables at one moment, in the order of their creation.
 
-    It keeps the objects alive, so that an identity cannot be taken by another object. That is
-    right for the length of a turn; to remember a state for longer, keep `faded()`.
+    Keeps the objects alive, so that no other object can get the same identity. Suits the length
+    of a turn; for longer keep `faded()`.
     """
 
     values: Mapping[str, object]
     fingerprints: Mapping[str, Fingerprint]
 
     def faded(self) -> Snapshot:
-        """The same without keeping anything alive: a deleted table frees its memory."""
+        """A snapshot that keeps no object alive: a deleted table frees its memory."""
         traces = {name: _Trace(value) for name, value in self.values.items()}
         prints = {name: _faded(each) for name, each in self.fingerprints.items()}
         return Snapshot(traces, prints)
 
 
 def snapshot(variables: Mapping[str, object]) -> Snapshot:
-    """Take a snapshot. Never fails: an object that cannot be looked at counts by identity."""
+    """Take a snapshot. Never fails: an object whose content cannot be read counts by identity."""
     seen: dict[int, Fingerprint] = {}
     prints: dict[str, Fingerprint] = {}
     for name, value in variables.items():
@@ -72,13 +72,13 @@ def changes(
     summary: Summary = lambda value: type(value).__name__,
     mutated: Collection[str] = (),
 ) -> tuple[VariableChange, ...]:
-    """What was added, bound to another object, mutated in place, or deleted.
+    """The variables that were added, bound to another object, mutated in place, or deleted.
 
     Args:
         before: The earlier snapshot.
         after: The later one.
-        summary: Says what an object is, in a few words.
-        mutated: Names whose objects are known to be changed, which snapshots may miss.
+        summary: Describes an object in a few words.
+        mutated: Names of objects with known mutations, which snapshots may miss.
     """
     found = [
         VariableChange(name, kind, summary(value), type(value).__name__, _shape(value))
@@ -100,7 +100,7 @@ def _deleted(name: str, value: object, summary: Summary) -> VariableChange:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    """The lengths along its axes, where the type is known to tell them without work."""
+    """The lengths along an object's axes, for types whose shape costs nothing; else empty."""
     kind = type(value)
     if kind in _SIZED:
         return (len(value),)
@@ -109,7 +109,7 @@ def _shape(value: Any) -> tuple[int, ...]:
         if not names.isdisjoint(_SHAPED):
             return tuple(int(length) for length in value.shape)
     except Exception:
-        return ()  # a class of the person's that fails, or has no module
+        return ()  # a class of the user's that fails, or has no module
     return ()
 
 
@@ -126,7 +126,7 @@ def _guarded(value: object) -> Fingerprint:
     try:
         return _fingerprint(value)
     except Exception:
-        return None  # foreign code failed; what it is cannot be told
+        return None  # foreign code failed: the object has no fingerprint
 
 
 def _fingerprint(value: Any) -> Fingerprint:
@@ -149,7 +149,7 @@ def _fingerprint(value: Any) -> Fingerprint:
 
 
 def _spread(items: Any) -> Iterable[object]:
-    """The first and the last items of a container; of one without order the first."""
+    """The first and the last items of a container; the first ones if it has no order."""
     half = ITEMS // 2
     if len(items) <= ITEMS:
         return list(items)
@@ -160,9 +160,9 @@ def _spread(items: Any) -> Iterable[object]:
 
 
 class _Same:
-    """Objects that are compared by identity.
+    """Objects compared by identity.
 
-    They are kept alive, so that their addresses cannot be taken by others, until it is `faded`.
+    Keeps them alive until `faded`, so that no other object can get their addresses.
     """
 
     __slots__ = ("_ids", "_items", "_traces")
@@ -188,7 +188,7 @@ class _Same:
         same = _Same(())
         same._ids = self._ids
         if len(self._items) <= FEW:
-            # The storage of a column: an address alone may be taken by its successor.
+            # The storage of a column: its successor may get the same address.
             same._traces = tuple(map(_Trace, self._items))
         return same
 
@@ -202,7 +202,7 @@ def _faded(fingerprint: Fingerprint) -> Fingerprint:
 
 
 class _Trace:
-    """What is remembered of an object that is not kept alive."""
+    """A trace of an object that is not kept alive."""
 
     __slots__ = ("_id", "_reference", "type_name")
 
@@ -221,12 +221,12 @@ class _Trace:
 
 
 def _is_same(before: object, after: object) -> bool:
-    # Not isinstance: it would ask an object of the person's for its class, which may fail.
+    # Not isinstance: it would ask a user's object for its class, which may fail.
     return before.leads_to(after) if type(before) is _Trace else before is after
 
 
 def _own_attributes(value: Any) -> Fingerprint:
-    """Those of a function, or of a class of the person's."""
+    """The attributes of a function, or of a class of the user's."""
     if type(value) is type and value.__module__ != "__main__":
         return None
     state = dict(vars(value))
@@ -252,7 +252,7 @@ def _attributes(value: Any) -> Fingerprint:
 
 
 def _array(array: Any) -> Fingerprint:
-    """A numpy array: its form, and its bytes or a sample of them."""
+    """A numpy array: its shape and type, and its bytes or a sample of them."""
     form = (array.shape, str(array.dtype), array.strides, array.flags.writeable)
     if array.dtype.hasobject:
         step = max(1, array.size // ITEMS)
@@ -278,7 +278,7 @@ def _extension(values: Any) -> Fingerprint:
 
 
 def _pandas(value: Any) -> Fingerprint:
-    """A DataFrame or a Series, by the blocks that it is stored in."""
+    """A DataFrame or a Series, by its storage blocks."""
     axes: tuple[Hashable, ...] = tuple(
         (len(axis), _Same((axis,)), str(axis.name)) for axis in value.axes
     )
@@ -294,7 +294,7 @@ def _polars(value: Any) -> Fingerprint:
 
 
 def _tensor(value: Any) -> Fingerprint:
-    """Torch counts the changes in place by itself."""
+    """A torch tensor, by torch's own count of changes in place."""
     return tuple(value.shape), value._version
 
 

@@ -1,7 +1,7 @@
-"""Let a front end's clicks through while an awaited cell runs, where the kernel itself does not.
+"""Handles clicks in widgets while an awaited cell runs, for kernels that do not.
 
-ipykernel 6 and 7.0 to 7.3 handle one shell message after the other, so that what a widget sends
-waits until the cell is over. From 7.4 on it reaches the kernel by itself: there is nothing to do.
+ipykernel 6 and 7.0 to 7.3 handle one shell message after the other, so that a widget's message
+waits until the cell is over. From 7.4 on the kernel handles it itself: there is nothing to do.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _KINDS = frozenset({"comm_msg", "comm_close"})
 
 
 class Clicks:
-    """Takes the messages of widgets out of a waiting kernel's queue, and handles them.
+    """Takes the messages of widgets out of a busy kernel's queue, and handles them.
 
-    All others stay, in their order: the next cell runs when this one is over.
+    All others stay in their order: the next cell runs after this one.
 
     Args:
         kernel: The kernel that the shell belongs to.
@@ -36,7 +36,7 @@ class Clicks:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, on the running event loop. Does nothing where it is not needed."""
+        """Begin, on the running event loop. Does nothing if the kernel needs no help."""
         dispatch = inspect.signature(self._kernel.dispatch_shell).parameters
         if isinstance(getattr(self._kernel, "_main_asyncio_lock", None), asyncio.Lock):
             if "concurrent" not in dispatch:
@@ -50,7 +50,7 @@ class Clicks:
             self._task.cancel()
 
     def _open_the_lock(self) -> None:
-        """ipykernel 7.0 to 7.3: only what is no click waits for the running cell, in its order."""
+        """ipykernel 7.0 to 7.3: clicks pass, all other messages wait for the running cell."""
         kernel = self._kernel
         lock, dispatch = kernel._main_asyncio_lock, kernel.dispatch_shell
 
@@ -76,7 +76,7 @@ class Clicks:
                     logging.getLogger(__name__).debug("A click was not handled.", exc_info=True)
 
     def _taken(self) -> list[Sequence[Any]]:
-        """The widgets' messages that wait; the others are put back as they were."""
+        """Takes the waiting messages of widgets from the queue; puts the others back."""
         queue, taken, others = self._kernel.msg_queue, [], []
         for _ in range(queue.qsize()):
             number, dispatch, arguments = queue.get_nowait()
@@ -89,8 +89,8 @@ class Clicks:
         return taken
 
     def _handle(self, frames: Sequence[Any]) -> None:
-        # Not by the kernel's own dispatch: that would make the message the parent of what the
-        # running cell shows, and put another handler in the place of the turn's for SIGINT.
+        # Not by the kernel's own dispatch: the message would become the parent of the running
+        # cell's outputs, and another handler would replace the turn's for SIGINT.
         kernel = self._kernel
         identities, rest = kernel.session.feed_identities(frames, copy=False)
         message = kernel.session.deserialize(rest, content=True, copy=False)
@@ -101,7 +101,7 @@ class Clicks:
 
 
 def _kind(frames: Any) -> str:
-    """A message's type, read from its frames without taking it in: each counts once only."""
+    """A message's type, read from its frames without the session's check of duplicates."""
     with suppress(Exception):
         raw = [bytes(frame) for frame in frames]
         header = json.loads(raw[raw.index(_DELIMITER) + 2])

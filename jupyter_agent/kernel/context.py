@@ -1,11 +1,11 @@
-"""What the agent is told about the kernel at the start of a turn, and no more than it may know.
+"""The context of a turn: text for the agent about the kernel, within a level of detail.
 
 The levels (`context.detail`):
-    none    nothing at all
+    none    nothing
     names   names and types of variables, and which of them changed
     schema  also their structure (shapes, columns), and the source of recent cells without any
-            string, number or comment, with the kind of error they ended with: not one data value
-    sample  also a few values, the cells as they stand, and what they printed
+            string, number or comment, with the types of their errors: no data value
+    sample  also a few values, the full source of the cells, and their printed output
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _FIXING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class KernelState:
-    """What there is to tell: everything that a turn's context is made from.
+    """The state of the kernel, from which a turn's context is made.
 
-    `cells` are those that the person ran since the last turn, oldest first; `last_failed` is the
-    last one that ended with an error, whenever that was.
+    `cells` are the user's cells since the last turn, oldest first; `last_failed` is the last one
+    that ended with an error, however old.
     """
 
     variables: Mapping[str, object]
@@ -54,7 +54,7 @@ class KernelState:
 
 
 def turn_context(task: str, state: KernelState, level: Level) -> str:
-    """The context section for a task, or an empty text where there is nothing to tell."""
+    """The context section for a task; empty if the kernel holds nothing to mention."""
     if level == "none":
         return ""
     parts = [
@@ -64,7 +64,7 @@ def turn_context(task: str, state: KernelState, level: Level) -> str:
         *_attached(task, state.variables, level),
     ]
     body = "\n\n".join(part for part in parts if part)
-    # The person's data stays inside of its section, whatever it says.
+    # No data of the user's can end its section.
     body = defused(redact(plain(body), secret_values()))
     return f"<context>\n{body}\n</context>" if body else ""
 

@@ -1,8 +1,8 @@
-"""Which files the kernel's process changes while code runs, seen by an audit hook.
+"""Finds the files that the kernel's process changes while code runs, by an audit hook.
 
-The hook sees what Python itself opens for writing, removes, renames and makes. It does not see
-files that native libraries open (pyarrow, polars, HDF5), nor those of child processes. A hook
-cannot be removed: while nobody watches, it returns at once.
+The hook sees files that Python itself opens for writing, removes, renames and creates. It does not
+see files that native libraries open (pyarrow, polars, HDF5), nor those of child processes. A hook
+cannot be removed: outside of `watched` it returns at once.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _MOST_GAPS = 6
 
 @dataclass(eq=False)
 class Writes:
-    """What was seen of one execution.
+    """The observed changes of one execution.
 
     Attributes:
-        code: Its text.
-        paths: Absolute paths that were changed.
+        code: The code.
+        paths: Absolute paths of changed files.
         held: Absolute paths of files that were open for writing before or after.
-        folders: Absolute paths below which everything may have been changed.
-        has_children: Whether it started other processes, which are not seen.
+        folders: Absolute paths of folders in which every file may have changed.
+        has_children: True if it started other processes, which the hook does not see.
     """
 
     code: str = ""
@@ -56,15 +56,15 @@ class Writes:
     has_children: bool = False
 
     def saw(self, path: Path) -> bool:
-        """Whether the process itself was seen to change a path."""
+        """True if the process itself changed the path."""
         if str(path) in self.paths or str(path) in self.held:
             return True
         return any(str(folder) in self.folders for folder in (path, *path.parents))
 
     def explains(self, path: Path) -> bool:
-        """Whether a change that was not seen is the code's all the same.
+        """True if an unobserved change is probably the code's.
 
-        It started processes, or it has the file's name in a text.
+        It started processes, or one of its texts contains the file's name.
         """
         return self.has_children or any(each.fullmatch(path.name) for each in self._names)
 
@@ -78,7 +78,7 @@ _watching: list[Writes] = []
 
 @contextmanager
 def watched(code: str = "") -> Iterator[Writes]:
-    """See which files are changed as long as this lasts, in all threads."""
+    """Observe the changes of files within this context, in all threads."""
     _install()
     writes = Writes(code, held=_open_files())
     _watching.append(writes)
@@ -112,7 +112,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _folder_of(event: str, arguments: tuple[Any, ...]) -> Callable[[int], str]:
-    """The folder to which the paths are relative, where it was given by its descriptor."""
+    """Returns the base folder of a path argument, if its descriptor is given."""
     first = {"os.rename": 2, "os.chmod": 2, "os.mkdir": 2, "os.utime": 3, "os.symlink": 2}
     start = first.get(event, 3 if event == "os.link" else 1)
 
@@ -138,7 +138,7 @@ def _note(
                 path = _of_descriptor(place)
             else:
                 path = os.path.join(folder(index), os.fsdecode(place))  # noqa: PTH118
-            # The folder's links are resolved; a link itself is what is changed.
+            # Resolves the links of the folder; the entry itself may be a link that changes.
             above, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
             path = os.path.join(os.path.realpath(above), name)  # noqa: PTH118
         except (TypeError, ValueError, OSError):
@@ -155,7 +155,7 @@ def _of_descriptor(number: int) -> str:
 
 
 def _open_files() -> set[str]:
-    """Files that the process has open for writing, where the system tells."""
+    """Files that the process has open for writing; empty if the system does not list them."""
     found: set[str] = set()
     try:
         numbers = os.listdir(_OPEN_FILES)  # noqa: PTH208
@@ -164,7 +164,7 @@ def _open_files() -> set[str]:
     for number in numbers:
         try:
             path = os.readlink(f"{_OPEN_FILES}/{number}")  # noqa: PTH115
-            # The link's own permission bits say how the file was opened.
+            # The permission bits of the link show the mode of the open file.
             if path.startswith("/") and os.lstat(f"{_OPEN_FILES}/{number}").st_mode & 0o200:
                 found.add(path)
         except OSError:
@@ -173,7 +173,7 @@ def _open_files() -> set[str]:
 
 
 def _file_names(code: str) -> Iterator[str]:
-    """Patterns of file names in the code's texts; what is put in when it runs may be anything."""
+    """Patterns of file names in the code's texts; a computed part matches anything."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

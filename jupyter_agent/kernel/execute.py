@@ -1,4 +1,4 @@
-"""Run code in the live kernel from inside a running cell, as an ordinary cell would."""
+"""Runs code in the live kernel from inside a running cell, like an ordinary cell."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from jupyter_agent.source.cell import is_plain, transformer
 
 _WRITES_TO_DESCRIPTORS = re.compile(r"subprocess|os\.system|popen|ctypes|multiprocessing")
 DESCRIPTOR_SECONDS = 0.05
-"""How long to wait for what a subprocess wrote to the kernel's own file descriptors."""
+"""Seconds to wait for a subprocess's output to the kernel's own file descriptors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What one execution showed and how it ended.
+    """The outputs and the end of one execution.
 
     `error` is the text of the exception, with its useful frames; `error_name` the class's name.
-    `described` says of values and streams, by the `id` of their output, what they are, without
-    their data; `whereabouts` where the whole of an output is that had to be cut.
+    `described` has descriptions of values and streams without their data, by the `id` of their
+    output; `whereabouts` the place of the full text of a shortened output.
     """
 
     outputs: tuple[Output, ...]
@@ -58,8 +58,8 @@ class Executor:
 
     Args:
         shell: The IPython shell.
-        interrupts: What may interrupt the turn.
-        outputs: Gives the folder for outputs too long for memory; None drops their middle.
+        interrupts: The interrupts of the turn.
+        outputs: Returns the folder for outputs too long for memory; None drops their middle.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class Executor:
         Args:
             code: The text of a cell.
             timeout: Seconds after which the code itself is interrupted; None waits for ever.
-            printed: Takes what goes to the streams, as it is written.
+            printed: Called with the text written to the streams.
 
-        Where a person interrupted, what the code had shown is returned as it is, and the turn's
-        task is cancelled at its next await.
+        After an interrupt by the user, returns the outputs so far, and cancels the turn's task at
+        its next await.
         """
         self._cancelled = False
         hook = _DisplayHook(self._shell, code)
@@ -108,7 +108,7 @@ class Executor:
         return execution
 
     def _overflow(self) -> Callable[[int], Overflow] | None:
-        """Where outputs of this execution go that are too long to be kept in memory."""
+        """Makes the files for outputs of this execution that are too long for memory."""
         folder = self._outputs
         if folder is None:
             return None
@@ -119,7 +119,7 @@ class Executor:
 
     @contextmanager
     def _paged(self, capture: Capture) -> Iterator[None]:
-        """Show what a pager would (`len?`) as an output instead of in the person's notebook."""
+        """Show a pager's text (`len?`) as an output of the code, not in the user's notebook."""
         payloads = getattr(self._shell, "payload_manager", None)
         if payloads is None:
             yield
@@ -145,7 +145,7 @@ class Executor:
         run = shell.run_cell_async(code, store_history=False, transformed_cell=transformed)
         self._interrupts.blocking = not _may_await(shell, code, transformed)
         if self._interrupts.requested:
-            # It came before the code could be interrupted, which must not start any more.
+            # The interrupt came before the code could begin: it must not start.
             self._interrupts.blocking = False
             run.close()
             return KeyboardInterrupt()
@@ -160,7 +160,7 @@ class Executor:
         return failure
 
     async def _awaited(self, run: Any) -> Any:
-        """Await code that may be cancelled, by a person or by its time-out."""
+        """Await code that the user or its time-out may cancel."""
         with self._named():
             result = await run
         if isinstance(result.error_in_exec, asyncio.CancelledError):
@@ -172,7 +172,7 @@ class Executor:
         return result
 
     def _finish_cell(self) -> None:
-        """What IPython does after an ordinary cell; open figures are shown here."""
+        """Fire IPython's events after a cell, which show open figures."""
         if not self._began:
             return
         with contextlib.suppress(KeyboardInterrupt):
@@ -203,8 +203,8 @@ class Executor:
     def _named(self) -> Iterator[None]:
         """Compile under a file name of the agent's own.
 
-        Tracebacks and `inspect.getsource` find the source under it. IPython would otherwise give
-        the number of the cell that the person is running.
+        Tracebacks and `inspect.getsource` find the source under it. Otherwise IPython would use
+        the number of the user's running cell.
         """
         self._count += 1
         name, compiler = f"<agent-{self._count}>", self._shell.compile
@@ -216,8 +216,8 @@ class Executor:
     def _contained(self, capture: Capture) -> Iterator[dict[int, BaseException]]:
         """Keep the shell from publishing errors and from ending the kernel.
 
-        Gives the errors that were shown on the way (a failing `__repr__`, say) by the `id` of
-        their output.
+        Yields the errors shown during the run (for instance of a `__repr__`) by the `id` of their
+        output.
         """
         shown: dict[int, BaseException] = {}
 
@@ -231,7 +231,7 @@ class Executor:
             shown[id(output)] = error
             capture.show(output)
 
-        tell = self._shell.showtraceback
+        show_traceback = self._shell.showtraceback
 
         def show_current(exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
             """IPython prints groups of exceptions by itself, with the paths of its own files."""
@@ -239,7 +239,7 @@ class Executor:
             if not is_foreign() and isinstance(error, BaseExceptionGroup):
                 show(type(error), error, ())
             else:
-                tell(exc_tuple, *args, **kwargs)
+                show_traceback(exc_tuple, *args, **kwargs)
 
         with (
             swapped(self._shell, "showtraceback", show_current),
@@ -250,7 +250,7 @@ class Executor:
                 _or_plain(self._shell.InteractiveTB.structured_traceback),
             ),
             swapped(self._shell, "ask_exit", _refuse_exit),
-            # It would be printed; the error tells it already.
+            # IPython would print it; the error's text has it already.
             swapped(self._shell, "show_usage_error", lambda error: None),
             self._paged(capture),
             swapped(builtins, "input", _refuse_input(builtins.input, "input()")),
@@ -261,7 +261,7 @@ class Executor:
 
 
 def _or_plain(colourful: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """The same as a plain traceback where it fails, as it does with a low recursion limit."""
+    """Falls back to a plain traceback if the coloured one fails, as with a low recursion limit."""
 
     def lines(etype: Any, error: Any, trace: Any, *args: Any, **kwargs: Any) -> list[str]:
         try:
@@ -273,7 +273,7 @@ def _or_plain(colourful: Callable[..., list[str]]) -> Callable[..., list[str]]:
 
 
 def _transformed(shell: Any, code: str) -> str:
-    """The code as Python. Most of it is that already, and IPython takes long to find out."""
+    """The code as Python. Skips IPython's slow transformer for code that is Python already."""
     if not is_plain(code) or not _knows_ipython_only(shell):
         return str(shell.transform_cell(code))
     lines = (code if code.endswith("\n") else f"{code}\n").splitlines(keepends=True)
@@ -283,7 +283,7 @@ def _transformed(shell: Any, code: str) -> str:
 
 
 def _knows_ipython_only(shell: Any) -> bool:
-    """Whether nobody has given the shell a syntax of their own."""
+    """True if the shell has no input transformers besides IPython's and ours."""
     manager, own = shell.input_transformer_manager, transformer()
     transforms = getattr(shell.transform_cell, "__func__", None)
     return (
@@ -294,20 +294,20 @@ def _knows_ipython_only(shell: Any) -> bool:
 
 
 def _may_await(shell: Any, code: str, transformed: str) -> bool:
-    """Whether code gives the event loop a turn while it runs. Without the words it cannot."""
+    """True if the code may await. Code without the keywords cannot."""
     if "await" not in transformed and "async" not in transformed:
         return False
     return bool(shell.should_run_async(code, transformed_cell=transformed))
 
 
 def _warn_unless_exit(message: object, *args: Any, **kwargs: Any) -> None:
-    """IPython's advice on how to leave is no use to the agent."""
+    """`warnings.warn` without IPython's advice about `exit`, which does not help the agent."""
     if not str(message).startswith("To exit"):
         warnings.warn(message, *args, **kwargs)  # type: ignore[call-overload]
 
 
 def _refuse_input(real: Callable[..., str], name: str) -> Callable[..., str]:
-    """A question in the agent's code, which nobody is there to answer; others may ask."""
+    """An `input` that fails in the agent's code, where nobody answers; other code may ask."""
 
     def ask(*args: Any, **kwargs: Any) -> str:
         if is_foreign():
@@ -341,7 +341,7 @@ class _DisplayHook:
 
 def _ends_with_semicolon(shell: Any, code: str) -> bool:
     if ";" not in code:
-        return False  # which saves the tokenizer a second reading of nearly every cell
+        return False  # spares nearly every cell a second reading by the tokenizer
     try:
         return bool(shell.displayhook.semicolon_at_end_of_expression(code))
     except Exception:

@@ -1,4 +1,4 @@
-"""Pictures that code showed, as a model may see them: bounded in size."""
+"""Pictures of code's outputs for a model, bounded in size."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def picture(data: Mapping[str, Any], longest_side: int = LONGEST_SIDE) -> Image | None:
-    """The PNG or JPEG of a MIME bundle, scaled down where it is larger than `longest_side` pixels.
+    """The PNG or JPEG of a MIME bundle, scaled down to at most `longest_side` pixels.
 
-    None where there is none, where it is no picture after all, or where it is too large and
-    Pillow, which would scale it, is not installed.
+    None if there is none, the data is no picture, or it is too large and Pillow, which scales it,
+    is not installed.
     """
     for media_type in ("image/png", "image/jpeg"):
         if isinstance(data.get(media_type), str):
@@ -54,8 +54,8 @@ def _png_size(raw: bytes) -> tuple[int, int] | None:
 
 
 def _is_whole_png(raw: bytes) -> bool:
-    """Whether all chunks are there and undamaged: a model's server refuses the whole request over
-    a broken picture, now and in each later turn."""
+    """True if all chunks are complete and undamaged: a model's server refuses a whole request
+    with a broken picture, in this turn and each later one."""
     kinds: list[bytes] = []
     at = len(_PNG)
     while at + 12 <= len(raw):

@@ -1,10 +1,10 @@
-"""Interrupts that reach what is running: the agent's code or the turn around it.
+"""Delivers interrupts to the running code of the agent, or to the turn around it.
 
 In an awaited cell ipykernel's own SIGINT handler only cancels a future from the event loop, so
 code that holds the loop (`while True: pass`) could never be stopped. For the length of a turn
-this module puts its own handler in place: where the agent's code holds the main thread it raises
-`KeyboardInterrupt` there, otherwise it cancels the work at hand, or keeps for later that somebody
-interrupted. It never raises into code of this package that a turn depends on.
+this module installs its own handler: if the agent's code holds the main thread, it raises
+`KeyboardInterrupt` there; otherwise it cancels the current task, or keeps the request for later. It
+never raises into code of this package that a turn depends on.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from types import FrameType
 from typing import Any
 
 AGENT_FILE = "<agent-"
-"""How the file names begin under which the agent's code is compiled."""
+"""The prefix of the file names of the agent's compiled code."""
 _LOOP_DISPATCH = asyncio.events.Handle._run.__code__
 
 
 INSIST_SECONDS = 0.25
-"""How long a cancellation may take before the signal is sent again."""
+"""Seconds that a cancellation may take before the signal is sent again."""
 AGAIN_SECONDS = 0.02
-"""The same for a signal that came while code of this package ran inside of the agent's."""
+"""Seconds before a signal is repeated that came while the agent's code called this package's."""
 _PACKAGE = Path(__file__).parents[1]
 _OWN_CODE = (str(_PACKAGE / "kernel"), str(_PACKAGE / "undo"), str(_PACKAGE / "core"))
-"""Where an exception in the middle would leave something half done."""
+"""Code that an exception in the middle would leave half done."""
 
 
 class Interrupts:
-    """What may interrupt one turn: SIGINT, and the time-out of one execution.
+    """The interrupts of one turn: SIGINT, and the time-out of one execution.
 
-    `requested` turns true when a person interrupted, and stays true.
+    `requested` becomes True when the user interrupts, and stays so.
     """
 
     def __init__(self) -> None:
         self.requested = False
         self.blocking = False
-        """Whether code without top-level await holds the event loop; the executor says so."""
+        """True while code without top-level await holds the event loop; the executor sets it."""
         self._task: asyncio.Task[Any] | None = None
         self._timer: threading.Timer | None = None
         self._expired = False
@@ -96,7 +96,7 @@ class Interrupts:
 
     @contextmanager
     def limited(self, seconds: float | None) -> Iterator[None]:
-        """Interrupt the code that runs inside after `seconds`; None sets no limit."""
+        """Interrupt the code in this context after `seconds`; None sets no limit."""
         if seconds is None:
             yield
             return
@@ -112,7 +112,7 @@ class Interrupts:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """What runs inside holds the event loop, and an interrupt is to end it."""
+        """The code in this context holds the event loop; an interrupt raises into it."""
         self.blocking = True
         try:
             yield
@@ -121,11 +121,11 @@ class Interrupts:
 
     @property
     def timed_out(self) -> bool:
-        """Whether the last limited execution ran out of time."""
+        """True if the last limited execution ran out of time."""
         return self._expired
 
     def stop(self) -> None:
-        """What a Stop button does: the same as an interrupt of the kernel. For any thread."""
+        """Interrupt like the kernel's interrupt, for a Stop button. For any thread."""
         if not self._installed:
             return
         if threading.current_thread() is threading.main_thread():
@@ -137,13 +137,13 @@ class Interrupts:
             _signal_main_thread()
 
     def cancel_turn(self) -> None:
-        """End the turn at its next await: the last thing to do after interrupted code."""
+        """Cancel the turn at its next await; the last call after interrupted code."""
         if self._task is not None:
             self._task.cancel()
 
     def _expire(self) -> None:
         if not self._installed:
-            # No handler of ours would get the signal. Awaited code can be cancelled still.
+            # No handler of ours is installed, but awaited code can be cancelled.
             self._expired = True
             if self._task is not None:
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
@@ -152,11 +152,11 @@ class Interrupts:
         _signal_main_thread()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, ended: threading.Event) -> None:
-        """Help a signal along that was not acted on at once.
+        """Repeat a signal that had no effect at once.
 
-        One that came just before the loop went to sleep is seen when the loop wakes up, so it is
-        woken up. One that came while the code awaited, and the code went on to hold the loop, is
-        sent again. (A handler must not start a thread: the code may hold the locks for that.)
+        If it came just before the loop went to sleep, the loop is woken up. If it came while the
+        code awaited, and the code went on to hold the loop, it is sent again. (A handler must not
+        start a thread: the code may hold the locks for that.)
         """
         while not ended.wait(AGAIN_SECONDS if self._put_off else INSIST_SECONDS):
             with suppress(RuntimeError):  # the loop is closed
@@ -189,14 +189,14 @@ class Interrupts:
             self._task.get_loop().call_soon_threadsafe(self._cancel, self._task, timer)
 
     def _cancel(self, task: asyncio.Task[Any], timer: threading.Timer | None) -> None:
-        """Cancel for a person, or for a time-out whose execution has not ended meanwhile."""
+        """Cancel for the user, or for a time-out whose execution still runs."""
         self._cancelling_since = None
         if self._installed and (timer is None or timer is self._timer):
             task.cancel()
 
 
 def _wake_up() -> None:
-    """Nothing to do: being called is all."""
+    """Does nothing: the call itself wakes up the loop."""
 
 
 def _signal_main_thread() -> None:
@@ -208,16 +208,16 @@ def _signal_main_thread() -> None:
 
 
 def _in_own_code(frame: FrameType | None) -> bool:
-    """Whether the code that runs at this moment is this package's, and must not be broken off."""
+    """True if the interrupted frame is this package's own, which must not be broken off."""
     while frame is not None and frame.f_code.co_filename == contextlib.__file__:
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_OWN_CODE)
 
 
 def _in_agent_code(frame: FrameType | None) -> bool:
-    """Whether code of the agent's is on the stack above the event loop's dispatch.
+    """True if the agent's code is on the stack above the event loop's dispatch.
 
-    That is its cell, or a function of it that runs in a task of its own.
+    It is the agent's cell, or a function of it that runs in a task of its own.
     """
     while frame is not None and frame.f_code is not _LOOP_DISPATCH:
         if frame.f_code.co_filename.startswith(AGENT_FILE):

@@ -1,7 +1,7 @@
-"""The cells that the person ran last: their source, what they printed, how they ended.
+"""The user's last cells: their source, their printed output, their error.
 
-Loaded with the extension, so it imports nothing heavy. Cells of magics of ours and the agent's own
-executions are not the person's and are left out.
+Loaded with the extension, so it imports nothing heavy. Cells with our magics and the agent's own
+executions are left out.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class RecentCell:
 class RecentCells:
     """Watches a shell through its events.
 
-    What a cell prints is copied on its way out; nothing that the person sees changes.
+    Copies a cell's printed output; the user's view of it does not change.
 
     Attributes:
-        count: How many cells the person ran so far.
+        count: The number of cells that the user has run.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -50,7 +50,7 @@ class RecentCells:
         self._undo: list[Callable[[], None]] = []
 
     def since(self, count: int) -> list[RecentCell]:
-        """The cells after the first `count`, as far as they are still remembered."""
+        """The cells after the first `count`, if they are still remembered."""
         new = self.count - count
         return list(self._cells)[-new:] if new > 0 else []
 
@@ -65,7 +65,7 @@ class RecentCells:
         return next((cell for cell in reversed(self._cells) if cell.error), None)
 
     def start(self) -> None:
-        """Begin to watch: from the next cell on."""
+        """Begin to watch with the next cell."""
         self._shell.events.register("pre_run_cell", self.before_cell)
         self._shell.events.register("post_run_cell", self.after_cell)
 
@@ -83,7 +83,7 @@ class RecentCells:
 
     def after_cell(self, result: Any) -> None:
         if self._depth == 0 or _is_blank(result):
-            return  # the cell in which the watching began; or one that IPython did not begin
+            return  # the cell that started the watch; or one that IPython did not begin
         self._depth -= 1
         if self._depth:
             return
@@ -111,7 +111,7 @@ class RecentCells:
         return RecentCell(source, output, text, type(error).__name__)
 
     def _listen(self) -> None:
-        """Copy what is shown while the cell runs: stdout, stderr, the last expression's value."""
+        """Copy the outputs while the cell runs: stdout, stderr, the last expression's value."""
         self._tap(sys.stdout, "write", lambda text: text)
         self._tap(sys.stderr, "write", lambda text: text)
         self._tap(self._shell.displayhook, "write_format_data", _plain_text)
@@ -125,7 +125,9 @@ class RecentCells:
             self._note(text_of(args[0] if args else kwargs.get("data")))
             return method(*args, **kwargs)
 
-        with suppress(AttributeError):  # of a terminal's stream the output is not remembered
+        with suppress(
+            AttributeError
+        ):  # a terminal's stream takes no attribute: its output is not remembered
             self._undo.append(shadow(owner, name, noting))
 
     def _note(self, text: object) -> None:
@@ -134,7 +136,7 @@ class RecentCells:
 
 
 def _is_blank(result: Any) -> bool:
-    """Whether it is the result of a cell without code, for which `pre_run_cell` does not fire."""
+    """True for the result of a cell without code, for which `pre_run_cell` does not fire."""
     return result is not None and not str(result.info.raw_cell or "").strip()
 
 

@@ -1,7 +1,7 @@
-"""Send what code shows to a `Capture` instead of to the front end, for as long as it runs.
+"""Redirects the outputs of running code to a `Capture` in place of the front end.
 
-While the agent's code awaits, other tasks run on the same event loop: a cell of the person's, say.
-What they show is passed on to where it belongs.
+While the agent's code awaits, other tasks run on the same event loop, for instance a cell of the
+user's. Their outputs pass through to their own place.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _INSIDE: ContextVar[bool] = ContextVar("jupyter_agent_inside", default=False)
 
 
 _OTHER_THREADS: set[int] = set()
-"""Threads that were alive before the agent's code began: they are the person's."""
+"""Threads that were alive before the agent's code began: they are the user's."""
 
 
 def is_foreign() -> bool:
-    """Whether something else than the agent's code is running now.
+    """True if the running code is not the agent's.
 
-    What the code starts inherits its context; a new thread has no task: both are its own.
+    Tasks that the agent's code starts inherit its context, and a new thread has no task: both
+    count as its own.
     """
     try:
         task = asyncio.current_task()
@@ -41,7 +42,7 @@ def is_foreign() -> bool:
 class _Stream(io.TextIOBase):
     """Stands in for `sys.stdout` or `sys.stderr`.
 
-    Whoever keeps it after the execution (a logging handler) reaches the real stream through it.
+    Code that keeps it after the execution (a logging handler) reaches the real stream through it.
     """
 
     encoding = "utf-8"
@@ -74,16 +75,16 @@ class _Stream(io.TextIOBase):
             self._real.flush()
 
     def __del__(self) -> None:
-        """Nothing is held here. Python would flush, and so wait for the kernel's own stream twice
-        in each execution, which took longer than all the rest of it."""
+        """Does nothing, since no text is held here. Python would flush, and so wait for the
+        kernel's own stream twice in each execution, which took longer than the rest of it."""
 
     def __getattr__(self, name: str) -> Any:
-        # ipykernel tells each stream which cell it belongs to, also while another one runs.
+        # ipykernel sets each stream's cell on it, also while another cell runs.
         return getattr(self._real, name)
 
 
 class _Publisher:
-    """Stands in for the shell's display publisher; what it does not know goes to the real one.
+    """Stands in for the shell's display publisher; unknown attributes go to the real one.
 
     ipykernel sets the parent message on the publisher whenever a message arrives, also while an
     awaited cell runs, so the real one must stay reachable.
@@ -121,10 +122,10 @@ class _Publisher:
 
 @contextmanager
 def _tapped(real: Any, stand_in: _Stream) -> Iterator[None]:
-    """Redirect the kernel's own stream object, for those who kept a reference to it.
+    """Redirect the kernel's own stream object, for code that kept a reference to it.
 
-    Logging handlers do, and what subprocesses write to the kernel's file descriptors arrives
-    there. A terminal's stream is left alone: it has no place for a method of ours.
+    Logging handlers do, and the output of subprocesses to the kernel's file descriptors arrives
+    there. A terminal's stream stays unchanged: it has no place for a method of ours.
     """
     with ExitStack() as stack:
         with suppress(AttributeError):

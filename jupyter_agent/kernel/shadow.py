@@ -1,4 +1,4 @@
-"""Put something in a method's place for a while, and put back what was there.
+"""Replaces a method for a while, and restores the former one.
 
 Loaded with the extension, so it imports nothing heavy.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 
 def shadow(owner: Any, name: str, value: object) -> Callable[[], None]:
-    """Shadow a method by an attribute of its owner. Gives what puts the former one back.
+    """Shadow a method by an attribute of its owner. Returns a function that restores it.
 
-    What somebody else put there meanwhile is left alone.
+    If other code has replaced the attribute meanwhile, that one stays.
 
     Raises:
         AttributeError: The owner has no place for attributes (a stream of C).
@@ -35,7 +35,7 @@ def shadow(owner: Any, name: str, value: object) -> Callable[[], None]:
 
 @contextmanager
 def swapped(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Shadow a method by an attribute of its owner, and take it away again."""
+    """Shadow a method by an attribute of its owner within this context."""
     restore = shadow(owner, name, value)
     try:
         yield

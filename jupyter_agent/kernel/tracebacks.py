@@ -1,4 +1,4 @@
-"""An exception as a model and a person want to read it: their own frames, no machinery."""
+"""Formats an exception for a model and a user: their own frames, none of IPython's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NameOf = Callable[[str], str | None]
 def format_error(error: BaseException, name_of: NameOf) -> str:
     """The error's line, below the frames that lead to it and the errors that caused it.
 
-    `name_of(filename)` gives the name to show for a cell's file, or None where it is no cell.
+    `name_of(filename)` returns the name to show for a cell's file, or None if it is no cell.
     """
     parts: list[str] = []
     for link, current in _chain(error):
@@ -37,9 +37,9 @@ def format_error(error: BaseException, name_of: NameOf) -> str:
 
 
 def cell_name(shell: Any, filename: str) -> str | None:
-    """What to call a file of the shell's compiler: the agent's code or a cell of the person's.
+    """The name to show for a file of the shell's compiler: the agent's code or a user's cell.
 
-    None where it is a file like any other.
+    None for an ordinary file.
     """
     if filename.startswith("<agent-"):
         return filename[1:-1].replace("-", " code ")
@@ -69,9 +69,9 @@ def _chain(error: BaseException) -> Iterator[tuple[str, BaseException]]:
 
 
 def _frames(error: BaseException, name_of: NameOf) -> str:
-    """The frames of cells and of the person's own files.
+    """The frames of cells and of the user's own files.
 
-    Those of libraries are left out: they are long, and differ from one version to the next.
+    Those of libraries are left out: they are long, and differ between versions.
     """
     shown = [
         _frame(filename, line, function, name_of)
@@ -109,12 +109,12 @@ def _error_line(error: BaseException, name_of: NameOf) -> str:
         parts = (_error_line(each, name_of).replace("\n", "\n    ") for each in inner)
         return "\n".join(["".join(lines).strip(), *(f"  - {part}" for part in parts)])
     except Exception:
-        # The message is made by the exception's own code, which may fail in turn.
+        # The exception's own code makes the message, and may fail.
         return f"{type(error).__name__}: (its message cannot be shown)"
 
 
 def error_name(error: BaseException) -> str:
-    """The class's name; a private kind of SyntaxError, which IPython makes, by its public one."""
+    """The class's name; for IPython's private kinds of SyntaxError the public one."""
     name = type(error).__name__
     return "SyntaxError" if isinstance(error, SyntaxError) and name.startswith("_") else name
 

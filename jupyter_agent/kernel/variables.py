@@ -1,4 +1,4 @@
-"""The person's variables: what of the namespace is theirs."""
+"""The user's variables in the shell's namespace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def user_variables(shell: Any) -> dict[str, object]:
-    """The variables that the person or the agent made, in the order in which they were made.
+    """The variables that the user or the agent made, in the order of their creation.
 
     Left out: names that start with an underscore, IPython's own names, modules.
     """

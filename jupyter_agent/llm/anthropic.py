@@ -1,4 +1,4 @@
-"""The Messages API of Anthropic, and of servers that speak it."""
+"""The adapter for Anthropic's Messages API, and for servers with the same API."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Anthropic(Adapter):
 
     Args:
         model: The model's id, such as `claude-sonnet-4-5`.
-        api_key: The key. Default: what the SDK finds, first of all `ANTHROPIC_API_KEY`.
+        api_key: The key. Default: the SDK's own search, first `ANTHROPIC_API_KEY`.
         api_base: The server's address. Default: `ANTHROPIC_BASE_URL`, else Anthropic's own.
         max_tokens: The longest reply to allow.
         timeout: Seconds without a sign of life after which a call fails.
@@ -78,7 +78,7 @@ class Anthropic(Adapter):
         thinking: The API's `thinking` parameter; None leaves it out.
 
     Raises:
-        ConfigError: There is no key, or the address is none.
+        ConfigError: There is no key, or the address is invalid.
     """
 
     name = _NAME
@@ -163,7 +163,7 @@ class Anthropic(Adapter):
 
 
 class _Events(anthropic.AsyncStream[object]):
-    """The SDK's stream; it also reads events that have no name, which the SDK passes over."""
+    """The SDK's stream, including events without a name, which the SDK skips."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -181,13 +181,13 @@ class _Events(anthropic.AsyncStream[object]):
 
 
 def _name_of(data: str) -> str | None:
-    """The name of an event without one: the type that its data has."""
+    """The name of an event without one: the type in its data."""
     if not data or data.startswith("[DONE]"):
         return None
     try:
         event = mapping(json.loads(data))
     except (ValueError, RecursionError):
-        return "broken"  # the SDK reads it once more and fails
+        return "broken"  # the SDK parses it again and fails
     return "error" if event.get("error") else string(event.get("type")) or None
 
 
@@ -204,7 +204,7 @@ class _OpenBlock:
         return "".join(self.pieces)
 
     def finished(self) -> Block | None:
-        """The block as a value; None for what is empty or unknown."""
+        """The block as a value; None for an empty or unknown one."""
         match self.start.get("type"):
             case "text" if self.text:
                 return Text(self.text)
@@ -234,7 +234,7 @@ class _Reply:
         self._stop: str | None = None
 
     def add(self, event: Mapping[str, Any]) -> Iterator[ReplyPart]:
-        """Take in one event; yields the deltas that are in it."""
+        """Add one event; yields its deltas."""
         match event.get("type"):
             case "message_start":
                 self._count(mapping(event.get("message")).get("usage"))
@@ -249,7 +249,7 @@ class _Reply:
                 self.complete = True
 
     def add_whole(self, body: Mapping[str, Any]) -> Iterator[ReplyPart]:
-        """Take in a reply that came in one piece; yields its deltas."""
+        """Add a reply that came in one piece; yields its deltas."""
         if body.get("type") != "message" or not isinstance(body.get("content"), list):
             return
         self._count(body.get("usage"))
@@ -264,7 +264,7 @@ class _Reply:
         return self.complete
 
     def finished(self) -> MessageFinished | None:
-        """The whole reply; None where the stream ended without a stop reason."""
+        """The whole reply; None if the stream ended without a stop reason."""
         if not self.complete or self._stop is None:
             return None
         made = (block.finished() for block in self._blocks)
@@ -284,7 +284,7 @@ class _Reply:
         delta = mapping(event.get("delta"))
         block = self._open.get(_index(event))
         if block is None:
-            # Some gateways leave the starts out. Of a call too much would be missing.
+            # Some gateways leave the starts out. A call would lack its id and name.
             kind = string(delta.get("type")).removesuffix("_delta")
             if kind not in ("text", "thinking"):
                 return
@@ -309,7 +309,7 @@ class _Reply:
             yield delta(clean(text))
 
     def _count(self, usage: object) -> None:
-        # The counts are totals so far. Some servers send zeros at one end of the stream.
+        # The counts are running totals. Some servers send zeros at one end of the stream.
         for key, value in mapping(usage).items():
             self._usage[key] = max(count(value), self._usage.get(key, 0))
 
@@ -321,7 +321,7 @@ class _Reply:
 
 
 def _index(event: Mapping[str, Any]) -> int | None:
-    """The number of the block that is meant; None, where the server says none, is the latest."""
+    """The number of an event's block; None, if the server sends none, stands for the latest."""
     index = event.get("index")
     return index if isinstance(index, int) else None
 
@@ -329,10 +329,10 @@ def _index(event: Mapping[str, Any]) -> int | None:
 def _offer(
     request: Request, tools: list[dict[str, Any]], messages: Sequence[Message]
 ) -> dict[str, Any]:
-    """The tools on offer, and whether they may be used.
+    """The part of the body for the tools and their use.
 
-    The API refuses a history with tool calls where no tools are declared, so a request without
-    tools names those of the history and forbids their use.
+    The API refuses a history with tool calls without declared tools, so a request without
+    tools declares those of the history and forbids their use.
     """
     forbidden = {"tool_choice": {"type": "none"}}
     if request.tools:

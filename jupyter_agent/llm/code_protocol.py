@@ -1,7 +1,7 @@
-"""For models that cannot call tools: they act by writing one fenced block of Python.
+"""The protocol for models that cannot call tools: they write one fenced block of Python.
 
-What goes out has no tools and no tool calls: the system prompt explains the protocol, earlier
-calls are the model's own words again, and their results are what the user says. Each message is
+A request has no tools and no tool calls: the system prompt explains the protocol, earlier calls
+become the model's own text again, and their results become text of the user. Each message is
 rendered by itself, so that the same conversation gives the same bytes in each request.
 """
 
@@ -39,7 +39,7 @@ from jupyter_agent.llm.wire import NO_OUTPUT, arguments_object, unique_ids
 ACT = "execute_code"
 """The tool that runs the block."""
 WRITTEN_AS_CODE: JsonObject = {"provider": "code_protocol"}
-"""Metadata of such a call: the tools are functions where it runs, in a replay, too."""
+"""The metadata of a call written as code: its tools are functions, in a replay, too."""
 _PROTOCOL = """\
 ## How you act in this conversation
 You have no tool calls here. You act by writing Python:
@@ -113,12 +113,12 @@ _MOST_BLOCKS = 200
 class CodeProtocol:
     """A provider whose model acts by writing code.
 
-    Deltas pass as they come; the finished message takes their place.
+    Deltas pass through unchanged; the finished message replaces them.
 
     Args:
-        provider: The one that is asked. It is never shown a tool.
-        brief: Whether the protocol is told in few words, with an example and without the other
-            tools, as small models need it.
+        provider: The model to ask. It never gets a tool.
+        brief: True explains the protocol in few words, with an example and without the other
+            tools, for small models.
     """
 
     def __init__(self, provider: Model, brief: bool = False) -> None:
@@ -149,7 +149,7 @@ class CodeProtocol:
 
 
 def in_words(request: Request, brief: bool = False) -> Request:
-    """The request without tools: everything is said in words, in few of them where it is brief."""
+    """The request without tools: text explains them, in few words if `brief`."""
     if brief and any(tool.name == ACT for tool in request.tools):
         system = f"{request.system.rstrip()}\n\n{_BRIEF}"
         return Request(system, (*_example(), *_reminded(request.messages)))
@@ -159,7 +159,7 @@ def in_words(request: Request, brief: bool = False) -> Request:
 
 
 def _reminded(messages: Iterable[Message]) -> Iterator[Message]:
-    """The messages in words. Those of the person end with what a small model has forgotten."""
+    """The messages as text. The user's end with a reminder for small models."""
     task = ""
     for message in messages:
         said = _message_in_words(message)
@@ -198,7 +198,7 @@ def signature(tool: ToolSpec) -> str:
 
 
 def parameter_names(tool: ToolSpec) -> list[str]:
-    """The order in which a tool's function takes its arguments by position."""
+    """The names of a tool's parameters in their positional order."""
     needed = tool.parameters.get("required", ())
     return sorted(tool.parameters.get("properties", {}), key=lambda name: name not in needed)
 
@@ -211,7 +211,7 @@ def _parameter(name: str, schema: Mapping[str, Any], needed: bool, kinds: _Kinds
 class _Kinds:
     """JSON Schemas as Python types, roughly: the toolbox checks arguments exactly.
 
-    Each part is put into words once: parts that refer to others many times would take for ever.
+    Each part is converted once: parts with many references to others would take for ever.
 
     Args:
         definitions: The schema's `$defs`.
@@ -222,7 +222,7 @@ class _Kinds:
         self._known: dict[tuple[int, int], str] = {}
 
     def of(self, schema: Any, depth: int = 0) -> str:
-        """The type that a schema stands for; `Any` where that would be long."""
+        """The Python type of a schema; `Any` if that would be long."""
         if isinstance(schema, Mapping) and "$ref" in schema:
             schema = self._definitions.get(str(schema["$ref"]).rpartition("/")[2])
         if not isinstance(schema, Mapping) or depth > 4:
@@ -250,7 +250,7 @@ class _Kinds:
 
 
 def _message_in_words(message: Message) -> Message:
-    """A message without calls and results, the same each time. One of ours stays one."""
+    """A message without calls and results; always the same text. The message count stays."""
     if message.role == "assistant":
         if not message.tool_calls:
             return message
@@ -280,7 +280,7 @@ def _without_results(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _result(result: ToolResult) -> Iterator[Block]:
-    """A result as the user says it. Not as a task: those are the person's words."""
+    """A result as text of the user, distinct from a task."""
     head = "Output (an error):" if result.is_error else "Output:"
     yield Context(f"{head}\n{result.text or NO_OUTPUT}")
     yield from (block for block in result.content if isinstance(block, Image))
@@ -303,9 +303,9 @@ def _fenced(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """The block of a reply that is to be run, and the words before it.
+    """The block of code in a reply, and the text before it.
 
-    `closed` is false where the reply ends inside of it.
+    `closed` is False if the reply ends inside of the block.
     """
 
     words: str
@@ -314,10 +314,10 @@ class CodeBlock:
 
 
 def with_call(finished: MessageFinished) -> MessageFinished:
-    """The reply with its block of code as a call of `execute_code`; itself where it has none.
+    """The reply with its block of code as a call of `execute_code`; unchanged if it has none.
 
-    What follows the block goes. A block that the token limit cut off becomes a call, too, and the
-    reply stays cut off, so that the loop tells the model instead of running it.
+    The text after the block is dropped. A block that the token limit cut off becomes a call, too,
+    and the reply stays cut off, so that the loop does not run it and tells the model.
     """
     message, stop = finished.message, finished.stop_reason
     if message.tool_calls or stop == "refused":
@@ -336,7 +336,7 @@ def with_call(finished: MessageFinished) -> MessageFinished:
 
 
 def code_block(text: str) -> CodeBlock | None:
-    """The first block marked as Python; or the only block, where it has no mark and parses."""
+    """The first block marked as Python; else the only block, if it has no mark and parses."""
     place, blocks = thought_end(text), 0
     plain: CodeBlock | None = None
     while (head := _FENCE.search(text, place)) and blocks < _MOST_BLOCKS:
@@ -352,10 +352,10 @@ def code_block(text: str) -> CodeBlock | None:
 
 
 def _body(text: str, head: re.Match[str], python: bool) -> tuple[CodeBlock, int]:
-    """The block that begins at `head`, and where it ends.
+    """The block that begins at `head`, and the place of its end.
 
-    A text in the code may have fences of its own: of several ends the first counts with which
-    the code is whole.
+    A text in the code may have fences of its own: of several ends the first one counts after
+    which the code is complete.
     """
     indent, ticks = head["indent"], head["ticks"]
     words, start = text[: head.start()].strip(), head.end() + 1
@@ -370,7 +370,7 @@ def _body(text: str, head: re.Match[str], python: bool) -> tuple[CodeBlock, int]
 
 
 def _dedented(code: str, indent: str) -> str:
-    """The code of a block that stands indented in a list, without that indentation."""
+    """The code of an indented block (in a list) without that indentation."""
     code = code.strip("\n").rstrip()
     if not indent:
         return code
@@ -381,7 +381,7 @@ def _dedented(code: str, indent: str) -> str:
 
 
 def _parses(code: str) -> bool:
-    """Whether it is whole Python, as far as that can be told without IPython."""
+    """True if the code is complete Python, judged without IPython."""
     if code.lstrip().startswith("%%"):
         return True
     return _is_python(code) or _is_python(_MAGIC.sub(r"\g<indent>pass", code))

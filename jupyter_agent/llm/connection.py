@@ -1,7 +1,7 @@
-"""How a model server is reached: proxy, certificates, extra headers.
+"""The connection to a model server: proxy, certificates, extra headers.
 
-Without settings the environment decides, as everywhere: `HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`,
-`SSL_CERT_DIR`, and `REQUESTS_CA_BUNDLE` or `CURL_CA_BUNDLE` where those are not set.
+Without settings the environment decides, as usual: `HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`,
+`SSL_CERT_DIR`, and without those `REQUESTS_CA_BUNDLE` or `CURL_CA_BUNDLE`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _OWN_BUNDLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Settings of the way to a server.
+    """Settings of the connection to a server.
 
     Args:
         headers: Headers to send besides the SDK's.
-        proxy: The proxy's address; None: what the environment says.
+        proxy: The proxy's address; None: that of the environment.
         ca_bundle: A file or folder of certificates to trust besides the public ones.
-        direct: Whether nothing stands between, whatever the environment says: for this machine.
+        direct: True ignores the environment's proxy: for a server on this machine.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Connection:
     direct: bool = False
 
     def client_options(self) -> dict[str, Any]:
-        """Arguments for an HTTP client; empty where the SDK's own does.
+        """Arguments for an HTTP client; empty if the SDK's own client suffices.
 
         Raises:
             ConfigError: The bundle cannot be read.
@@ -55,7 +55,7 @@ class Connection:
 
 
 def parse_headers(text: str) -> dict[str, str]:
-    """`Name: value`, one in a line. Raises `ConfigError`; the values are never shown."""
+    """The headers in lines `Name: value`. Raises `ConfigError` without the values."""
     headers = {}
     for number, line in enumerate(text.replace("\\n", "\n").split("\n"), 1):
         if not line.strip():
@@ -69,11 +69,11 @@ def parse_headers(text: str) -> dict[str, str]:
 
 
 def keep_secrets(settings: Settings) -> None:
-    """Treat what the settings hold of keys, headers and passwords as secret from now on."""
+    """Treat the keys, headers and passwords in the settings as secret from now on."""
     if settings.api_key:
         keep_secret(settings.api_key.get_secret_value())
     if settings.http.headers:
-        with contextlib.suppress(ConfigError):  # it is told where they are sent
+        with contextlib.suppress(ConfigError):  # the request itself raises the error
             keep_headers(parse_headers(settings.http.headers.get_secret_value()))
     if settings.http.proxy:
         keep_address(settings.http.proxy.get_secret_value())

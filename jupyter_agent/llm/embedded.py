@@ -1,4 +1,4 @@
-"""The embedded model's server as the kernel has it: one child process, at first need."""
+"""The kernel's side of the embedded model's server: one child process, started on demand."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _CGROUP = Path("/sys/fs/cgroup/cpu.max")
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Which model is served, and how. One of `path` and `repo` is given.
+    """The model to serve, and its options. One of `path` and `repo` is given.
 
     Args:
-        name: What the model is called.
+        name: The model's name.
         path: Its GGUF file.
         repo, files: The hub's repository, and the file or its parts in it.
         download: Whether the files may be fetched.
@@ -60,7 +60,7 @@ class Serving:
     gpu_layers: int | None = None
 
     def wish(self, key: str, threads: int) -> Wish:
-        """What the server is told."""
+        """The options for the server's process."""
         return Wish(**asdict(self) | {"key": key, "threads": threads})
 
 
@@ -68,8 +68,8 @@ class Embedded:
     """The server of one kernel. It runs from the first call of a model until the kernel ends.
 
     Attributes:
-        address: Where it listens, once it is ready; another one after each start.
-        key: What it wants to see.
+        address: Its address, once it is ready; a new one after each start.
+        key: The key that it requires.
     """
 
     def __init__(self) -> None:
@@ -80,22 +80,22 @@ class Embedded:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a server, ready or not yet."""
+        """True if there is a server, ready or starting."""
         return self._running is not None and self._running.is_alive
 
     @property
     def process_id(self) -> int | None:
-        """The server's process; None where there is none."""
+        """The id of the server's process; None if there is none."""
         running = self._running
         return running.process.pid if running is not None and running.is_alive else None
 
     async def ready(self, serving: Serving) -> AsyncGenerator[Noticed | Preparing, None]:
-        """Have it served; says what happens until it is. Nothing where it is already.
+        """Start the server if it does not serve this model; yields its progress.
 
-        Whatever ends this before the server is ready ends the server as well.
+        If the caller stops before the server is ready, the server ends, too.
 
         Raises:
-            ProviderError: It cannot be served.
+            ProviderError: The model cannot be served.
         """
         if self.is_running and self._serving == serving and self.address:
             return
@@ -132,7 +132,7 @@ class Embedded:
             await asyncio.sleep(_POLL)
 
     async def explained(self, error: ProviderError) -> ProviderError:
-        """The error of a call; where the server died of it, that is what it says."""
+        """The error of a call; if the server died, an error about that."""
         running = self._running
         if running is None or error.status is not None or not await running.is_dying():
             return error
@@ -145,7 +145,7 @@ class Embedded:
         )
 
     def stop(self) -> None:
-        """End the server and what is left of it. The next call starts another one."""
+        """End the server and clean up. The next call starts another one."""
         if self._running is not None:
             self._running.end()
         self._running = self._serving = None
@@ -159,7 +159,7 @@ class _Running:
         self.state: dict[str, Any] = {}
         self._wish = wish
         self._messages: deque[dict[str, Any]] = deque()
-        # Has no name, so that nothing is left of it whatever happens to the kernel.
+        # Without a name, so that no file remains, whatever happens to the kernel.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `end`)
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "jupyter_agent.llm.serving"],
@@ -171,7 +171,7 @@ class _Running:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._end = weakref.finalize(self, _end, self.process, self._log, os.getpid())
-        with suppress(OSError):  # it died at once: seen by whoever waits for it
+        with suppress(OSError):  # it died at once: `ready` finds that
             self._put(json.dumps(asdict(wish)))
 
     @property
@@ -179,7 +179,7 @@ class _Running:
         return self._end.alive and self.process.poll() is None
 
     async def is_dying(self) -> bool:
-        """Whether it is gone, or is within a moment: its connections break before it has ended."""
+        """True if it has ended, or does so within a moment: its connections break before."""
         for _ in range(_MOMENTS):
             if not self.is_alive:
                 return True
@@ -192,7 +192,7 @@ class _Running:
 
     @property
     def ending(self) -> str:
-        """How it ended, in words that follow its name."""
+        """Words for its end, to follow its name."""
         code = self.process.poll()
         if code is not None and code < 0:
             hint = ", perhaps for want of memory" if code == -9 else ""
@@ -201,7 +201,7 @@ class _Running:
 
     @property
     def progress(self) -> str:
-        """How far it is, in a line."""
+        """Its progress in a line."""
         state, name = self.state, self._wish.name
         if "fetched" in state and state["size"]:
             share = min(100, state["fetched"] * 100 // state["size"])
@@ -212,12 +212,12 @@ class _Running:
         return f"starting {name}"
 
     def said(self) -> Iterator[dict[str, Any]]:
-        """What it said since this was last asked."""
+        """Its messages since the last call."""
         while self._messages:
             yield self._messages.popleft()
 
     def complaint(self) -> str:
-        """llama.cpp's own first word on what went wrong; mostly empty."""
+        """llama.cpp's own first line about an error; mostly empty."""
         with suppress(OSError, ValueError):
             self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - _TAIL))
             text = self._log.read().decode("utf-8", "replace")
@@ -227,7 +227,7 @@ class _Running:
         return ""
 
     def end(self) -> None:
-        """Be sure that it is gone."""
+        """End the process, by force if needed."""
         self._end()
 
     def _put(self, line: str) -> None:
@@ -242,7 +242,7 @@ class _Running:
                 self._messages.append(json.loads(line))
 
     def _memory(self) -> int:
-        """Bytes of the process that are in memory: what is loaded of the weights, and some."""
+        """The bytes of the process in memory: mostly the weights loaded so far."""
         import psutil  # type: ignore[import-untyped]
 
         with suppress(psutil.Error):
@@ -251,7 +251,7 @@ class _Running:
 
 
 def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
-    """End a server. A fork of the kernel that exits must leave the kernel's alone."""
+    """End a server, unless this process is a fork of its owner."""
     if os.getpid() != owner:
         return
     process.terminate()
@@ -267,7 +267,7 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The kernel's, with which the server finds what the kernel finds."""
+    """The kernel's environment, extended so that the server imports the same packages."""
     path = os.pathsep.join(place for place in sys.path if place)
     quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "PYTHONUNBUFFERED": "1"}
     return {**os.environ, **quiet, "PYTHONPATH": path}
@@ -290,10 +290,10 @@ def _megabytes(count: int) -> str:
 
 
 async def free_cores() -> int:
-    """How many cores nobody else is using now, at least one.
+    """The number of idle cores, at least one.
 
-    A model's threads wait for each other several hundred times for each token. Where one of them
-    has to share its core, all are slowed down, and more threads are many times slower than one.
+    A model's threads wait for each other several hundred times for each token. If one of them
+    must share its core, all are slowed down, and more threads are many times slower than one.
     """
     import psutil
 

@@ -1,7 +1,7 @@
-"""The bodies of one provider's requests as bytes, with what was sent before put into JSON once.
+"""Encodes a provider's requests as bytes, each message once.
 
-A conversation is sent again with every step, and grows at its end. Put into JSON as a whole each
-time, a long one would take longer than everything else that a step does.
+A conversation is sent again with every step, and grows at its end. To encode a long one as a whole
+each time would take longer than the rest of a step.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Json = dict[str, Any]
 
 
 class Encoder:
-    """Writes requests whose conversations mostly begin as the last one did.
+    """Encodes requests; reuses the bytes of the last conversation's shared beginning.
 
     Args:
-        provider: The adapter's name, as `wire.conversation` takes it.
-        rendered: One sendable message in the API's form, which may be several messages there.
-        tool: A tool in the API's form.
+        provider: The adapter's name, for `wire.conversation`.
+        rendered: Converts one sendable message to the API's messages, maybe several.
+        tool: Converts a tool to the API's form.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Encoder:
 
         Args:
             messages: The conversation.
-            around: Takes the messages that will be sent, as `wire.conversation` gives them, and
-                gives all else of the request; its `messages` come before the conversation. A value
-                that is the same object as the last time is not put into JSON again.
+            around: Takes the sendable messages of `wire.conversation`, and returns the rest of
+                the request; its `messages` come before the conversation. A value that is the same
+                object as the last time is not encoded again.
         """
         self._take(messages)
         parts = []
@@ -67,14 +67,14 @@ class Encoder:
         return b"{%s}" % b",".join(parts)
 
     def tools(self, specs: tuple[ToolSpec, ...]) -> list[Json]:
-        """The tools in the API's form: the same list as the last time for the same ones."""
+        """The tools in the API's form; the same list object for the same tools."""
         if self._tools[0] is not specs:
             self._tools = specs, [self._tool(spec) for spec in specs]
         return self._tools[1]
 
     def _take(self, messages: tuple[Message, ...]) -> None:
-        known = len(self._given)
-        goes_on = bool(self._begins) and messages[:known] == self._given
+        given = len(self._given)
+        goes_on = bool(self._begins) and messages[:given] == self._given
         # The last sendable message may become longer by what follows.
         kept = len(self._begins) - 1 if goes_on else 0
         start = self._begins[kept] if goes_on else 0
@@ -87,6 +87,6 @@ class Encoder:
 
 
 def dumped(value: Any) -> bytes:
-    """A value as the SDKs would send it."""
+    """The JSON bytes of a value, as the SDKs would send them."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode()

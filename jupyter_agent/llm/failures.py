@@ -1,4 +1,4 @@
-"""What can go wrong on the way to a model, as a `ProviderError` with one line that helps."""
+"""Translates every failure of a model call into a `ProviderError` with one helpful line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _TROUBLE = "The service has trouble: try again a little later."
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What a message may say of the place that was called. `secrets` never appear in one."""
+    """The called server, as error messages may name it. `secrets` never appear in one."""
 
     label: str
     model: str
@@ -89,7 +89,7 @@ class Endpoint:
 
         Args:
             status: The HTTP status, or the one that an error event stands for.
-            said: The server's own words.
+            said: The server's own message.
             code: The server's name for the error, such as `insufficient_quota`.
             retry_after: Seconds that the server asked to wait.
         """
@@ -117,7 +117,7 @@ class Endpoint:
         return hint.format(key_variable=self.key_variable, model=self.model, host=self.host)
 
     def broke(self, error: BaseException) -> ProviderError:
-        """The error for what is no answer: no connection, a time-out, a broken stream."""
+        """The error for a missing answer: no connection, a time-out, a broken stream."""
         match error:
             case httpx2.TimeoutException() | TimeoutError():
                 return self._passing(f"{self._place} did not answer in time. Try again later.")
@@ -136,7 +136,7 @@ class Endpoint:
         return ProviderError(self.line(self._impossible(error)))
 
     def _impossible(self, error: BaseException) -> str:
-        """What went wrong where another try would go wrong as well."""
+        """The message for an error that another try would repeat; empty for others."""
         if _malformed(error):
             return (
                 f"{self.label} cannot be called: the address or the key is malformed. "
@@ -157,7 +157,7 @@ class Endpoint:
         return self._passing(f"{self._place} sent {kind} instead of a reply. Check api_base.")
 
     def cut_short(self) -> ProviderError:
-        """The error for a stream that ended without saying why."""
+        """The error for a stream that ended without a stop reason."""
         return self._passing(
             f"The reply of {self.label} ended without a stop reason: it is incomplete. Try again."
         )
@@ -171,12 +171,12 @@ class Endpoint:
 
 
 def may_pass(status: int | None) -> bool:
-    """Whether the same request may succeed later. An error of unknown status in a stream may."""
+    """True if the same request may succeed later. An error of unknown status in a stream may."""
     return status is None or status in (408, 409, 429) or status >= 500
 
 
 def said_by(body: object, depth: int = 5) -> str:
-    """The server's own words in an error's body, whatever its form; nothing for HTML."""
+    """The server's own message in an error's body of any form; empty for HTML."""
     if not depth:
         return ""
     if isinstance(body, list) and body:
@@ -197,7 +197,7 @@ def code_of(body: object) -> str:
 
 
 def status_of(body: object) -> int | None:
-    """The HTTP status that an error in a stream stands for; None where nobody knows."""
+    """The HTTP status for an error in a stream; None if it is unknown."""
     parts = mapping(mapping(body).get("error", body))
     code = parts.get("code")
     if isinstance(code, str) and code.isascii() and code.isdigit():
@@ -208,7 +208,7 @@ def status_of(body: object) -> int | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait that a response asks for; None where it asks for none or for nonsense.
+    """The seconds to wait that a response asks for; None if it has no valid value.
 
     Reads `retry-after-ms`, and `Retry-After` in seconds or as a date; a past date is 0.
     """

@@ -1,8 +1,8 @@
-"""Tool calls that a server left in the reply's text, made ordinary ones.
+"""Reads tool calls from the text of a reply, for servers that leave them there.
 
-A text may also quote a call: from a file, a note, or a tool's result. So nothing is read from the
-text of a server that calls tools by its API, and what is read from that of another is marked, for
-the person to be asked about it.
+A text may also quote a call: from a file, a note, or a tool's result. So no call is read from the
+text of a server that calls tools by its API, and calls from the text of another server are marked,
+so that the user is asked about them.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from jupyter_agent.llm.textcalls import read
 from jupyter_agent.llm.wire import unique_ids
 
 _FROM_TEXT: JsonObject = {"read_from": "text"}
-"""Metadata of a call that the person has to be asked about."""
+"""The metadata of a call that the user must be asked about."""
 
 
 def is_from_text(call: ToolCall) -> bool:
-    """Whether a call was read from the text of a reply, which may only quote it."""
+    """True if a call was read from the text of a reply, which may only quote it."""
     return call.metadata.get("read_from") == "text"
 
 
 class Inline:
     """A provider whose replies may have their tool calls in the text.
 
-    Deltas pass as they come; the finished message takes their place.
+    Deltas pass through unchanged; the finished message replaces them.
 
     Args:
-        provider: The one that is asked.
-        calling: The addresses of servers that call tools by their API, which each such call
-            adds to; None: calls in the text are as good as others, since the person chose so.
+        provider: The model to ask.
+        calling: The addresses of servers that call tools by their API; each call by the API adds
+            its server. None: calls in the text count like others, since the user chose so.
     """
 
     def __init__(self, provider: Model, calling: set[str] | None = None) -> None:
@@ -49,7 +49,7 @@ class Inline:
 
     @property
     def reads_text(self) -> bool:
-        """Whether calls are looked for in the text of the next reply."""
+        """True if calls are read from the text of the next reply."""
         if self._calling is None:
             return True
         return not self._calls_natively and self._address not in self._calling
@@ -76,15 +76,15 @@ class Inline:
 def with_calls(
     finished: MessageFinished, tools: Iterable[ToolSpec], metadata: JsonObject | None = None
 ) -> MessageFinished:
-    """The reply with the calls in its text as tool calls; itself where there are none.
+    """The reply with the calls in its text as tool calls; unchanged if there are none.
 
-    A reply that was cut off right after a call stays cut off. Where more text came after the
-    last call, that call was whole.
+    A reply that was cut off right after a call stays cut off. If more text follows the last call,
+    that call is complete.
 
     Args:
         finished: A model's reply.
         tools: The tools that it may call.
-        metadata: That of the calls.
+        metadata: The metadata for the calls.
     """
     message = finished.message
     if message.tool_calls or finished.stop_reason == "refused" or not message.text.strip():
@@ -105,7 +105,7 @@ def with_calls(
 
 
 def spoken(message: Message, words: str, calls: Iterable[Block]) -> Message:
-    """The message with other words, and calls after them; its thinking stays."""
+    """The message with another text, followed by calls; its thinking stays."""
     others = tuple(block for block in message.blocks if not isinstance(block, Text))
     said = (Text(words),) if words.strip() else ()
     return replace(message, blocks=(*others, *said, *calls))

@@ -1,4 +1,4 @@
-"""The embedded model as a provider: llama.cpp on loopback, spoken to as any server is."""
+"""The embedded model as a provider: llama.cpp on loopback, by the chat completions API."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Local:
     """A model that runs on this machine, in a process of the kernel.
 
     Args:
-        serving: Which model, and how.
-        embedded: Serves it; it may be shared with other providers, and outlives this one.
+        serving: The model and its options.
+        embedded: The server; it may be shared with other providers, and outlives this one.
         max_tokens: The longest reply; None: `reply_tokens` of the context.
         timeout: Seconds without a sign of life after which a call fails.
     """
@@ -54,7 +54,7 @@ class Local:
         self._adapter = self._made(_NOWHERE, "nobody")
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
-        """Ask the model, which is started first where it does not run.
+        """Ask the model; starts its server if it does not run.
 
         Raises:
             ProviderError: It cannot be started, the call failed, or the server died.
@@ -74,7 +74,7 @@ class Local:
         return self._adapter.body(_in_words(request))
 
     async def close(self) -> None:
-        """Release the connections. The server stays, for the provider that comes next."""
+        """Release the connections. The server stays for the next provider."""
         await self._adapter.close()
 
     async def _connected(self) -> OpenAI:
@@ -93,15 +93,15 @@ class Local:
 
 
 def reply_tokens(context: int) -> int:
-    """How much of a context is kept free for the reply, where `max_tokens` does not say it."""
+    """The tokens of a context that are kept free for the reply, without `max_tokens`."""
     return context // 4
 
 
 def serving(settings: LocalSettings, folder: Path) -> Serving:
-    """What the settings ask for. A relative `local.model_path` starts at `folder`.
+    """The model and options of the settings. A relative `local.model_path` starts at `folder`.
 
     Raises:
-        ConfigError: They name no weights or wrong ones, or what is needed is not installed.
+        ConfigError: The weights are missing or invalid, or a needed package is not installed.
     """
     if settings.model_path and settings.model:
         raise ConfigError("local.model_path and local.model are both set. Keep one of them.")

@@ -1,4 +1,4 @@
-"""The chat completions API of OpenAI, and of the many servers that speak it more or less."""
+"""The adapter for OpenAI's chat completions API, and for the many servers with variants of it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _STOPS: dict[str, ReplyStop] = {
     "model_length": "max_tokens",
     "content_filter": "refused",
 }
-# Reasons by which OpenRouter and vLLM say that the reply broke off.
+# The stop reasons of OpenRouter and vLLM for a reply that broke off.
 _BROKEN_STOPS = ("error", "abort")
 
 
@@ -84,14 +84,14 @@ class OpenAI(Adapter):
         timeout: Seconds without a sign of life after which a call fails.
         effort: How hard the model works, in the API's own word; None leaves it to the model.
         connection: Proxy, certificates and headers.
-        label: What messages call the server; None: by its address.
+        label: The server's name in messages; None: its address.
 
     Attributes:
         address: Host and port of the server.
-        calls_natively: Whether it is known to call tools by the API and in no other way.
+        calls_natively: True if it is known to call tools by the API alone.
 
     Raises:
-        ConfigError: There is no key and OpenAI's own server wants one, or the address is none.
+        ConfigError: There is no key and OpenAI's own server needs one, or the address is invalid.
     """
 
     name = _NAME
@@ -162,7 +162,7 @@ class OpenAI(Adapter):
         return events
 
     def _options(self) -> dict[str, Any]:
-        """What differs from server to server."""
+        """The options that differ from server to server."""
         options: dict[str, Any] = {}
         if self._max_tokens is not None:
             own = self._host == _OWN_HOST
@@ -170,19 +170,19 @@ class OpenAI(Adapter):
         if self._effort is not None:
             options["reasoning_effort"] = self._effort
         if self._host in MINIMAX_HOSTS:
-            # Otherwise the reasoning comes as tags amid the answer.
+            # Otherwise the reasoning comes in tags within the answer.
             options["reasoning_split"] = True
         return options
 
     def _failure(self, error: Exception) -> ProviderError:
-        known = (openai.APIStatusError, openai.APIConnectionError)
-        if isinstance(error, openai.APIError) and not isinstance(error, known):
+        translated = (openai.APIStatusError, openai.APIConnectionError)
+        if isinstance(error, openai.APIError) and not isinstance(error, translated):
             return self._said(error.body)  # of an error event
         return super()._failure(error)
 
 
 class _Events(openai.AsyncStream[object]):
-    """The SDK's stream; events without data are passed over, named errors are errors."""
+    """The SDK's stream; skips events without data, raises for events named `error`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -225,11 +225,11 @@ class _OpenCall:
         return "".join(self.pieces)
 
     def is_meant_by(self, delta: Mapping[str, Any], last: bool) -> bool:
-        """Whether `delta` goes on with this call, whichever of its marks the server sends.
+        """True if `delta` continues this call, by whichever of its marks the server sends.
 
         Args:
-            delta: The piece that came.
-            last: Whether this is the newest call so far.
+            delta: The piece of a call.
+            last: True if this is the newest call so far.
         """
         index, call_id, name, arguments = _marks(delta)
         if index is not None and index != self.index:
@@ -288,7 +288,7 @@ class _Reply:
         self._refused = False
 
     def add(self, chunk: Mapping[str, Any]) -> Iterator[ReplyPart]:
-        """Take in one chunk; yields the deltas that are in it."""
+        """Add one chunk; yields its deltas."""
         choice = _choice(chunk)
         if usage := mapping(chunk.get("usage") or choice.get("usage")):
             self._usage = _usage(usage)
@@ -300,11 +300,11 @@ class _Reply:
             yield from self._say(refusal)
         self._call(delta)
         self._stop = string(choice.get("finish_reason")) or self._stop
-        # The chunk that has the usage and nothing else is the last one.
+        # The chunk with the usage alone is the last one.
         self.complete = bool(self._stop and usage and not choice)
 
     def add_whole(self, body: Mapping[str, Any]) -> Iterator[ReplyPart]:
-        """Take in a reply that came in one piece; yields its deltas."""
+        """Add a reply that came in one piece; yields its deltas."""
         choice = _choice(body)
         whole = {**choice, "delta": choice.get("message")}
         yield from self.add({"choices": [whole], "usage": body.get("usage")})
@@ -314,7 +314,7 @@ class _Reply:
         return bool(self._stop) and self._stop not in _BROKEN_STOPS
 
     def finished(self) -> MessageFinished | None:
-        """The whole reply; None where the stream ended without a finish reason."""
+        """The whole reply; None if the stream ended without a finish reason."""
         if not self._stop or self._stop in _BROKEN_STOPS:
             return None
         blocks = unique_ids(self._blocks())
@@ -348,12 +348,12 @@ class _Reply:
             yield ThinkingDelta(clean(text))
 
     def _detail(self, piece: dict[str, Any]) -> str:
-        """Take in a piece of `reasoning_details`; gives the words that are new in it."""
-        known = next((d for d in self._details if _same_detail(d, piece)), None)
-        if known is None:
+        """Add a piece of `reasoning_details`; returns its new text."""
+        detail = next((d for d in self._details if _same_detail(d, piece)), None)
+        if detail is None:
             self._details.append(dict(piece))
             return string(piece.get("text")) or string(piece.get("summary"))
-        return _extend(known, piece)
+        return _extend(detail, piece)
 
     def _call(self, delta: Mapping[str, Any]) -> None:
         for piece in _list(delta.get("tool_calls")):
@@ -377,13 +377,13 @@ def _list(value: object) -> list[Any]:
 
 
 def _choice(chunk: Mapping[str, Any]) -> dict[str, Any]:
-    """The first choice: others were not asked for, and would get mixed up with it."""
+    """The first choice; others were not requested, and would mix with it."""
     choices = [mapping(choice) for choice in _list(chunk.get("choices"))]
     return next((choice for choice in choices if not count(choice.get("index"))), {})
 
 
 def _words(content: object, kind: str = "text") -> str:
-    """The words in a delta's content: a text, or parts of which each has its kind (Mistral)."""
+    """The text of a delta's content: a string, or parts of several kinds (Mistral)."""
     if isinstance(content, str):
         return content if kind == "text" else ""
     parts = [mapping(part) for part in _list(content)]
@@ -395,18 +395,18 @@ def _same_detail(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(one.get(key) == other.get(key) for key in ("index", "type", "id"))
 
 
-def _extend(known: dict[str, Any], piece: Mapping[str, Any]) -> str:
-    """Add a piece of one detail to what is known of it; gives the words that are new."""
+def _extend(detail: dict[str, Any], piece: Mapping[str, Any]) -> str:
+    """Add a piece to the detail collected so far; returns its new text."""
     added = ""
     for key, value in piece.items():
-        before = known.get(key)
+        before = detail.get(key)
         if key not in ("text", "summary", "data") or not isinstance(before, str):
-            known[key] = before if value is None else value
+            detail[key] = before if value is None else value
             continue
-        # MiniMax sends all the words so far each time, others send the new ones.
+        # MiniMax repeats all the text so far each time, others send the new part.
         new = string(value)
         new = new[len(before) :] if len(new) > len(before) and new.startswith(before) else new
-        known[key] = before + new
+        detail[key] = before + new
         added = new if key != "data" else added
     return added
 
@@ -431,7 +431,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _messages(message: Message) -> list[dict[str, Any]]:
-    """One message of ours is several on this wire: each tool result is one."""
+    """The API's messages for one of ours: each tool result is a message of its own."""
     if message.role == "assistant":
         return [_assistant(message)]
     results = message.tool_results
@@ -443,7 +443,7 @@ def _messages(message: Message) -> list[dict[str, Any]]:
 
 
 def _assistant(message: Message) -> dict[str, Any]:
-    # `content` is null where there are only calls: an empty text is refused by some servers.
+    # `content` is null if there are only calls: some servers refuse an empty text.
     said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     details = [
         detail
@@ -490,7 +490,7 @@ def _is_shown(block: Block) -> bool:
 
 
 def _content(said: Iterable[Block], shown: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """A user message's content: text where it is only that, since local servers take no lists."""
+    """A user message's content: a string if it is text alone, since local servers take no lists."""
     parts = [*shown, *(_part(block) for block in said)]
     if any(part["type"] != "text" for part in parts):
         return parts

@@ -12,11 +12,11 @@ _HEAD = 65_536
 """Characters of base64 text that are looked at: JPEG keeps its size behind thumbnails."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _NO_FRAME = frozenset({0xC4, 0xC8, 0xCC})
-"""JPEG markers among those of frames that are none."""
+"""JPEG markers in the range of frames that begin none."""
 
 
 def picture_size(image: Image) -> tuple[int, int] | None:
-    """Width and height in pixels; None where the bytes do not tell."""
+    """Width and height in pixels; None if the format is unknown or damaged."""
     try:
         raw = base64.b64decode(image.data[:_HEAD])
     except (binascii.Error, ValueError):

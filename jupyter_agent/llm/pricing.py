@@ -1,4 +1,4 @@
-"""What tokens cost, by the published prices that `genai-prices` carries. Nothing is looked up."""
+"""The price of tokens, by the published prices in `genai-prices`; asks no server."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ _LEAST = Decimal("0.001")
 
 
 def cost(provider: str, model: str, usage: Usage, api_base: str | None = None) -> Decimal | None:
-    """US dollars for `usage`; None where no price is known.
+    """US dollars for `usage`; None if the price is unknown.
 
     Args:
-        provider: `anthropic` or `openai`: whose API is spoken.
-        api_base: The server's address where it is not the provider's own: then that decides,
-            and a server of unknown address (a local one) has no price.
+        provider: The API: `anthropic` or `openai`.
+        model: The model's id.
+        usage: The tokens.
+        api_base: The server's address if it is not the provider's own. It decides the price, and
+            a server of unknown address (a local one) has none.
     """
     if not usage.total_tokens:
         return None
@@ -39,7 +41,7 @@ def cost(provider: str, model: str, usage: Usage, api_base: str | None = None) -
 
 
 def in_dollars(amount: Decimal | None) -> str:
-    """`$0.021`, `$1.25`, `<$0.001`; empty where there is no price."""
+    """`$0.021`, `$1.25`, `<$0.001`; empty without a price."""
     if amount is None:
         return ""
     if 0 < amount < _LEAST:

@@ -1,4 +1,4 @@
-"""The one retry policy. The SDKs' own is switched off, so that there is a single budget."""
+"""The one retry policy. The SDKs' own retries are off, so that there is a single budget."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from jupyter_agent.errors import ProviderError
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a failed model call is tried again, and after how long.
+    """The number of retries of a failed model call, and the waits before them.
 
     Args:
-        enabled: Whether to try again at all.
+        enabled: False never tries again.
         max_retries: Tries after the first one.
         initial_delay: Seconds before the first retry.
-        max_delay: The longest wait in seconds that grows by itself. A server's `Retry-After` is
-            honoured beyond it.
+        max_delay: The longest of the growing waits in seconds. A server's `Retry-After` may be
+            longer.
         exponential_base: The factor from one wait to the next.
-        max_total: Seconds of waiting for one model call, all in all. A server that asks for more
-            is not asked again.
+        max_total: The most seconds of all waits for one model call. If a server asks for more,
+            the call fails.
     """
 
     enabled: bool = True
@@ -54,18 +54,18 @@ class RetryPolicy:
 async def stream_with_retry(
     provider: Model, request: Request, policy: RetryPolicy
 ) -> AsyncGenerator[ReplyPart | Requested | Retrying, None]:
-    """What `provider` streams; after a failure that may pass, `Retrying`, a wait, a new start.
+    """The stream of `provider`; after a temporary failure `Retrying`, a wait, and a new start.
 
-    `Requested` comes before each start. What was yielded before a `Retrying` is void.
+    `Requested` comes before each start. Parts before a `Retrying` are void.
 
     Raises:
-        ProviderError: The failure cannot pass, or the tries are used up.
+        ProviderError: The failure is permanent, or the tries are used up.
     """
     retrying = _retrying(policy)
     state = RetryCallState(retrying, fn=None, args=(), kwargs={})
     retrying.begin()
     while True:
-        # Driven by hand: a wait has to be told before it begins, and a callback cannot yield.
+        # Driven by hand: `Retrying` must come before the wait, and a callback cannot yield.
         step = await retrying.iter(state)
         if isinstance(step, DoSleep):
             yield Retrying(_reason(state), state.attempt_number, float(step))
@@ -94,7 +94,7 @@ def _retrying(policy: RetryPolicy) -> AsyncRetrying:
 
 
 class _Wait(wait_exponential_jitter):
-    """The server's `Retry-After`, else a growing wait with half an initial delay of chance."""
+    """The server's `Retry-After`, else a growing wait with random jitter of half the first one."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         super().__init__(
@@ -112,7 +112,7 @@ class _Wait(wait_exponential_jitter):
 
 
 class _stop_after_waiting(stop_base):
-    """Stop before a wait with which all waits together are longer than `seconds`."""
+    """Stop before a wait that makes all waits together longer than `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -159,7 +159,7 @@ def _reason(state: RetryCallState) -> str:
 
 @asynccontextmanager
 async def _closing(parts: AsyncIterator[ReplyPart]) -> AsyncIterator[AsyncIterator[ReplyPart]]:
-    """Close a provider's stream at once, not when the garbage is collected."""
+    """Close a provider's stream at the end of the context, not at garbage collection."""
     try:
         yield parts
     finally:

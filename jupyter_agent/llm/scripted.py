@@ -1,4 +1,4 @@
-"""A model that says what a script tells it to: for examples, documentation and tests.
+"""A model with replies from a script, for examples, documentation and tests.
 
 The script is a YAML list of turns:
 
@@ -33,14 +33,14 @@ class _Strict(BaseModel):
 
 
 class ScriptedCall(_Strict):
-    """A tool call. `arguments` as text is sent as it stands, also where it is no JSON."""
+    """A tool call. `arguments` as text is sent unchanged, even if it is no JSON."""
 
     name: str
     arguments: dict[str, Any] | str = Field(default_factory=dict)
 
 
 class ScriptedReply(_Strict):
-    """One reply. Without a `stop_reason` it is the one that fits: calls, or the end."""
+    """One reply. Without a `stop_reason` its calls decide that."""
 
     text: str = ""
     thinking: str = ""
@@ -59,14 +59,14 @@ class ScriptedTurn(_Strict):
 
 
 class Scripted:
-    """Serves the replies that a script lists under the task at hand, in their order.
+    """Serves the replies that a script lists under the current task, in their order.
 
     Args:
-        turns: Pairs of a task and its replies, as the script's mappings. A task that comes twice
-            is served in order.
+        turns: Pairs of a task and its replies, as the script's mappings. The turns of a repeated
+            task are served in order.
 
     Raises:
-        ValueError: A reply has a field that replies do not have, or a wrong value.
+        ValueError: A reply has an unknown field, or a wrong value.
     """
 
     name = "scripted"
@@ -80,7 +80,7 @@ class Scripted:
 
     @classmethod
     def from_file(cls, path: Path) -> Scripted:
-        """Read a script. Raises `ConfigError` where it is not one."""
+        """Read a script. Raises `ConfigError` if the file is invalid."""
         try:
             data = yaml.safe_load(path.read_text(encoding="utf-8"))
             turns = TypeAdapter(list[ScriptedTurn]).validate_python(data)

@@ -2,12 +2,11 @@
 
     python -m jupyter_agent.llm.serving
 
-A process of its own, since llama.cpp holds Python's lock while it loads, and since what brings it
-down (a broken file, too little memory) must not take the person's variables with it. Its first
-line of input is a JSON object with the members of `Wish`; the input stays open for as long as the
-kernel lives, and its end is the end of the server. What it says are lines of JSON, each with one
-of the members `fetching`, `fetched`, `loading`, `ready` or `failed`. llama.cpp's own words go to
-stderr.
+A process of its own, since llama.cpp holds Python's lock while it loads, and since its crash (a
+broken file, too little memory) must not destroy the user's variables. The first line of its input
+is a JSON object with the members of `Wish`; the input stays open while the kernel lives, and its
+end ends the server. Its output is lines of JSON, each with one of the members `fetching`,
+`fetched`, `loading`, `ready` or `failed`. llama.cpp's own messages go to stderr.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import Any, TextIO
 from jupyter_agent.llm.weights import Unavailable, fetched
 
 _POLL = 1.0
-"""Seconds between two looks at whether the kernel is alive."""
+"""Seconds between two checks that the kernel is alive."""
 _CACHE_MIB = 512
 """Memory for the states of conversations other than the last one."""
 _BATCH = 512
@@ -36,14 +35,14 @@ _BATCH = 512
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be served.
+    """The model to serve, and its options.
 
     Args:
-        name: What the model is called.
-        path: The GGUF file; empty where it is at the hub.
+        name: The model's name.
+        path: The GGUF file; empty if it is at the hub.
         repo, files: The hub's repository, and the file or its parts in it.
         download: Whether the files may be fetched.
-        key: What a request must bring, so that nobody else on the machine is served.
+        key: The key that a request must have, so that nobody else on the machine is served.
         context: Tokens of a conversation and its reply.
         threads: Threads that compute.
         gpu_layers: Layers on a GPU; None: as many as fit.
@@ -61,46 +60,46 @@ class Wish:
 
 
 def main() -> None:
-    """Serve until the kernel is gone."""
+    """Serve until the kernel ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the kernel's own code
     _end_with(os.getppid())
     wish = Wish(**json.loads(sys.stdin.readline()))
-    tell = _teller()
+    report = _reporter()
     threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
     try:
-        path = Path(wish.path) if wish.path else _fetch(wish, tell)
-        tell({"loading": wish.name, "size": _size(path)})
+        path = Path(wish.path) if wish.path else _fetch(wish, report)
+        report({"loading": wish.name, "size": _size(path)})
         server = _start(wish, path)
     except Unavailable as error:
-        tell({"failed": str(error)})
+        report({"failed": str(error)})
         return
     except ImportError as error:
-        tell({"failed": f"llama.cpp cannot be used here: {error}."})
+        report({"failed": f"llama.cpp cannot be used here: {error}."})
         return
     except RuntimeError:
-        tell({"failed": ""})  # why is in llama.cpp's own words
+        report({"failed": ""})  # llama.cpp's own message has the reason
         return
-    tell({"ready": server.listening_address})
+    report({"ready": server.listening_address})
     threading.Event().wait()
 
 
-def _teller() -> Callable[[dict[str, Any]], None]:
-    """Says things on stdout as it was; whatever llama.cpp prints there goes to stderr."""
+def _reporter() -> Callable[[dict[str, Any]], None]:
+    """A function that writes messages to the original stdout; llama.cpp's output goes to stderr."""
     stream: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(message: dict[str, Any]) -> None:
+    def report(message: dict[str, Any]) -> None:
         stream.write(json.dumps(message) + "\n")
         stream.flush()
 
-    return tell
+    return report
 
 
-def _fetch(wish: Wish, tell: Callable[[dict[str, Any]], None]) -> Path:
-    """Where the files are now. SIGTERM lets go of what is half fetched."""
+def _fetch(wish: Wish, report: Callable[[dict[str, Any]], None]) -> Path:
+    """Fetch the files; returns the path of the first. SIGTERM releases unfinished ones."""
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        return fetched(wish.repo, wish.files, wish.download, tell)
+        return fetched(wish.repo, wish.files, wish.download, report)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -113,7 +112,7 @@ def _size(path: Path) -> int:
 
 
 def _start(wish: Wish, path: Path) -> Any:
-    """llama.cpp's server on loopback, at a port that is free."""
+    """Start llama.cpp's server on loopback, at a free port."""
     import xllamacpp  # type: ignore[import-untyped]
 
     params = xllamacpp.CommonParams()
@@ -129,7 +128,7 @@ def _start(wish: Wish, path: Path) -> Any:
         # Threads that spin while they wait are faster on an idle machine, and many times slower
         # on one where anything else runs.
         pool.poll = 0
-    params.sampling.temp = 0.0  # the same question has the same answer
+    params.sampling.temp = 0.0  # equal requests have equal replies
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [wish.key]
@@ -142,7 +141,7 @@ def _start(wish: Wish, path: Path) -> Any:
 
 
 def _end_with(parent: int) -> None:
-    """On Linux the system ends this process with the one that made it, even amid a load."""
+    """On Linux, let the system end this process with its parent, even during a load."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -154,9 +153,9 @@ def _end_with(parent: int) -> None:
 
 
 def _watch(parent: int) -> None:
-    """End this process when its input ends, or when another process has taken it over.
+    """End this process when its input ends, or when it has a new parent.
 
-    The input alone would not do: a process that the kernel forked holds it open, too.
+    The input alone does not suffice: a process that the kernel forked holds it open, too.
     """
     while os.getppid() == parent and not _input_has_ended():
         pass

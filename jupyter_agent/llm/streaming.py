@@ -1,4 +1,4 @@
-"""What both adapters share: the SDK's client, its errors, and the way from a stream to a reply."""
+"""The shared part of both adapters: the SDK's client, its errors, and replies from streams."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jupyter_agent.llm.wire import mapping
 
 _BOM = b"\xef\xbb\xbf"
 _GRACE = 5.0
-"""Seconds for what may follow a stop reason: the usage."""
+"""Seconds to wait for the usage, which may follow a stop reason."""
 _GRACE_AT_THE_END = 1.0
 
 
@@ -27,8 +27,8 @@ class OpenReply(Protocol):
     """A reply while it is being streamed, in one of the wire formats.
 
     Attributes:
-        answered: The server has said why the reply ends: nothing of it is missing.
-        complete: Nothing worth waiting for can follow.
+        answered: True once the stop reason has arrived: the reply is complete.
+        complete: True if no further event matters.
     """
 
     @property
@@ -38,13 +38,13 @@ class OpenReply(Protocol):
     def complete(self) -> bool: ...
 
     def add(self, event: Mapping[str, Any]) -> Iterator[ReplyPart]:
-        """Take in one event; yields the deltas that are in it."""
+        """Add one event; yields its deltas."""
 
     def add_whole(self, body: Mapping[str, Any]) -> Iterator[ReplyPart]:
-        """Take in a reply that came in one piece; yields its deltas."""
+        """Add a reply that came in one piece; yields its deltas."""
 
     def finished(self) -> MessageFinished | None:
-        """The whole reply; None where the stream ended without a stop reason."""
+        """The whole reply; None if the stream ended without a stop reason."""
 
 
 class EventStream(Protocol):
@@ -63,14 +63,14 @@ class EventStream(Protocol):
 
 
 class NotAStream(Exception):
-    """A server answered a request for a stream with something else: `text`, all of it."""
+    """A server answered a request for a stream with another body, the whole of which is `text`."""
 
     def __init__(self, text: str) -> None:
         super().__init__("no stream of events")
         self.text = text
 
     def body(self) -> dict[str, Any]:
-        """The JSON object in it, else an empty one."""
+        """The JSON object in the text; an empty one if it holds none."""
         try:
             return mapping(json.loads(self.text))
         except (ValueError, RecursionError):
@@ -78,7 +78,7 @@ class NotAStream(Exception):
 
 
 class Adapter(ABC):
-    """The half of an adapter that is alike for both SDKs, whose parts have the same names.
+    """The shared half of the adapters: both SDKs use the same names for their parts.
 
     Args:
         model: The model's id.
@@ -156,7 +156,7 @@ class Adapter(ABC):
             raise ConfigError(f"{self._maker} cannot be set up: {said}") from error
 
     async def _open(self, request: Request) -> EventStream:
-        # Connections belong to the event loop that made them: another loop needs other ones.
+        # Connections belong to the event loop that made them: another loop needs new ones.
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
             with suppress(Exception):
@@ -166,10 +166,10 @@ class Adapter(ABC):
         return await self._send(request)
 
     def _failure(self, error: Exception) -> ProviderError:
-        """Every error of the SDK, the connection and the stream, in our words."""
+        """The `ProviderError` for any error of the SDK, the connection or the stream."""
         if isinstance(error, self._sdk.APIStatusError):
             return self._endpoint.answered(
-                # An error event comes in a stream that had started well, with status 200.
+                # An error event comes within a stream of status 200.
                 status_of(error.body) if error.status_code < 300 else error.status_code,
                 said_by(error.body),
                 code=code_of(error.body),
@@ -185,7 +185,7 @@ class Adapter(ABC):
         return self._endpoint.broke(error)
 
     def _said(self, body: object) -> ProviderError:
-        """An error in an answer that had started well."""
+        """The `ProviderError` for an error event within a stream of status 200."""
         return self._endpoint.answered(status_of(body), said_by(body), code=code_of(body))
 
 
@@ -200,7 +200,7 @@ async def streamed(
     Args:
         opened: Sends the request.
         reply: Collects the events.
-        failure: Says an error of the SDK, the connection or the stream in our words.
+        failure: Translates an error of the SDK, the connection or the stream.
         cut_short: The error for a stream that ends without a stop reason.
 
     Raises:
@@ -216,7 +216,7 @@ async def streamed(
     except AgentError:
         raise
     except NotAStream as whole:
-        # Some gateways do not stream. The reply was paid for: it counts where it is one.
+        # Some gateways do not stream. The reply is paid for: a valid one counts.
         for part in reply.add_whole(whole.body()):
             yield part
         finished = reply.finished()
@@ -237,8 +237,8 @@ async def _next(
 ) -> object:
     """The next event, or `_END`.
 
-    A reply that has its stop reason is whole. A server that dawdles or breaks off after it does
-    no harm: the rest is read for the usage, and so that the connection can be used again.
+    A reply with its stop reason is complete. A server that stalls or breaks off after it does no
+    harm: the rest is read for the usage, and so that the connection can be used again.
     """
     if not reply.answered:
         return await anext(events, _END)
@@ -255,7 +255,7 @@ async def sent(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, Non
     """The bytes of a stream of events, without a byte order mark.
 
     Raises:
-        NotAStream: It is a web page, or a reply in one piece.
+        NotAStream: The body is a web page, or a reply in one piece.
     """
     async with aclosing(chunks):
         head = b""

@@ -1,7 +1,7 @@
-"""Tool calls that stand in a reply's text, in the many forms that models write them.
+"""Finds tool calls in a reply's text, in the many forms that models write them.
 
-Only whole calls of known tools count. Nothing is repaired or guessed: what is not surely a call
-stays text. Code fences, inline code and `<think>` sections are not looked into.
+Only complete calls of known tools count. Nothing is repaired or guessed: doubtful calls stay text.
+Code fences, inline code and `<think>` sections are skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Specs = Mapping[str, ToolSpec]
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """A call that was found: `arguments` is a JSON object."""
+    """A call in a text: `arguments` is a JSON object."""
 
     name: str
     arguments: dict[str, Any]
@@ -28,9 +28,9 @@ class TextCall:
 
 @dataclass(frozen=True, slots=True)
 class TextCalls:
-    """What a reply says: its words without the calls, and the calls in order.
+    """A reply's text without the calls, and the calls in order.
 
-    `goes_on` says that there was more text after the last call.
+    `goes_on` is True if text follows the last call.
     """
 
     words: str
@@ -111,7 +111,7 @@ _BESIDES = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
 
 
 def read(text: str, tools: Specs) -> TextCalls:
-    """The calls in a reply. Without any the words are the text, unchanged."""
+    """The calls in a reply. If there are none, the text is unchanged."""
     if not tools:
         return TextCalls(text, ())
     for reader in (_tagged, _bare, _fenced):
@@ -122,7 +122,7 @@ def read(text: str, tools: Specs) -> TextCalls:
 
 
 def thought_end(text: str) -> int:
-    """Where a reply begins after the thinking that stands in its text."""
+    """The place where a reply begins after the thinking in its text."""
     match = _THOUGHT.match(text)
     if match is None and "<think" not in text:
         # The opening tag was in the prompt.
@@ -149,7 +149,7 @@ def _tagged(text: str, tools: Specs) -> TextCalls | None:
 
 
 def _spans(text: str, tools: Specs) -> tuple[list[_Span], int]:
-    """The calls with their places, and where the reply ends: it may go on with invented results."""
+    """The calls with their places, and the end of the reply: invented results may follow it."""
     spans: list[_Span] = []
     place, tries = thought_end(text), 0
     while (match := _MARK.search(text, place)) and tries < _MOST_TRIES:
@@ -169,7 +169,7 @@ def _spans(text: str, tools: Specs) -> tuple[list[_Span], int]:
 
 
 def _past(text: str, match: re.Match[str]) -> int | None:
-    """Where a section ends that is not looked into; None where `match` begins no such section."""
+    """The end of a skipped section; None if `match` begins none."""
     if match["think"]:
         end = text.find("</think", match.end())
         return len(text) if end < 0 else end + 1
@@ -197,7 +197,7 @@ def _runs(text: str, spans: list[_Span]) -> Iterator[list[_Span]]:
 
 
 def _stands_alone(text: str, run: list[_Span], end: int) -> bool:
-    """Whether calls are meant as such: they end the reply, or have their lines to themselves."""
+    """True if calls are no quotation: they end the reply, or fill lines of their own."""
     before, after = text[: run[0].start], text[run[-1].end : end]
     if not after.strip():
         return True
@@ -205,7 +205,7 @@ def _stands_alone(text: str, run: list[_Span], end: int) -> bool:
 
 
 def _group(text: str, start: int, tools: Specs) -> _Span | None:
-    """One mark with all the calls that belong to it."""
+    """One mark with all its calls."""
     calls: list[TextCall] = []
     opening = re.compile(rf"(?:{_OPENING})\s*").match(text, start)
     place = end = opening.end() if opening else start
@@ -288,7 +288,7 @@ def _glm(text: str, match: re.Match[str], tools: Specs) -> _Span | None:
 
 
 def _typed(raw: str, key: str, tool: ToolSpec, is_text: bool | None) -> Any:
-    """A parameter's value by the tool's schema. What cannot be read stays text: the schema says."""
+    """A parameter's value by the tool's schema. An unreadable one stays text and fails later."""
     value = raw.removeprefix("\n").removesuffix("\n")
     kinds = _kinds(tool.parameters.get("properties", {}).get(key, {}))
     if is_text is None:
@@ -298,7 +298,7 @@ def _typed(raw: str, key: str, tool: ToolSpec, is_text: bool | None) -> Any:
     try:
         return json.loads(value, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        # How Qwen's coders write them.
+        # The form of Qwen's coder models.
         words = {"True": True, "False": False, "None": None}
         return words.get(value.strip(), value)
 
@@ -315,7 +315,7 @@ def _kinds(schema: Mapping[str, Any]) -> set[str]:
 
 
 def _bare(text: str, tools: Specs) -> TextCalls | None:
-    """A reply that is JSON and nothing else: one call, a list of calls, or one call in a line."""
+    """A reply of JSON alone: one call, a list of calls, or one call in each line."""
     start = thought_end(text)
     body = text[start:].strip()
     if not body.startswith(("{", "[")):
@@ -334,7 +334,7 @@ def _bare(text: str, tools: Specs) -> TextCalls | None:
 
 
 def _fenced(text: str, tools: Specs) -> TextCalls | None:
-    """Fenced JSON at the end of a reply. The same in the middle of one is an example."""
+    """Fenced JSON at the end of a reply. In the middle of one it is an example."""
     calls: list[TextCall] = []
     place, rest = thought_end(text), text.rstrip()
     while match := _last_fence(rest, place):
@@ -360,13 +360,12 @@ def _last_fence(text: str, place: int) -> re.Match[str] | None:
 
 
 def calls_of(value: object, tools: Specs, *, strict: bool) -> list[TextCall] | None:
-    """The calls that a JSON value stands for; None unless all of it is calls of known tools.
+    """The calls in a JSON value; None unless all of it is calls of known tools.
 
     Args:
         value: Any JSON value.
         tools: The tools by name.
-        strict: Whether it needs its arguments, and may have nothing besides: for JSON that no
-            mark says to be a call.
+        strict: True requires arguments, and allows no other members: for JSON without a mark.
     """
     if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
         value = value["tool_calls"] if len(value) == 1 or not strict else None
@@ -397,7 +396,7 @@ def _call(value: object, tools: Specs, strict: bool) -> TextCall | None:
 
 
 def _object(value: object) -> dict[str, Any] | None:
-    """Arguments as an object; the API's own form has it as a text."""
+    """Arguments as an object, also from the API's own form, a text of JSON."""
     if isinstance(value, str):
         value, end = _json(value, 0)
         return value if end and isinstance(value, dict) else None
@@ -405,7 +404,7 @@ def _object(value: object) -> dict[str, Any] | None:
 
 
 def _json(text: str, place: int) -> tuple[Any, int]:
-    """The JSON object or list at `place` and where it ends; 0 where there is none that is whole."""
+    """The JSON object or list at `place` and its end; the end is 0 if there is no complete one."""
     while place < len(text) and text[place].isspace():
         place += 1
     if place >= len(text) or text[place] not in "{[":
@@ -421,7 +420,7 @@ def _refuse(constant: str) -> object:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object. Of a key that comes twice nobody knows which one is meant."""
+    """An object. Refuses a repeated key, whose value would be ambiguous."""
     made = dict(pairs)
     if len(made) != len(pairs):
         raise ValueError("a key comes twice")

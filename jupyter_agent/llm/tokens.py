@@ -1,9 +1,9 @@
-"""How many tokens a conversation has, about: by a public vocabulary that works offline.
+"""Estimates the tokens of a conversation by a public vocabulary that works offline.
 
-Models have vocabularies of their own, so this is an estimate; what was really counted is in
-`Usage`, and `Calibration` learns from it.
+Models have vocabularies of their own, so this is an estimate; `Usage` has the providers' real
+counts, and `Calibration` learns from them.
 
-What is not text follows the providers' published rules. A picture costs `width * height / 750`
+Other content follows the providers' published rules. A picture costs `width * height / 750`
 tokens at Anthropic, after scaling to 1,568 pixels, and 85 tokens plus 170 for each tile of 512
 pixels at OpenAI, after scaling to 2,048 and 768: the larger of the two is taken, so that a
 recording and its replay count alike. A tool call counts as its name and its JSON, a tool as its
@@ -35,7 +35,7 @@ _CALL = 12
 """Tokens around a tool call or its result: ids and envelopes."""
 _TOOL = 8
 _TOOLS = 300
-"""Tokens of what providers themselves tell a model about the use of tools."""
+"""Tokens of the providers' own instructions for the use of tools."""
 _MOST_OF_A_PICTURE = 1_600
 """Tokens of the largest picture, by Anthropic's rule; also of one whose size is unknown."""
 
@@ -55,7 +55,7 @@ def count_tokens(text: str) -> int:
 
 
 def picture_tokens(image: Image) -> int:
-    """The tokens of a picture: the larger of what Anthropic's and OpenAI's rules say."""
+    """The tokens of a picture: the larger count of Anthropic's and OpenAI's rules."""
     size = picture_size(image)
     if size is None:
         return _MOST_OF_A_PICTURE
@@ -73,19 +73,18 @@ def _within(size: tuple[int, int], longest: int) -> tuple[float, float]:
 
 
 class TokenCounter:
-    """Counts messages, each text once: what was counted is remembered by the text itself.
+    """Counts messages, and caches the count of each text by the text itself.
 
-    Python keeps a string's hash, so that looking a text up again costs nothing of its length, and
-    an equal text in another message (a history that was repaired, or read from disk) is known.
-    What has not been asked for a long while is forgotten.
+    Python keeps a string's hash, so that another look-up does not depend on a text's length, and
+    an equal text in another message (a history that was repaired, or read from disk) hits the
+    cache. Texts that were not used for a long while are dropped.
 
     Args:
-        remembered: Characters of text whose counts are remembered, twice over.
+        remembered: Characters of text in each of the cache's two halves.
 
     Attributes:
         encoded: Characters that were really encoded so far.
-        recorded: What the system prompt and the tools count for, where that is known from a
-            recording; else 0.
+        recorded: The recorded tokens of the system prompt and the tools; 0 if there are none.
     """
 
     def __init__(self, remembered: int = _REMEMBERED) -> None:
@@ -100,49 +99,49 @@ class TokenCounter:
 
     def text(self, text: str) -> int:
         """The tokens of a text."""
-        known = self._young.get(text)
-        if known is not None or not text:
-            return known or 0
-        known = self._old.get(text)
-        if known is None:
-            known = count_tokens(text)
+        count = self._young.get(text)
+        if count is not None or not text:
+            return count or 0
+        count = self._old.get(text)
+        if count is None:
+            count = count_tokens(text)
             self.encoded += len(text)
         if self._size + len(text) > self._remembered:
             self._young, self._old, self._size = {}, self._young, 0
-        self._young[text] = known
+        self._young[text] = count
         self._size += len(text)
-        return known
+        return count
 
     def message(self, message: Message) -> int:
         """The tokens of one message."""
         return _MESSAGE + sum(map(self._block, message.blocks))
 
     def messages(self, messages: Iterable[Message]) -> int:
-        """The tokens of a conversation. One that goes on from the last one is counted on."""
+        """The tokens of a conversation. If it extends the last one, only the rest is counted."""
         said = tuple(messages)
-        known, total = self._conversation
-        # Compares identities, in C, where the messages are the same ones.
-        if said[: len(known)] != known:
-            known, total = (), 0
-        total += sum(map(self.message, said[len(known) :]))
+        counted, total = self._conversation
+        # Compares identities, in C, for the very same messages.
+        if said[: len(counted)] != counted:
+            counted, total = (), 0
+        total += sum(map(self.message, said[len(counted) :]))
         self._conversation = said, total
         return total
 
     def tools(self, specs: Sequence[ToolSpec]) -> int:
-        """The tokens of what a model is told of its tools."""
-        known, tokens = self._tools
-        if len(known) == len(specs) and all(a is b for a, b in zip(known, specs, strict=True)):
+        """The tokens of the tools' schemas."""
+        counted, tokens = self._tools
+        if len(counted) == len(specs) and all(a is b for a, b in zip(counted, specs, strict=True)):
             return tokens
         tokens = _TOOLS + sum(map(self._tool, specs))
         self._tools = (tuple(specs), tokens)
         return tokens
 
     def request(self, request: Request) -> int:
-        """The tokens of everything that a request sends, not calibrated."""
+        """The tokens of a whole request, not calibrated."""
         return self.fixed(request) + self.messages(request.messages)
 
     def fixed(self, request: Request) -> int:
-        """The tokens of what each request sends, however short the conversation is."""
+        """The tokens of each request without the conversation: system prompt and tools."""
         return self.recorded or self.text(request.system) + self.tools(request.tools)
 
     def _tool(self, spec: ToolSpec) -> int:
@@ -161,15 +160,13 @@ class TokenCounter:
 
 
 class Calibration:
-    """What the providers' own counts say about the estimates, for each provider and model.
+    """The ratio of the providers' own counts to the estimates, for each provider and model.
 
-    The ratio is that of the tokens reported to those estimated; older replies count less and
-    less, and one reply cannot move it beyond reason.
+    Older replies count less and less, and the effect of a single reply is bounded.
     """
 
     _START = 2_000.0
-    """Tokens for which an estimate is trusted before the first reply: so much weighs the 1 to
-    start with. Small requests, which say little, move it little."""
+    """The weight in tokens of the initial ratio 1. Small requests move it little."""
     _FADING = 0.5
     _LEAST, _MOST = 0.5, 3.0
 
@@ -177,7 +174,7 @@ class Calibration:
         self._sums: dict[tuple[str, str], tuple[float, float]] = {}
 
     def observe(self, provider: str, model: str, estimated: int, reported: int) -> None:
-        """Take in what a reply reported. Servers that report nothing say 0, which is ignored."""
+        """Add a reply's reported tokens. Servers without counts report 0, which is ignored."""
         if estimated <= 0 or reported <= 0:
             return
         bounded = min(max(reported, self._LEAST * estimated), self._MOST * estimated)
@@ -188,6 +185,6 @@ class Calibration:
         )
 
     def ratio(self, provider: str, model: str) -> float:
-        """By what to multiply an estimate; 1 where nothing is known."""
+        """The factor for an estimate; 1 without observations."""
         reported, estimated = self._sums.get((provider, model), (1.0, 1.0))
         return reported / estimated

@@ -1,4 +1,4 @@
-"""Weights by name: `hf:OWNER/REPO:FILE`, and how the file gets here."""
+"""Weights by name, `hf:OWNER/REPO:FILE`, and their download."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_PARTS = 1000
 
 
 class Unavailable(Exception):
-    """The weights cannot be had; the message says why, in one line."""
+    """The weights are not available; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class HubFile:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The file, or all its parts where it is the first of several."""
+        """The file, or all its parts if it is the first of several."""
         part = _PART.fullmatch(self.file)
         if part is None:
             return (self.file,)
@@ -41,7 +41,7 @@ def hub_file(name: str) -> HubFile:
     """Read `hf:OWNER/REPO:FILE`.
 
     Raises:
-        ConfigError: It is not of that form.
+        ConfigError: The name has another form.
     """
     found = _NAME.fullmatch(name.strip())
     parts = found["file"].split("/") if found else [".."]
@@ -56,19 +56,19 @@ def hub_file(name: str) -> HubFile:
 
 
 def fetched(
-    repo: str, files: tuple[str, ...], download: bool, tell: Callable[[dict[str, Any]], None]
+    repo: str, files: tuple[str, ...], download: bool, report: Callable[[dict[str, Any]], None]
 ) -> Path:
-    """Where the first of the files is, after all of them were fetched that are not here.
+    """The path of the first of the files, after the missing ones are fetched.
 
     Args:
         repo: The repository.
         files: Its files.
-        download: Whether they may be fetched.
-        tell: Told of what is to come (`fetching`, `size`, `source`, `folder`), and how far it is
-            (`fetched`, `size`).
+        download: True if they may be fetched.
+        report: Called with the start (`fetching`, `size`, `source`, `folder`) and the progress
+            (`fetched`, `size`) of a download.
 
     Raises:
-        Unavailable: They are not to be had.
+        Unavailable: They cannot be fetched.
     """
     import huggingface_hub
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -86,8 +86,8 @@ def fetched(
         missing = [each for each in found if not each.is_cached]
         size = sum(each.file_size or 0 for each in missing)
         folder = huggingface_hub.constants.HF_HUB_CACHE
-        tell({"fetching": what, "size": size, "source": host, "folder": str(folder)})
-        return _all_of(repo, files, tqdm_class=_progress(size, tell))
+        report({"fetching": what, "size": size, "source": host, "folder": str(folder)})
+        return _all_of(repo, files, tqdm_class=_progress(size, report))
     except Exception as error:  # the hub's own errors, the network's, the disk's
         raise Unavailable(f"{what} cannot be fetched from {host}: {_reason(error)}") from None
 
@@ -99,19 +99,19 @@ def _all_of(repo: str, files: tuple[str, ...], **options: Any) -> Path:
     return paths[0]
 
 
-def _progress(size: int, tell: Callable[[dict[str, Any]], None]) -> type[Any]:
-    """A class of progress bars that say how far all the files are, and draw nothing."""
+def _progress(size: int, report: Callable[[dict[str, Any]], None]) -> type[Any]:
+    """A class of progress bars that report the progress of all files, and draw nothing."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     finished = 0
 
-    class Told(tqdm):  # type: ignore[misc]
+    class Reporting(tqdm):  # type: ignore[misc]
         def __init__(self, *args: Any, **options: Any) -> None:
             # Otherwise it counts nothing where there is no terminal.
             super().__init__(*args, **{**options, "disable": False})
 
         def display(self, *args: Any, **options: Any) -> None:
-            tell({"fetched": finished + int(self.n), "size": size})
+            report({"fetched": finished + int(self.n), "size": size})
 
         def close(self) -> None:
             nonlocal finished
@@ -119,7 +119,7 @@ def _progress(size: int, tell: Callable[[dict[str, Any]], None]) -> type[Any]:
                 finished += int(self.n)
             super().close()
 
-    return Told
+    return Reporting
 
 
 def _reason(error: Exception) -> str:

@@ -1,7 +1,7 @@
-"""What both wire formats need: a conversation in sendable order, arguments, ids, addresses.
+"""The shared part of both wire formats: sendable conversations, arguments, ids, addresses.
 
 Everything here is a pure function of its arguments: the same history gives the same bytes in
-each request, which is what the providers' prompt caches live on.
+each request, on which the providers' prompt caches depend.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """`value` where it is a JSON object, else an empty one: servers send the oddest things."""
+    """`value` if it is a JSON object, else an empty one, since servers may send any value."""
     return value if isinstance(value, dict) else {}
 
 
 def string(value: object) -> str:
-    """`value` where it is a string, else an empty one."""
+    """`value` if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: object) -> int:
-    """`value` where it is a positive whole number, else 0."""
+    """`value` if it is a positive whole number, else 0."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def sendable(value: Any) -> Any:
-    """A JSON value of a server's as it can be sent back: no half characters, no NaN."""
+    """A server's JSON value in a form that can be sent back: no lone surrogates, no NaN."""
     match value:
         case str():
             return clean(value)
@@ -73,8 +73,8 @@ def sendable(value: Any) -> Any:
 def api_base_for(provider: str, api_base: str | None) -> str | None:
     """The base address to use for `provider` (`anthropic` or `openai`); None stays None.
 
-    MiniMax serves both formats on one host and tells them apart by a suffix, which is added
-    here, or put right. Other addresses only lose a trailing slash.
+    MiniMax serves both formats on one host, distinguished by a suffix, which is added or
+    corrected here. Other addresses only lose a trailing slash.
     """
     if not api_base:
         return None
@@ -95,7 +95,7 @@ def host_of(address: str) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    """The JSON object in `text`, or None where there is none that may be sent.
+    """The JSON object in `text`, or None if there is none that may be sent.
 
     NaN, infinities and lone surrogates pass Python's reader, but no wire: the former make the
     text invalid, the latter are replaced.
@@ -123,7 +123,7 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """As `arguments_object`, as text: the model's own where that is a sendable JSON object."""
+    """`arguments_object` as text: the model's own text if that is a sendable JSON object."""
     value = arguments_object(call)
     try:
         if json.loads(call.arguments) == value:
@@ -134,12 +134,12 @@ def arguments_text(call: ToolCall) -> str:
 
 
 def is_json_object(text: str) -> bool:
-    """Whether `text` is one whole JSON object."""
+    """True if `text` is one complete JSON object."""
     return _parsed(text) is not None
 
 
 def safe_name(name: str) -> str:
-    """A tool's name as both APIs accept it. A model may have made up a name that they refuse."""
+    """A tool's name in a form that both APIs accept, since a model may make up an invalid one."""
     return _NOT_IN_A_NAME.sub("_", name)[:64] or "unnamed"
 
 
@@ -152,23 +152,23 @@ def safe_id(call_id: str) -> str:
 
 
 def unique_ids(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """The same blocks; each tool call has an id, and one of its own.
+    """The blocks with a distinct id for each tool call.
 
-    That it differs from those of earlier replies is the loop's business, which knows them.
+    The loop keeps them distinct from the ids of earlier replies.
     """
     used: set[str] = set()
     return tuple(_with_own_id(b, used) if isinstance(b, ToolCall) else b for b in blocks)
 
 
 def _with_own_id(call: ToolCall, used: set[str]) -> ToolCall:
-    # Neither may hold half a character: they go into every later request.
+    # Neither may hold a lone surrogate: they go into every later request.
     wanted, name = clean(call.id) or f"call_{uuid.uuid4().hex[:24]}", clean(call.name)
     own = free_id(wanted, used)
     return call if (own, name) == (call.id, call.name) else replace(call, id=own, name=name)
 
 
 def stop_for(stop: ReplyStop, blocks: Iterable[Block]) -> ReplyStop:
-    """`stop`, put right where the server contradicts what it has sent."""
+    """`stop`, corrected if it contradicts the blocks of the reply."""
     calls = any(isinstance(block, ToolCall) for block in blocks)
     if stop == "end" and calls:
         return "tool_use"
@@ -178,9 +178,9 @@ def stop_for(stop: ReplyStop, blocks: Iterable[Block]) -> ReplyStop:
 
 
 def conversation(messages: Iterable[Message], provider: str) -> Iterator[tuple[int, Message]]:
-    """The messages as an API takes them: user and assistant in turns, and none of them empty.
+    """The messages in the form of an API: user and assistant alternate, none is empty.
 
-    Blank text goes, and so does the thinking of other providers. Tool results come first in a
+    Blank text and the thinking of other providers are removed. Tool results come first in a
     user message, tool calls last in an assistant message; otherwise the order stays.
 
     Yields each with the index of the first message that it was made of.
@@ -193,7 +193,7 @@ def conversation(messages: Iterable[Message], provider: str) -> Iterator[tuple[i
 
 
 def _role(numbered: tuple[int, Message]) -> Literal["user", "assistant"]:
-    """A system message amid the conversation is sent as the user's: not every API has one."""
+    """The role; `user` for a system message in the conversation, which not every API allows."""
     return "assistant" if numbered[1].role == "assistant" else "user"
 
 
@@ -218,7 +218,7 @@ def _goes_out(block: Block, provider: str) -> bool:
 
 
 def _in_order(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Tool results first; what follows a tool call before it. The rest as it was said."""
+    """Tool results first, tool calls last; all else in its order."""
     said = list(blocks)
     results = [block for block in said if isinstance(block, ToolResult)]
     others = [block for block in said if not isinstance(block, ToolResult)]
@@ -229,12 +229,12 @@ def _in_order(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def is_picture(image: Image) -> bool:
-    """Whether models take such an image. They refuse the whole request for an SVG or no data."""
+    """True if models accept the image. They refuse a whole request with an SVG or empty data."""
     return image.media_type in _PICTURES and bool(image.data)
 
 
 def picture_notice(image: Image) -> str:
-    """What a model reads in the place of an image that it cannot take."""
+    """The text for the model in place of an image that it cannot take."""
     return f"(an image of type {image.media_type}, which the model cannot read)"
 
 

@@ -1,4 +1,4 @@
-"""Run a turn and show it: what `%%agent` and `ask()` share."""
+"""Runs a turn and shows it, for `%%agent` and `ask()`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def run_and_show(
     fresh: bool,
     skills: Sequence[str] = (),
 ) -> Answer:
-    """One turn, from the task to what stays in the notebook. Errors are shown by who catches."""
+    """Run one turn, show it, publish its saved form and return its answer. Raises `AgentError`."""
     session, kernel, watch = sessions[session_name], sessions.kernel, LiveTranscript()
     if fresh:
         session.reset()
@@ -84,7 +84,7 @@ async def run_and_show(
                     task,
                     settings,
                     sinks=[watch, window.sink],
-                    user=window.person,
+                    user=window.user,
                     skills=skills,
                 )
             if cell := session.proposed_cell(answer):
@@ -108,7 +108,7 @@ def publish(view: TurnView) -> None:
 
 
 def lasting_outputs(view: TurnView) -> list[SavedOutput]:
-    """The saved form. A turn that failed before it did anything leaves none."""
+    """The saved form; empty for a turn that failed before its first step."""
     if view.stop_reason in (None, "error") and not any(
         step.text or step.calls or step.notices or step.said for step in view.steps
     ):

@@ -18,10 +18,10 @@ _SKILL = re.compile(r"/([a-z0-9-]*)\Z")
 
 
 def completions(sessions: KernelSessions, text: str, row: int) -> tuple[str, list[str]]:
-    """What may stand at the end of a text that is being typed.
+    """The completions at the end of a text that is being typed.
 
     Args:
-        sessions: The kernel's.
+        sessions: The kernel's sessions.
         text: The cell up to the cursor.
         row: The cursor's line, counted from 0.
 
@@ -43,7 +43,7 @@ def completions(sessions: KernelSessions, text: str, row: int) -> tuple[str, lis
         if any(before.startswith("%%agent") for before in lines[:row]):
             return _in_task(sessions, lines, row)
     except AgentError:
-        pass  # a wrong setting is told when something runs, not when somebody types
+        pass  # a wrong setting is reported by a run, not by typing
     return "", []
 
 

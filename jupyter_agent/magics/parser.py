@@ -17,14 +17,14 @@ OWN = ""
 
 
 class Unexpected(click.UsageError):
-    """A word that the command has no place for."""
+    """A word that the command does not take."""
 
     def __init__(self, word: str, context: click.Context | None = None) -> None:
         super().__init__(f"unexpected {plain(word)!r}", context)
 
 
 class Unknown(click.UsageError):
-    """A word in the place of a command that is none."""
+    """A word in the place of a command that does not exist."""
 
     def __init__(self, word: str, context: click.Context) -> None:
         super().__init__("", context)
@@ -35,7 +35,7 @@ class Word(click.types.StringParamType):
     """One of a few fixed words.
 
     Args:
-        meanings: The words, each with what it does.
+        meanings: The words, each with its description.
     """
 
     name = "word"
@@ -58,7 +58,7 @@ class PositiveNumber(click.types.IntParamType):
     """A number from 1.
 
     Args:
-        error: The error about another word, with a place for that word.
+        error: The error about any other word, with `{!r}` for that word.
     """
 
     name = "number"
@@ -74,11 +74,11 @@ class PositiveNumber(click.types.IntParamType):
 
 
 class Argument(click.Argument):
-    """A word that stands for one of the person's own.
+    """A positional word whose value the user chooses.
 
     Args:
-        help: The meaning of the word.
-        needed: The error where the word is left out.
+        help: The description of the word.
+        needed: The error if the word is left out.
     """
 
     def __init__(self, *args: Any, help: str = "", needed: str = "", **more: Any) -> None:
@@ -96,14 +96,14 @@ class Rest(click.Option):
 
 
 class _Described:
-    """The part of a command that click does not have.
+    """The attributes of a command that click does not have.
 
     Args:
-        heading: The heading of the help under which the command stands.
-        examples: Lines to type, each with what it does.
-        is_named: Whether errors about unexpected words begin with the command's own name and end
-            with its own usage, where others say `%agent` and the whole usage.
-        is_prose: Whether the words are plain text, in which an apostrophe opens no quotation.
+        heading: The heading of the command in the help.
+        examples: Lines to type, each with its effect.
+        is_named: True if errors about unexpected words begin with the command's own name and end
+            with its own usage; others begin with `%agent` and end with the whole usage.
+        is_prose: True if the words are plain text, in which an apostrophe opens no quotation.
     """
 
     ignore_unknown_options = True
@@ -130,7 +130,7 @@ class Command(_Described, click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = self._repeated(args)
-        # Without an option the words are the person's text: `--` in it is a word, too.
+        # Without an option the words are the user's text: `--` in it is a word, too.
         ctx.allow_interspersed_args = any(isinstance(p, click.Option) for p in self.params)
         if not ctx.resilient_parsing:
             try:
@@ -163,15 +163,15 @@ class Command(_Described, click.Command):
 
 
 _NOTHING = Command("")
-"""Stands for an unknown word on Tab: nothing can follow it."""
+"""The command for an unknown word on Tab: nothing can follow it."""
 
 
 class Family(_Described, click.Group):
     """A command with commands of its own, such as `%agent log show`.
 
     Args:
-        own: The form that runs where the first word is none of the commands.
-        default: The command that runs without words, where there is no form of its own.
+        own: The form that runs if the first word is none of the commands.
+        default: The command that runs without words if there is no own form.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ def family(name: str, **more: Any) -> Callable[[Callable[..., Any]], Family]:
 
 
 def words(command: click.Command) -> str:
-    """The words that a command takes, as its usage shows them."""
+    """The words of a command, as its usage shows them."""
     if not isinstance(command, Family):
         return _words(command.params)
     own = _words(command.own_params)
@@ -251,7 +251,7 @@ def _words(params: Sequence[click.Parameter]) -> str:
             text = text if param.hidden else f"[{shown}] {text}"
         elif param.required:
             text = f"{shown} {text}"
-        elif isinstance(after, click.Argument):  # the later word is given after this one only
+        elif isinstance(after, click.Argument):  # the next word is allowed only after this one
             text = f"[{shown} {text}]"
         else:
             text = f"[{shown}] {text}"
@@ -268,23 +268,23 @@ def _shown(param: click.Parameter) -> str:
 
 
 def usage(command: click.Command, name: str) -> str:
-    """A command with its words, as one types it: `%agent config [KEY [VALUE]]`."""
+    """The line of a command with its words: `%agent config [KEY [VALUE]]`."""
     return f"%agent {name} {words(command)}".rstrip()
 
 
 def about(command: click.Command) -> str:
-    """What a command does, in a line."""
+    """The description of a command in a line."""
     return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
 def details(command: click.Command) -> str:
-    """What there is to know about a command besides, in paragraphs."""
+    """The further description of a command, in paragraphs."""
     paragraphs = (command.help or "").split("\n\n")[1:]
     return "\n\n".join(" ".join(text.split()) for text in paragraphs)
 
 
 def meanings(command: click.Command) -> list[tuple[str, str]]:
-    """The commands, words and options of a command, each with what it means."""
+    """The commands, words and options of a command, each with its description."""
     if not isinstance(command, Family):
         return _meanings(command.params)
     rows, own = [], _meanings(command.own_params)
@@ -317,10 +317,10 @@ def run(root: Family, args: Sequence[str], sessions: Any) -> Any:
     Args:
         root: The family of all commands.
         args: The words.
-        sessions: The kernel's sessions, which each function gets as its first argument.
+        sessions: The kernel's sessions, the first argument of each function.
 
     Raises:
-        ConfigError: The words are wrong; one line says what, and the usage.
+        ConfigError: The words are wrong; the message is one line with the error and the usage.
     """
     try:
         with root.make_context("%agent", list(args), obj=sessions) as context:
@@ -332,7 +332,7 @@ def run(root: Family, args: Sequence[str], sessions: Any) -> Any:
 def completions(
     command: click.Command, args: Sequence[str], begun: str, sessions: Any
 ) -> Iterable[str]:
-    """What may stand after some words, by the declarations; options where there is nothing else."""
+    """The completions after some words, by the declarations; options if there is nothing else."""
     asked = ShellComplete(command, {"obj": sessions}, "%agent", "")
     found = asked.get_completions(list(args), begun)
     if not found and not begun:
@@ -341,13 +341,13 @@ def completions(
 
 
 def explained(error: click.UsageError) -> str:
-    """An error in one line: what is wrong, and what would be right."""
+    """An error in one line: the wrong word, and the right form."""
     context = error.ctx
     assert context is not None
     contexts = _contexts(context)
     if isinstance(error, Unknown):
         return _unknown(error, contexts)
-    # The last command that speaks for itself, else the one after `%agent`.
+    # The last command with errors of its own (`is_named`), else the one after `%agent`.
     depth = max(
         (n for n, each in enumerate(contexts) if getattr(each.command, "is_named", False)),
         default=1,
@@ -367,10 +367,10 @@ def explained(error: click.UsageError) -> str:
 def _unknown(error: Unknown, contexts: Sequence[click.Context]) -> str:
     family, names = contexts[-1].command, _names(contexts)
     assert isinstance(family, Family)
-    known = [name for name in family.commands if name]
-    near = difflib.get_close_matches(error.word, known, 1)
+    commands = [name for name in family.commands if name]
+    near = difflib.get_close_matches(error.word, commands, 1)
     is_root = len(contexts) == 1
-    others = f"The commands are: {', '.join(known)}." if is_root else ""
+    others = f"The commands are: {', '.join(commands)}." if is_root else ""
     hint = f"Did you mean {near[0]}?" if near else others or f"Usage: {usage(family, names[-1])}"
     return f"{' '.join(names)}: there is no {'command ' * is_root}{plain(error.word)!r}. {hint}"
 

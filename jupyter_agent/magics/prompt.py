@@ -1,4 +1,4 @@
-"""A question to the person as a line of text, where no widget can put it."""
+"""Asks the user by a line of text, if no widget can ask."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ def ask_by_input(
     read: Callable[[str], str],
     about: str = "",
 ) -> ApprovalAnswered:
-    """Put `asked` by `read`, which is `input`. The kernel waits meanwhile.
+    """Ask a question by `read` (`input`). The kernel waits meanwhile.
 
     Args:
-        about: What the question is about (the code, a diff), where nothing else shows it.
-        time_out: Seconds for the whole question, however often it is put.
+        asked: The question.
+        interrupts: The interrupts of the turn.
+        time_out: Seconds for the whole question, however often it is repeated.
+        read: Shows a prompt and returns the user's line.
+        about: The subject of the question (the code, a diff), if nothing else shows it.
 
     Raises:
-        asyncio.CancelledError: The person interrupted instead of answering.
+        asyncio.CancelledError: The user interrupted in place of an answer.
     """
     prompt = (f"{about}\n" if about else "") + _prompt(asked)
     end = time.monotonic() + time_out
@@ -55,7 +58,7 @@ def ask_by_input(
 
 
 def parse(call_id: str, typed: str) -> ApprovalAnswered | None:
-    """`y`, `a`, `n`, or `no: why`; None where it is none of them."""
+    """The answer for `y`, `a`, `n`, or `no: why`; None for anything else."""
     words = typed.strip()
     if words.lower() in _YES:
         return ApprovalAnswered(call_id, "yes")

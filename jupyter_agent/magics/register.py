@@ -1,4 +1,4 @@
-"""The magics as IPython sees them: light to load, everything else is imported at first use."""
+"""Registers the magics with IPython: light to load, imports everything else at first use."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class AgentMagics(Configurable):
 
     @classmethod
     def class_get_trait_help(cls, trait: Any, inst: Any = None, helptext: str | None = None) -> str:
-        """What `%config AgentMagics` says of a setting."""
+        """The help of `%config AgentMagics` for a setting."""
         from jupyter_agent import config
 
         text = config.describe(trait.name.replace("__", ".")).description
@@ -147,14 +147,14 @@ class AgentMagics(Configurable):
                 f"await {line}" if awaits and line.startswith(LINE_CALLS) else line
                 for line in lines
             ]
-        # IPython refuses an empty body with advice that does not fit; ours says what to do.
+        # IPython refuses an empty body with unfit advice; our own error names the remedy.
         first = lines[0].rstrip().removesuffix(", '')")
         call = lines[0] if first == lines[0].rstrip() else f"{first}, '\\n')\n"
         awaited = self.shell.autoawait and not _in_magic()
         return [("await " if awaited else "") + call, *lines[1:]]
 
     def complete(self, context: Any) -> dict[str, Any]:
-        """What IPython asks for completions, by the second version of its interface."""
+        """The completions for IPython, by the second version of its interface."""
         if "%agent" not in context.full_text:
             return {"completions": []}
         from IPython.core.completer import SimpleCompletion
@@ -181,7 +181,7 @@ class AgentMagics(Configurable):
 
 
 def _catalogue(shell: Any) -> Any:
-    """The skills whose scripts code may import, asked for at the first import of one."""
+    """The skills whose scripts code may import; called at the first import of one."""
     from jupyter_agent.session.registry import sessions_of
     from jupyter_agent.skills.discovery import discover
 
@@ -189,7 +189,7 @@ def _catalogue(shell: Any) -> Any:
 
 
 def _matcher(complete: Callable[[Any], Any]) -> Any:
-    """A function of its own: IPython puts marks on it, which a method does not take."""
+    """The matcher as a function: IPython sets attributes on it, which a method does not allow."""
     from IPython.core.completer import context_matcher
 
     @context_matcher(identifier="jupyter_agent")
@@ -200,7 +200,7 @@ def _matcher(complete: Callable[[Any], Any]) -> Any:
 
 
 def _in_magic() -> bool:
-    """Whether another magic is transforming the input: a nested cell cannot be awaited."""
+    """True if another magic is transforming the input: a nested cell cannot be awaited."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code in _MAGIC_FRAMES:
@@ -210,7 +210,7 @@ def _in_magic() -> bool:
 
 
 def _is_awaited(frame: FrameType | None) -> bool:
-    """Whether the code that called the magic can await what it returns."""
+    """True if the code that called the magic can await its result."""
     while frame is not None and frame.f_code in _MAGIC_FRAMES:
         frame = frame.f_back
     return frame is not None and bool(frame.f_code.co_flags & _CO_COROUTINE)
@@ -233,7 +233,7 @@ def register(shell: Any) -> None:
 
 
 def unregister(shell: Any) -> None:
-    """Take back what `register` did."""
+    """Undo `register`."""
     magics = getattr(shell, "agent_magics", None)
     if magics is None:
         raise AgentError("jupyter_agent is not loaded.")

@@ -1,4 +1,4 @@
-"""What a command says: as plain text for terminals and logs, as HTML where that is shown."""
+"""The output of a command: plain text for terminals and logs, HTML for front ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRE = "margin:4px 0;white-space:pre-wrap"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells. The first cell of a row names it; a row of one cell is a heading."""
+    """Rows of cells. The first cell of a row is its name; a row of one cell is a heading."""
 
     rows: tuple[tuple[str, ...], ...]
 
@@ -58,12 +58,12 @@ class CommandReport:
 
     @property
     def html(self) -> str:
-        """Everything escaped; inline styles only, since notebooks keep no others."""
+        """The HTML, fully escaped; inline styles only, since notebooks keep no others."""
         return "".join(_html_part(part) for part in self.parts)
 
 
 def without_secrets(said: CommandReport | str) -> CommandReport | str:
-    """The same without secrets: what a command prints is saved with the notebook."""
+    """A report without secrets, since the output of a command is saved with the notebook."""
     secrets = secret_values()
     if isinstance(said, str):
         return redact(said, secrets)
@@ -78,7 +78,7 @@ def _part_without(part: Table | str, secrets: tuple[str, ...]) -> Table | str:
 
 @contextmanager
 def errors_without_secrets() -> Iterator[None]:
-    """Errors raised inside go on without secrets in their words, which IPython shows and saves."""
+    """Remove secrets from the messages of errors in this context: IPython shows and saves them."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The kernel as a live view sees it: where it shows things, how it asks, how it is stopped."""
+"""The kernel's side of a live view: publishes outputs, asks the user, stops the turn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KernelSurface:
 
     Args:
         shell: The kernel's IPython shell.
-        interrupts: What interrupts the turn.
+        interrupts: The interrupts of the turn.
         time_out: Seconds that a question waits for an answer.
     """
 
@@ -44,9 +44,9 @@ class KernelSurface:
         else:
             self._handle.display(dict(data), raw=True)
 
-    def settle(self, outputs: Sequence[SavedOutput]) -> None:
+    def replace_by(self, outputs: Sequence[SavedOutput]) -> None:
         if self._is_shown and not outputs:
-            # An output cannot be taken away by itself; in a cell of the person's others stand, too.
+            # A single output cannot be removed, and a user's cell has other outputs, too.
             if self.cell.is_own:
                 clear_output(wait=False)
             else:
@@ -77,30 +77,30 @@ class KernelSurface:
 
     @property
     def kernel_id(self) -> str:
-        """A server names a kernel's connection file by the kernel's id."""
+        """The kernel's id, from the name of its connection file; empty if it has none."""
         path = Path(str(getattr(self._shell.kernel.parent, "connection_file", "")))
         found = _CONNECTION_FILE.fullmatch(path.name)
         return found[1] if found else ""
 
 
 def show(outputs: Sequence[SavedOutput]) -> None:
-    """Display a saved form in the cell that runs."""
+    """Display a saved form in the running cell."""
     for output in outputs:
         display(dict(output.data), metadata=dict(output.metadata), raw=True)
 
 
 def is_attended(shell: Any) -> bool:
-    """Whether the cell was sent by a front end in which a person can answer.
+    """True if the cell's front end has a user who can answer.
 
-    nbclient, nbval and whatever else runs notebooks by itself say that they cannot.
+    nbclient, nbval and other programs that run notebooks declare that they have none.
     """
     return bool(_request(shell).get("content", {}).get("allow_stdin", False))
 
 
 def is_captured(shell: Any) -> bool:
-    """Whether something collects what the cell displays: `%%capture`, an `Output` widget.
+    """True if something collects the cell's outputs: `%%capture`, an `Output` widget.
 
-    Such a collection does not carry out updates, so that only what is shown at the end is right.
+    Such a collection ignores updates, so that only an output at the end is right.
     """
     if isinstance(shell.display_pub, CapturingDisplayPublisher):
         return True
@@ -111,7 +111,7 @@ def is_captured(shell: Any) -> bool:
 
 
 def _request(shell: Any) -> Mapping[str, Any]:
-    """The message that made the cell run, as far as there is one."""
+    """The request to execute the cell; empty if there is none."""
     try:
         found = shell.kernel.get_parent("shell")
     except (AttributeError, LookupError, TypeError):

@@ -1,4 +1,4 @@
-"""Through which window a turn is watched: a widget, plain updates, a terminal, or none."""
+"""Chooses the window that shows a turn: a widget, plain updates, a terminal, or none."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ MOST_SHOWN = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How a turn is shown while it runs, and who looks through it.
+    """The view of a running turn, and its user.
 
-    `close` takes the saved form, shows it where it has to be shown, and gives whether some page
-    has it. Where none has, the window waits for one to come back, until it is told to `forget`.
+    `close` takes the saved form, shows it if needed, and returns True if some page has it.
+    Otherwise the window waits for a page that comes back, until `forget` is called.
     """
 
     sink: Sink
-    person: User
+    user: User
     close: Callable[[Sequence[SavedOutput]], Awaitable[bool]]
     forget: Callable[[], None] = lambda: None
 
 
 def open_window(kernel: Kernel, settings: Settings) -> Window:
-    """The window that there is for the cell that runs now."""
+    """The window for the running cell."""
     if not hasattr(kernel.shell, "kernel"):
         return _terminal(kernel, settings)
     if not is_attended(kernel.shell):
@@ -65,7 +65,7 @@ def open_window(kernel: Kernel, settings: Settings) -> Window:
 
 
 def forget_finished() -> None:
-    """Close what the windows of finished turns have left open for a moment."""
+    """Close the windows of finished turns that still wait for a page."""
     LiveView.forget_lingering()
 
 
@@ -78,20 +78,20 @@ def _terminal(kernel: Kernel, settings: Settings) -> Window:
         return ask_by_input(asked, kernel.interrupts, seconds, input, about)
 
     by_prompt = ByPrompt(ask)
-    person = by_prompt if sys.stdin is not None and sys.stdin.isatty() else Nobody()
+    user = by_prompt if sys.stdin is not None and sys.stdin.isatty() else Nobody()
     if not live:
-        return Window(by_prompt, person, _publish)
-    return Window(TerminalView(sys.stdout), person, _lasts)
+        return Window(by_prompt, user, _publish)
+    return Window(TerminalView(sys.stdout), user, _lasts)
 
 
 async def _publish(outputs: Sequence[SavedOutput]) -> bool:
-    """The saved form, once, at the end."""
+    """Show the saved form once, at the end."""
     show(outputs)
     return True
 
 
 async def _lasts(outputs: Sequence[SavedOutput]) -> bool:
-    """What a terminal has shown stays: no saved form follows."""
+    """Show nothing: a terminal's own output stays."""
     return True
 
 
@@ -100,13 +100,13 @@ def _price(view: TurnView, settings: Settings) -> str:
 
 
 def _nothing(event: Event) -> None:
-    """Nobody looks while the turn runs."""
+    """Ignore an event: nobody watches the running turn."""
 
 
 class OnceAsked:
-    """The person at a live view, which shows a replayed turn only once it asks something.
+    """The user at a live view that shows a replayed turn only from its first question on.
 
-    Else replayed turns are shown when they are over, which is at once.
+    Replayed turns without a question are shown at their end, which comes at once.
 
     Args:
         live: The view.
@@ -135,9 +135,9 @@ class OnceAsked:
 
 
 class ByPrompt:
-    """A person who is asked by a line of text, and has no place to type in meanwhile.
+    """A user who is asked by a line of text, and cannot type during the turn.
 
-    A sink as well: it keeps the calls, to show the one that a question is about.
+    Also a sink: it keeps the calls, to show the one that a question is about.
     """
 
     def __init__(self, ask: Callable[[ApprovalAsked, str], ApprovalAnswered]) -> None:

@@ -1,1 +1,1 @@
-"""What is kept across sessions: notes, workspace memory, hot rules, search. Plain files first."""
+"""Memory across sessions, in plain files: notes, workspace memory, hot rules, search."""

@@ -1,4 +1,4 @@
-"""`workspace_get_context`: what is known of a scope, within a budget, as quoted YAML."""
+"""`workspace_get_context`: the memory of a scope as quoted YAML, within a budget."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What narrows the topics. Empty means everything; one of several values is enough."""
+    """Filters for the topics. An empty one matches everything; one of several values suffices."""
 
     status: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -70,14 +70,14 @@ class Contexts:
         filters: Filters | None = None,
         budget: int = BUDGET,
     ) -> str:
-        """What the model reads: YAML between the delimiters of stored data.
+        """The text for the model: YAML between the delimiters of stored data.
 
         Args:
-            scope: What to look at.
-            topics: What to tell besides the defaults.
-            include_defaults: Whether to tell the folders and the overviews' T0.
-            filters: What narrows the topics.
-            budget: Characters, about. What does not fit is counted under `omitted`.
+            scope: The part of the memory.
+            topics: The topics besides the defaults.
+            include_defaults: True includes the folders and the overviews' T0.
+            filters: The filters for the topics.
+            budget: The approximate characters. Rows beyond it are counted under `omitted`.
 
         Raises:
             ToolError: The scope leads out of the memory root.
@@ -90,7 +90,7 @@ class Contexts:
 
 
 class _Answer:
-    """One answer while it is put together."""
+    """The state of one answer."""
 
     def __init__(self, contexts: Contexts, scope: Scope, filters: Filters, budget: int) -> None:
         self._contexts = contexts
@@ -106,28 +106,30 @@ class _Answer:
         self._check_known()
         defaults = self._defaults(include_defaults)
         wanted = list(dict.fromkeys(topics))
-        told: dict[str, Any] = {"defaults": defaults}
+        answer: dict[str, Any] = {"defaults": defaults}
         self._left -= _size(defaults)
         for position, topic in enumerate(wanted):
-            # What one topic does not use is there for the next.
+            # The next topics get the unused share of this one.
             share = max(self._left, 2_000) // (len(wanted) - position)
-            told[topic] = self._topic(topic, share)
-            self._left -= _size(told[topic])
+            answer[topic] = self._topic(topic, share)
+            self._left -= _size(answer[topic])
         if self._omitted:
-            told["omitted"] = self._omitted
+            answer["omitted"] = self._omitted
         if self._warnings:
             warnings = list(dict.fromkeys(self._warnings))
             more = len(warnings) - _WARNINGS
             rest = [f"{more} more warnings"] if more > 0 else []
-            told["warnings"] = warnings[:_WARNINGS] + rest
-        return told
+            answer["warnings"] = warnings[:_WARNINGS] + rest
+        return answer
 
     def _check_known(self) -> None:
         resources = self._root.resources(self._scope)
         if resources.is_dir() or self._root.memory(self._scope).is_dir():
             return
-        known = ", ".join(workspaces_in(self._root)) or "none"
-        self._warnings.append(f"Nothing is known of {self._scope} yet. Known workspaces: {known}.")
+        workspaces = ", ".join(workspaces_in(self._root)) or "none"
+        self._warnings.append(
+            f"Nothing is known of {self._scope} yet. Known workspaces: {workspaces}."
+        )
 
     def _defaults(self, whole: bool) -> dict[str, Any]:
         defaults: dict[str, Any] = {}
@@ -198,7 +200,7 @@ class _Answer:
         gone = superseded(located.entry for located in everything)
         holding = [located for located in everything if located.entry.id not in gone]
         wanted = [located for located in holding if self._takes(located)]
-        # The newest first; of one day the one that was written last.
+        # The newest first; within a day the last written one.
         wanted.reverse()
         wanted.sort(key=lambda located: located.entry.date, reverse=True)
         rows = self._fitting(topic, wanted, share, _entry_row)
@@ -224,8 +226,8 @@ class _Answer:
         if head.problem:
             self._warnings.append(f"{shown} {head.problem}.")
         if topic == "plans" and not head.problem and head.status not in STATUSES:
-            known = ", ".join(STATUSES)
-            self._warnings.append(f"{shown} has the status {head.status!r}, not one of {known}.")
+            statuses = ", ".join(STATUSES)
+            self._warnings.append(f"{shown} has the status {head.status!r}, not one of {statuses}.")
         fields = {
             "description": head.description,
             "status": head.status,
@@ -247,7 +249,7 @@ class _Answer:
         share: int,
         row: Callable[[Any], _Row] = lambda item: item,
     ) -> list[_Row]:
-        """As many rows as the budget holds, at least one; the rest is counted."""
+        """As many rows as the budget allows, at least one; counts the others."""
         rows: list[_Row] = []
         for item in items:
             made = row(item)
@@ -298,7 +300,7 @@ def _branches(folder: Path, indent: str, depth: int, lines: list[str]) -> None:
         last = position == len(shown) - 1
         is_folder = path.is_dir()
         lines.append(f"{indent}{'└── ' if last else '├── '}{path.name}{'/' if is_folder else ''}")
-        # What lies in a folder like `_plans` is told by its topic.
+        # The content of a folder like `_plans` belongs to its topic.
         if is_folder and depth > 1 and not path.name.startswith("_"):
             _branches(path, indent + ("    " if last else "│   "), depth - 1, lines)
 
@@ -308,7 +310,7 @@ def _scope_of(path: Path, root: Path) -> str:
 
 
 def _size(value: Any) -> int:
-    """About how many characters a value takes in YAML."""
+    """The approximate characters of a value in YAML."""
     if isinstance(value, str):
         return len(value) + 4
     if isinstance(value, dict):

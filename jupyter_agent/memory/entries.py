@@ -1,6 +1,6 @@
-r"""The entries of `decisions.md` and `lessons.md`: Markdown is the truth.
+r"""Reads and writes the entries of `decisions.md` and `lessons.md`: Markdown is the truth.
 
-An entry that we write:
+A written entry:
 
     <!-- entry: id=d-1a2b3c4d5e; by=agent; notebook=x.ipynb; time=2026-11-22T10:00:00+00:00 -->
     ### [2026-11-22] Title
@@ -12,13 +12,13 @@ An entry that we write:
 
     ---
 
-From the heading to the rule it has the form of seed 002, section 4.5. The comment above carries
-where it comes from, and what it supersedes. Lines of a content that a reader could take for
+From the heading to the rule it has the form of seed 002, section 4.5. The comment above holds the
+entry's origin and the id of an entry that it supersedes. Lines of a content that look like
 structure (`### ...`, `---`, `<!--`, conflict markers, the two fields) get a backslash, which
-reading takes away again; fences that a content leaves open are closed.
+reading removes again; fences that a content leaves open are closed.
 
-What people write is read leniently: a date, the fields and the rule may be missing. Files are only
-ever added to, so whatever else stands in them stays as it is.
+Entries written by people are read leniently: a date, the fields and the rule may be missing. Files
+are only appended to, so their other content stays unchanged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LINE = re.compile(
     r"|(?P<conflict><{7}|>{7})(?: .*)?)[ \t]*"
 )
 _FIRST_OF_LINE = frozenset("#<>-`~ ")
-"""What every line begins with that `_LINE` matches."""
+"""The possible first characters of a line that `_LINE` matches."""
 _DATED = re.compile(r"###[ \t]+\[(\d{4}-\d\d-\d\d)\][ \t]*(.*)")
 _ID = re.compile(r"[\w.-]{1,40}")
 _FIELD = re.compile(r"\s*\*\*(Category|Tags):\*\*[ \t]*(.*)")
@@ -61,7 +61,7 @@ _NOT_IN_COMMENT = re.compile(r"[;<>\r\n\t]|--+")
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where an entry comes from, and what it takes the place of. Empty means unknown."""
+    """The origin of an entry, and the entry that it supersedes. Empty means unknown."""
 
     by: str = ""
     notebook: str = ""
@@ -77,9 +77,9 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """One decision or lesson. `date` is empty where a person wrote none.
+    """One decision or lesson. `date` is empty if a person wrote none.
 
-    `source` is what the comment above the entry says; empty where a person wrote the entry.
+    `source` is the text of the comment above the entry; empty if a person wrote the entry.
     """
 
     kind: Kind
@@ -93,27 +93,27 @@ class MemoryEntry:
 
     @property
     def provenance(self) -> Provenance | None:
-        """Where the entry comes from; None where a person wrote it."""
+        """The entry's origin; None if a person wrote it."""
         return _provenance(self.source) if self.source else None
 
     @property
     def supersedes(self) -> str:
-        """The id of the entry whose place this one takes; mostly empty."""
+        """The id of the entry that this one supersedes; mostly empty."""
         if "supersedes=" not in self.source:
             return ""
         return _provenance(self.source).supersedes
 
     def fingerprint(self) -> TextFingerprint:
-        """What is compared to find duplicates."""
+        """The fingerprint for the search of duplicates."""
         return fingerprint(f"{self.title}\n{self.content}")
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a file holds. `conflicts` are the lines with git's markers, counted from 1.
+    """The content of a file. `conflicts` are the lines with git's markers, counted from 1.
 
-    `torn` says that the file ends in an entry of ours that was not written to its end; such an
-    entry is not among the `entries`. `other` is what people wrote outside of entries.
+    `torn` is True if the file ends in an unfinished entry of ours, which is not among the
+    `entries`. `other` is text that people wrote outside of entries.
     """
 
     entries: tuple[MemoryEntry, ...] = ()
@@ -124,28 +124,28 @@ class Parsed:
 
 
 def entry_id(kind: Kind, scope: str, title: str, content: str) -> str:
-    """The id of an entry, from what it says: the same in a recording and in its replay."""
+    """The id of an entry, from its content: the same in a recording and in its replay."""
     text = f"{kind}\n{scope}\n{title}\n{content}"
     return f"{kind[0]}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:10]}"
 
 
 def parse(kind: Kind, data: bytes, scope: str = "") -> Parsed:
-    """The entries in the bytes of a file. Whatever the bytes are, nothing is raised.
+    """The entries in the bytes of a file. Never raises.
 
     Args:
-        kind: What the file holds.
-        data: UTF-8, with or without a BOM; other bytes are shown as U+FFFD.
-        scope: Goes into the ids of entries that have none of their own.
+        kind: The kind of the entries.
+        data: UTF-8, with or without a BOM; invalid bytes become U+FFFD.
+        scope: A part of the generated ids of entries without one.
     """
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     return _Reader(kind, scope).read(text.split("\n"))
 
 
 def torn_from(data: bytes) -> int | None:
-    """Where the entry starts that a dying writer left unfinished at the end of a file, if one is.
+    """The start of an unfinished entry at the end of a file, by a killed writer; else None.
 
-    Every write of ours starts with a comment and ends with a rule, so that an end without one is
-    known for what it is. Bytes of zero are what a crash of the system leaves.
+    Every write of ours starts with a comment and ends with a rule, so that an end without a rule
+    is recognized. A crash of the system leaves zero bytes.
     """
     whole = data.rstrip(b"\0")
     start = whole.rfind(b"\n" + _COMMENT.encode()) + 1
@@ -164,9 +164,9 @@ def torn_from(data: bytes) -> int | None:
 
 
 def written(entry: MemoryEntry, before: bytes = b"") -> bytes:
-    """An entry as it is appended to a file that ends with `before`.
+    """The bytes of an entry to append to a file that ends with `before`.
 
-    The line endings are those of `before`; a blank line stands between the two.
+    With the line endings of `before`, after a blank line.
     """
     category = entry.category or UNCATEGORIZED
     tags = f"**Tags:** {', '.join(entry.tags)}".rstrip()
@@ -178,12 +178,12 @@ def written(entry: MemoryEntry, before: bytes = b"") -> bytes:
 
 
 def confirmation(entry_id: str, date: str, before: bytes = b"") -> bytes:
-    """A line that says that an entry still holds, as it is appended."""
+    """The bytes of a line that confirms an entry, to append."""
     return appended(f"<!-- confirmed: {entry_id}; date={date} -->\n", before)
 
 
 def appended(text: str, before: bytes) -> bytes:
-    """A text with what has to stand between it and `before`, and with its line endings."""
+    """The bytes of a text to append, with the separation from `before` and its line endings."""
     first = before.find(b"\n")
     windows = first > 0 and before[first - 1 : first] == b"\r"
     bare = before.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
@@ -193,20 +193,20 @@ def appended(text: str, before: bytes) -> bytes:
 
 
 def escape(content: str) -> str:
-    """A content whose lines nobody can take for the structure around it; `unescape` undoes it."""
+    """A content without lines that look like structure; `unescape` undoes it."""
     lines, fence = _changed(content, lambda line: _TO_ESCAPE.sub(r"\1\\", line, count=1))
     return "\n".join([*lines, fence] if fence else lines)
 
 
 def unescape(content: str) -> str:
-    """The content that `escape` was given, but for a fence that it closed."""
+    """The content before `escape`, except for a fence that `escape` closed."""
     if "\\" not in content:
         return content
     return "\n".join(_changed(content, lambda line: _ESCAPED.sub(r"\1", line, count=1))[0])
 
 
 def _changed(content: str, change: Callable[[str], str]) -> tuple[list[str], str]:
-    """The lines, changed but for comments in fenced code, and the fence that is open at the end."""
+    """The changed lines, without comments in fenced code, and the fence open at the end."""
     lines: list[str] = []
     fence = ""
     for line in content.split("\n"):
@@ -217,12 +217,12 @@ def _changed(content: str, change: Callable[[str], str]) -> tuple[list[str], str
 
 
 def superseded(entries: Iterable[MemoryEntry]) -> dict[str, str]:
-    """The ids of entries that no longer hold, each with the id of what took its place."""
+    """The ids of superseded entries, each with the id of its successor."""
     return {replaced: entry.id for entry in entries if (replaced := entry.supersedes)}
 
 
 def source_of(id: str, provenance: Provenance) -> str:
-    """What stands in the comment above an entry."""
+    """The text of the comment above an entry."""
     values = {item.name: getattr(provenance, item.name) for item in fields(provenance)}
     said = {"id": id, **{name: value for name, value in values.items() if value}}
     return "; ".join(f"{name}={_clean(value)}" for name, value in said.items())
@@ -262,7 +262,7 @@ class _Reader:
         )
 
     def _is_text(self, group: str, line: str) -> bool:
-        """Takes in a line of structure; True if it belongs to the body of what is open."""
+        """Reads a line of structure; True if it is a part of the open entry's or text's body."""
         if group == "comment":
             # It begins an entry of ours even where people left a fence open above it.
             self._close()
@@ -291,7 +291,7 @@ class _Reader:
         return False
 
     def _close(self) -> None:
-        """Ends what is open: an entry, or text outside of entries."""
+        """Ends the open entry, or text outside of entries."""
         body = "\n".join(self._body)
         if self._heading is not None:
             entry = _entry(self._kind, self._scope, self._heading, self._comment or "", body)
@@ -304,9 +304,9 @@ class _Reader:
 
 @lru_cache(maxsize=20_000)
 def _entry(kind: Kind, scope: str, heading: str, source: str, body: str) -> MemoryEntry:
-    """An entry from its heading, the comment above it and what stands below.
+    """An entry from its heading, the comment above it and the lines below.
 
-    A file is read again after each save, so its entries are remembered.
+    Cached, since a file is read again after each save.
     """
     dated = _DATED.match(heading)
     date, title = (dated[1], dated[2].strip()) if dated else ("", heading[3:].strip())
@@ -330,7 +330,7 @@ def _entry(kind: Kind, scope: str, heading: str, source: str, body: str) -> Memo
 
 
 def _after(line: str, fence: str) -> tuple[str, bool]:
-    """The fence that is open after a line, and whether the line itself lies inside of one."""
+    """The fence that is open after a line, and True if the line itself is inside of one."""
     found = _FENCE.match(line)
     if not fence:
         if found and not (found[1][0] == "`" and "`" in found[2]):
@@ -353,7 +353,7 @@ def _id_in(source: str) -> str:
 
 
 def _clean(value: str) -> str:
-    """A value that stays in its place in the comment."""
+    """A value that cannot end its place in the comment."""
     return _NOT_IN_COMMENT.sub("_", value)[:200].strip()
 
 

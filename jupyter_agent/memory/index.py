@@ -1,7 +1,7 @@
-"""`_index.yaml`: what a workspace's memory can be asked for, derived from the Markdown.
+"""`_index.yaml`: the tags and categories of a workspace's memory, derived from the Markdown.
 
-It is made from the entries alone, so that making it again gives the same bytes. Only the
-descriptions of tags, which people write into it by hand, are taken over from the old one.
+Made from the entries alone, so that a rebuild gives the same bytes. Only the descriptions of tags,
+which people write into it by hand, are kept from the old one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jupyter_agent.memory.entries import FILES, Kind, MemoryEntry, Parsed
 
 INDEX = "_index.yaml"
 Memories = Mapping[str, Mapping[Kind, Parsed]]
-"""What each domain remembers; the workspace itself is the empty name."""
+"""The parsed files of each domain; the workspace itself has the empty name."""
 
 
 def index_of(
@@ -40,11 +40,11 @@ def index_of(
         for kind, found in entries.items()
     }
     newest = max((entry.date for found in entries.values() for entry in found), default="")
-    told = descriptions or {}
+    tag_descriptions = descriptions or {}
     return {
         "workspace": workspace,
         "last_updated": _date(newest),
-        "tags": _rows(tags, told),
+        "tags": _rows(tags, tag_descriptions),
         "categories": _rows(categories, {}),
         "summary": {
             "total_decisions": len(entries["decision"]),
@@ -62,7 +62,7 @@ def rendered(index: Mapping[str, Any]) -> bytes:
 
 
 def descriptions_in(data: bytes) -> dict[str, str] | None:
-    """The descriptions of tags in an `_index.yaml`; None where it cannot be parsed."""
+    """The descriptions of tags in an `_index.yaml`; None if it cannot be parsed."""
     try:
         index = safe_yaml.load(data.decode("utf-8-sig"))
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
@@ -78,14 +78,16 @@ def descriptions_in(data: bytes) -> dict[str, str] | None:
     }
 
 
-def _rows(counts: Mapping[Kind, Counter[str]], told: Mapping[str, str]) -> list[dict[str, Any]]:
-    """A row for each name, by name: in which files it stands, and how often."""
+def _rows(
+    counts: Mapping[Kind, Counter[str]], descriptions: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """A row for each name, in order: the files with it, and its count."""
     rows = []
     for name in sorted(set().union(*counts.values())):
         used_in = [FILES[kind].removesuffix(".md") for kind in FILES if name in counts[kind]]
         row: dict[str, Any] = {"name": name}
-        if name in told:
-            row["description"] = told[name]
+        if name in descriptions:
+            row["description"] = descriptions[name]
         rows.append({**row, "used_in": used_in, "count": sum(c[name] for c in counts.values())})
     return rows
 

@@ -1,4 +1,4 @@
-"""The moments in which something is worth keeping (seed 002, section 4.3.2)."""
+"""Recognizes moments worth a lesson (seed 002, section 4.3.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HARD_WON = (
 
 
 class Learning:
-    """A sink that notices a hard-won fix, and what a turn saved.
+    """A sink that recognizes a success after several failures, and saves of the turn.
 
     Args:
         tools: The tools whose failures count.
@@ -50,7 +50,7 @@ class Learning:
                 self._count(result.is_error)
 
     def advice(self) -> str:
-        """What to tell the model now, once; mostly nothing. At most once a turn."""
+        """The advice for the model; mostly empty, at most once a turn."""
         advice, self._advice = self._advice, ""
         return advice
 

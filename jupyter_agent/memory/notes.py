@@ -1,7 +1,7 @@
 """The notes of a workspace: `.agent_memory.json`, a list of `{timestamp, category, content}`.
 
-The file is made with the first note. One that is torn or holds something else is moved to
-`.agent_memory.json.corrupt-<time>`; what notes can be found in it are kept.
+The file is made with the first note. A damaged file is moved to
+`.agent_memory.json.corrupt-<time>`; the notes that can be found in it are kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The notes of the file. `repair` says what was wrong with it and where it now is."""
+    """The notes of the file. `repair` describes a repair and the place of the damaged file."""
 
     notes: tuple[Note, ...] = ()
     repair: str = ""
@@ -50,7 +50,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What came of recording. With an `existing` note nothing was written."""
+    """The outcome of `record`. With an `existing` note nothing was written."""
 
     note: Note
     existing: Note | None = None
@@ -62,8 +62,8 @@ class Notes:
     """The notes beside a notebook.
 
     Args:
-        workspace: Where the file is.
-        now: Gives the time of a note, without a zone as the seed has it.
+        workspace: The workspace with the file.
+        now: The clock for notes, without a time zone as in the seed.
     """
 
     def __init__(self, workspace: Workspace, now: Callable[[], datetime] = datetime.now) -> None:
@@ -72,7 +72,7 @@ class Notes:
         self._now = now
 
     def read(self) -> Read:
-        """All notes. A damaged file is repaired on the way.
+        """All notes. Repairs a damaged file.
 
         Raises:
             ToolError: The file cannot be read.
@@ -91,7 +91,7 @@ class Notes:
         return Read(_notes(raw), repair)
 
     def record(self, content: str, category: str = GENERAL, distinct: bool = False) -> Recorded:
-        """Add a note, unless one is there that says the same, or nearly so.
+        """Add a note, unless an equal or nearly equal one exists.
 
         Raises:
             ToolError: The note cannot be stored or holds a secret, or the file cannot be written.
@@ -109,7 +109,7 @@ class Notes:
         return Recorded(note, repair=repair)
 
     def edit(self, number: int, content: str) -> Note:
-        """Put another content in a note's place. Raises `ToolError`."""
+        """Replace a note's content. Raises `ToolError` if that fails or there is no such note."""
         with self._locked():
             raw, _ = self._repaired()
             old = _numbered(_notes(raw), number)
@@ -119,7 +119,7 @@ class Notes:
         return Note(number, old.timestamp, old.category, content)
 
     def delete(self, number: int) -> Note:
-        """Take a note out of the file. Raises `ToolError`."""
+        """Delete a note. Raises `ToolError` if that fails or there is no such note."""
         with self._locked():
             raw, _ = self._repaired()
             old = _numbered(_notes(raw), number)
@@ -128,7 +128,7 @@ class Notes:
         return old
 
     def recall(self, category: str | None = None) -> str:
-        """The notes in the form of seed 000, as quoted data; the newest, where there are many.
+        """The notes in the form of seed 000, as quoted data; of many the newest.
 
         Raises:
             ToolError: The file cannot be read.
@@ -157,7 +157,7 @@ class Notes:
         return shared.read_regular(self.path)
 
     def _repaired(self) -> tuple[list[dict[str, Any]], str]:
-        """The notes as they are stored, and what was wrong with the file. Needs the lock."""
+        """The stored notes, and a description of the repair, if any. Needs the lock."""
         data = self._bytes()
         if data is None:
             return [], ""
@@ -203,17 +203,17 @@ def _checked(content: str, category: str) -> tuple[str, str]:
 def _like(note: Note, notes: tuple[Note, ...], distinct: bool) -> tuple[Note, Likeness] | None:
     wanted = fingerprint(note.content)
     near: Note | None = None
-    for known in notes:
-        like = likeness(wanted, fingerprint(known.content))
+    for existing in notes:
+        like = likeness(wanted, fingerprint(existing.content))
         if like == "same":
-            return known, "same"
+            return existing, "same"
         if like and near is None:
-            near = known
+            near = existing
     return (near, "near") if near and not distinct else None
 
 
 def _loaded(data: bytes) -> list[dict[str, Any]] | None:
-    """The notes of a sound file; None where it is anything else."""
+    """The notes of a sound file; None for any other data."""
     try:
         raw = json.loads(data.decode("utf-8-sig")) if data.strip() else []
     except (ValueError, RecursionError):
@@ -228,7 +228,7 @@ def _is_note(item: Any) -> bool:
 
 
 def _salvaged(data: bytes) -> list[dict[str, Any]]:
-    """Each note that stands whole somewhere in a damaged file, once, in order."""
+    """Each complete note in a damaged file, once, in order."""
     text = data.decode("utf-8-sig", "replace")
     decoder = json.JSONDecoder()
     found: list[dict[str, Any]] = []
@@ -240,7 +240,7 @@ def _salvaged(data: bytes) -> list[dict[str, Any]]:
         except (ValueError, RecursionError):
             item = None
         else:
-            # A foreign object may hold notes; one that is no note is looked into.
+            # A foreign object may hold notes: the search goes on inside.
             if _is_note(item):
                 end = stop
         if _is_note(item) and item not in found:
@@ -250,7 +250,7 @@ def _salvaged(data: bytes) -> list[dict[str, Any]]:
 
 
 def _dumped(raw: list[dict[str, Any]]) -> bytes:
-    """As `json.dumps(indent=2)` would, but many times faster: the values are flat."""
+    """The text of `json.dumps(indent=2)`, made many times faster, since the values are flat."""
     notes = (
         "  {\n"
         + ",\n".join(f"    {_json(key)}: {_json(value)}" for key, value in note.items())
@@ -289,7 +289,7 @@ def _newest(notes: tuple[Note, ...]) -> tuple[Note, ...]:
 
 
 def _grouped(notes: tuple[Note, ...]) -> str:
-    """By category in the order in which they first come, each line as the seed shows it."""
+    """The notes by category in the order of their first notes, in the form of the seed."""
     groups: dict[str, list[str]] = {}
     for note in notes:
         category = _SPACE.sub(" ", escaped(note.category)).strip()
@@ -298,7 +298,7 @@ def _grouped(notes: tuple[Note, ...]) -> str:
 
 
 def shown_time(note: Note) -> str:
-    """`2025-11-14 10:30:45`; a time that is none is shown as it stands."""
+    """`2025-11-14 10:30:45`. Shows an unparsable timestamp unchanged."""
     try:
         return datetime.fromisoformat(note.timestamp).strftime("%Y-%m-%d %H:%M:%S")
     except ValueError:
@@ -306,5 +306,5 @@ def shown_time(note: Note) -> str:
 
 
 def _indented(content: str) -> str:
-    """Further lines stay inside of the list item, whatever they start with."""
+    """The content with further lines indented, so that they stay inside of the list item."""
     return escaped(content).strip().replace("\n", "\n  ")

@@ -1,4 +1,4 @@
-"""What in a workspace's memory may no longer hold: for a person to decide."""
+"""Finds entries of a workspace's memory that may be outdated, for a person to decide."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_COMPARED = 500
 
 @dataclass(frozen=True, slots=True)
 class ReviewFinding:
-    """One thing to look at; `ids` are the entries that it is about."""
+    """One finding; `ids` are the entries concerned."""
 
     kind: Literal["stale", "contradictory", "damaged", "full"]
     ids: tuple[str, ...]
@@ -40,14 +40,14 @@ def review(
     places: Sequence[Path] = (),
     old_days: int = OLD_DAYS,
 ) -> list[ReviewFinding]:
-    """What is stale, contradictory, damaged or too much in a scope.
+    """The stale, contradictory, damaged or excessive entries in a scope.
 
     Args:
         memory: The memory.
-        scope: What of it.
+        scope: The part of it.
         today: The date from which age counts.
-        places: Folders besides the memory root in which a file that an entry names may be.
-        old_days: From which age an entry that nobody confirmed counts as stale.
+        places: Folders besides the memory root for the files that entries name.
+        old_days: The age in days from which an unconfirmed entry counts as stale.
     """
     everything = list(memory.all(scope))
     gone = superseded(located.entry for located in everything)
@@ -100,7 +100,7 @@ def _old(
 def _missing(holding: Sequence[Located], places: Sequence[Path]) -> Iterator[ReviewFinding]:
     for located in holding:
         names = dict.fromkeys(_PATH.findall(located.entry.content))
-        # A bare name may be anything; a path says where it should be.
+        # A bare name may be anything; a path has a definite place.
         lost = [n for n in names if "/" in n and not any(_exists(p, n) for p in places)]
         if lost:
             text = f"{_named(located)}: names files that are not there: {', '.join(lost)}."

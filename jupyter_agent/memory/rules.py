@@ -1,8 +1,8 @@
-"""Hot rules: what every conversation is told, within a budget.
+"""Hot rules: text for every conversation, within a budget.
 
-Read in this order: the rules that ship, `agent/rules/common/*.md` of the memory root, the state
-folder's `rules/*.md`, and the workspace's `AGENTS.md`. A file takes the place of one with the same
-name that was read before it. Each may declare its budget: `<!-- budget: 50 lines -->`.
+Read in this order: the shipped rules, `agent/rules/common/*.md` of the memory root, the state
+folder's `rules/*.md`, and the workspace's `AGENTS.md`. A file replaces an earlier one of the same
+name. Each may declare its budget: `<!-- budget: 50 lines -->`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _READ_LIMIT = 256 * 1024
 _MOST_FILES = 50
 """Files of one folder that are read."""
 _COUNTED = 32_000
-"""Characters whose tokens are counted; what is longer is beyond every budget anyway."""
+"""Characters whose tokens are counted; a longer text exceeds every budget anyway."""
 _BUDGET = re.compile(r"<!--\s*budget:\s*(?:(\d+)\s*lines?)?[\s,]*(?:(\d+)\s*tokens?)?\s*-->\s*\n?")
 _SHIPPED = "shipped"
 
@@ -33,7 +33,7 @@ CountTokens = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One file. A declared budget of 0 is none. `left_out` counts lines beyond the total."""
+    """One file. A declared budget of 0 means none. `left_out` counts lines beyond the total."""
 
     name: str
     text: str
@@ -45,7 +45,7 @@ class Rule:
 
     @property
     def over(self) -> bool:
-        """Whether the file is longer than it declares."""
+        """True if the file is longer than its declared budget."""
         return bool(
             (self.budget_lines and self.lines > self.budget_lines)
             or (self.budget_tokens and self.tokens > self.budget_tokens)
@@ -54,19 +54,19 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class HotRules:
-    """The rules, and a line for each thing that a person should put right."""
+    """The rules, and a warning line for each file that a person should correct."""
 
     rules: tuple[Rule, ...]
     warnings: tuple[str, ...]
 
     @property
     def own(self) -> HotRules:
-        """The person's rules, without those that come with the package."""
+        """The user's rules, without those of the package."""
         return replace(self, rules=tuple(r for r in self.rules if not r.name.startswith(_SHIPPED)))
 
     @property
     def text(self) -> str:
-        """What the model reads; empty where there are no rules."""
+        """The text for the model; empty if there are no rules."""
         return "\n\n".join(
             f'<rules source="{rule.name}">\n{defused(rule.text)}\n</rules>'
             for rule in self.rules
@@ -75,7 +75,7 @@ class HotRules:
 
 
 def about(text: str) -> int:
-    """Tokens, about: four bytes each. For those who have no better count."""
+    """The approximate tokens of a text, at four bytes each, for callers without a counter."""
     return -(-len(text.encode("utf-8", "replace")) // 4)
 
 
@@ -88,11 +88,11 @@ def hot_rules(
 ) -> HotRules:
     """Read the rules and keep them within the total budget.
 
-    Whatever does not fit is left out at a line's end, and the warning names the file to shorten.
+    Lines beyond the budget are left out, and a warning names the file to shorten.
 
     Args:
-        workspace: Has `.jupyter_agent/rules/` and `AGENTS.md`.
-        root: Has `agent/rules/common/`.
+        workspace: The workspace with `.jupyter_agent/rules/` and `AGENTS.md`.
+        root: The memory root with `agent/rules/common/`.
         count: Counts tokens.
         lines: Lines of all files, at most.
         tokens: Tokens of all files, at most.
@@ -160,7 +160,7 @@ def _file(path: Path, within: Path) -> tuple[str, str, str]:
 
 
 def _name(path: Path, within: Path) -> str:
-    """A path for showing: on one line, and nothing that could end the place where it stands."""
+    """A path for display: on one line, unable to end its place in the text."""
     words = " ".join(plain(path.relative_to(within).as_posix()).split())
     return re.sub(r'[<>"]', "_", words)
 
@@ -171,7 +171,7 @@ def _bounded(count: CountTokens) -> CountTokens:
 
 def _rule(name: str, text: str, count: CountTokens) -> Rule:
     text = plain(text)
-    # A declaration stands at the top; what is further down is part of the text.
+    # A declaration is at the top; a later one is part of the text.
     declared = _BUDGET.search("\n".join(text.split("\n")[:10]))
     if declared:
         text = text[: declared.start()] + text[declared.end() :]
@@ -190,7 +190,7 @@ def _over_own(rule: Rule) -> str:
 
 
 def _worst(rules: list[Rule]) -> Rule:
-    """The file to shorten: the longest of the person's own that does not keep a budget."""
+    """The file to shorten: the longest of the user's own that exceeds a budget."""
     own = [rule for rule in rules if not rule.name.startswith(_SHIPPED)] or rules
     loose = [rule for rule in own if rule.over or not (rule.budget_lines or rule.budget_tokens)]
     return max(loose or own, key=lambda rule: rule.tokens)
@@ -207,7 +207,7 @@ def _over_total(rules: list[Rule], lines: int, tokens: int, worst: Rule) -> str:
 def _within(
     rules: list[Rule], lines: int, tokens: int, count: CountTokens, worst: Rule
 ) -> list[Rule]:
-    """As much as the budget allows, in order; the file to shorten gets what the others leave."""
+    """The rules within the budget, in order; the file to shorten gets the remaining room."""
     kept: dict[str, Rule] = {}
     for rule in (*(rule for rule in rules if rule is not worst), worst):
         if rule.lines <= lines and rule.tokens <= tokens:
@@ -217,7 +217,7 @@ def _within(
         text = _cut(rule.text, lines, tokens, count)
         left_out = rule.lines - _lines(text)
         note = f"({left_out} more lines are left out: this file is too long)"
-        # Of a file of which nothing fits the model is told nothing: many such notes are long, too.
+        # A file without room gets no note for the model, since many notes are long, too.
         shown = f"{text}\n{note}" if text else ""
         kept[rule.name] = replace(rule, text=shown, left_out=left_out)
         lines, tokens = lines - _lines(text), tokens - count(text)

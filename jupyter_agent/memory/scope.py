@@ -1,8 +1,8 @@
-"""Where memory is kept, and which part of it a name may reach.
+"""The folders of the memory, and the scopes that select a part of it.
 
-A scope is a workspace, and perhaps a domain in it, and perhaps a repository in that. The names
-become folders, so each is one plain folder name on every system, and what it leads to lies inside
-of the memory root once every symlink is followed.
+A scope is a workspace, optionally a domain in it, and optionally a repository in that. The names
+become folders, so each is one plain folder name on every system, and its resolved path is inside of
+the memory root.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Scope:
 
 
 def check_name(field: str, name: str) -> None:
-    """Raises `ToolError` where a name is not one plain folder name on every system."""
+    """Raise `ToolError` unless a name is one plain folder name on every system."""
     shown = repr(one_line(name, 60) or name[:60])
     if not name.strip():
         raise ToolError(f"scope.{field} is empty. Give a folder's name.")
@@ -77,9 +77,9 @@ class MemoryRoot:
 
     Args:
         path: The folder, kept with symlinks resolved.
-        shown: What stands before the paths that are shown, so that `read_file` takes them;
-            empty where the root is the workspace, or lies outside of it.
-        outside: The way from the workspace to a root that lies outside of it, for instance `..`.
+        shown: The prefix of displayed paths, so that `read_file` accepts them; empty if the root
+            is the workspace, or outside of it.
+        outside: The path from the workspace to a root outside of it, for instance `..`.
     """
 
     path: Path
@@ -91,11 +91,11 @@ class MemoryRoot:
 
     @property
     def state(self) -> Path:
-        """The state folder that all who use this root share."""
+        """The state folder that all users of this root share."""
         return self.path if self.path.name == STATE_FOLDER else self.path / STATE_FOLDER
 
     def resources(self, scope: Scope | None = None) -> Path:
-        """`resources/workspaces/{scope}`. Raises `ToolError` where it leads out of the root."""
+        """`resources/workspaces/{scope}`. Raises `ToolError` if it leads out of the root."""
         return self.inside(RESOURCES, *(scope.parts if scope else ()))
 
     def memory(self, scope: Scope | None = None) -> Path:
@@ -103,7 +103,7 @@ class MemoryRoot:
         return self.inside(MEMORY, *(scope.parts[:2] if scope else ()))
 
     def inside(self, *names: str) -> Path:
-        """The resolved path. Raises `ToolError` where a symlink leads out of the root."""
+        """The resolved path. Raises `ToolError` if a symlink leads out of the root."""
         try:
             path = Path(os.path.realpath(self.path.joinpath(*names)))
         except (OSError, ValueError):
@@ -113,7 +113,7 @@ class MemoryRoot:
         return path
 
     def shows(self, path: Path) -> str:
-        """A path as `_meta.document_path` gives it."""
+        """A path in the form of `_meta.document_path`."""
         relative = path.relative_to(self.path).as_posix()
         return f"{self.shown}/{relative}" if self.shown else relative
 
@@ -121,7 +121,7 @@ class MemoryRoot:
 def find_root(workspace: Workspace) -> MemoryRoot:
     """The nearest folder, from the workspace up, with `resources/workspaces` or `user/memory`.
 
-    Otherwise the state folder. A parent that belongs to another user is passed over: whoever may
+    Otherwise the state folder. A parent that belongs to another user is skipped: anybody who may
     write `/tmp` could plant memories there.
 
     Raises:
@@ -143,8 +143,8 @@ def all_roots(
     """The workspace's own root, then those of `memory.roots`, each once.
 
     Args:
-        own: From `find_root`.
-        workspace: Where relative paths start.
+        own: The root of `find_root`.
+        workspace: The base of relative paths.
         configured: Folders; `~` is the home.
 
     Raises:
@@ -156,7 +156,7 @@ def all_roots(
         if not folder.is_dir():
             raise ConfigError(f"memory.roots: there is no folder {name}.")
         root = _root(folder, workspace)
-        if root.path not in [known.path for known in roots]:
+        if root.path not in [each.path for each in roots]:
             roots.append(root)
     return tuple(roots)
 

@@ -1,8 +1,8 @@
 """Search over memory, resources, run logs and records of sessions: the cold layer.
 
-An SQLite FTS5 index in the cache of the state folder. It is a derived thing: files are taken in
-again when their time or size changed, entry by entry where only some of them did, and a damaged
-index is made anew. Several roots share one index and one query.
+An SQLite FTS5 index in the cache of the state folder. It is derived: a file is indexed again when
+its time or size changes, but only its changed entries, and a damaged index is rebuilt. Several
+roots share one index and one query.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jupyter_agent.memory.sources import markdown_files
 
 SourceKind = Literal["decision", "lesson", "resource", "log", "session"]
 LASTING: tuple[SourceKind, ...] = ("decision", "lesson", "resource")
-"""What does not change by itself while the agent works."""
+"""The kinds of documents that do not change by the agent's mere work."""
 DATABASE = "memory-search.sqlite"
 _VERSION = 2
 _CHUNK = 4_000
@@ -54,7 +54,7 @@ CREATE VIRTUAL TABLE words USING fts5(
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One document that fits. `ref` is the id of an entry, or the number of a part."""
+    """One matching document. `ref` is the id of an entry, or the number of a part."""
 
     kind: SourceKind
     path: str
@@ -66,7 +66,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A file to be searched. `path` is real, `shown` is for showing."""
+    """A file to search. `path` is the real path, `shown` the displayed one."""
 
     path: Path
     shown: str
@@ -92,11 +92,11 @@ class _Document:
 
 
 class MemorySearch:
-    """Finds words in everything that is kept.
+    """Finds words in memory, resources, run logs and session records.
 
     Args:
         roots: The memory roots, the workspace's own first.
-        state: The state folder of the workspace: it has the index, and `logs/`.
+        state: The state folder of the workspace, with the index and `logs/`.
     """
 
     def __init__(self, roots: Sequence[MemoryRoot], state: Path) -> None:
@@ -106,12 +106,12 @@ class MemorySearch:
     def find(
         self, query: str, limit: int = 10, kinds: Collection[SourceKind] | None = None
     ) -> list[Hit]:
-        """The documents that fit best, those with all words first.
+        """The best matching documents, those with all words first.
 
         Args:
-            query: Words; everything else in it is ignored.
-            limit: How many hits, at most.
-            kinds: Which kinds of documents, all by default.
+            query: Words; other characters are ignored.
+            limit: The most hits.
+            kinds: The kinds of documents; all by default.
 
         Raises:
             ToolError: The query has no words.
@@ -123,7 +123,7 @@ class MemorySearch:
         return self._tried(lambda base: self._found(base, words, limit, kinds))
 
     def refresh(self) -> int:
-        """Bring the index up to date. Returns how many documents it has."""
+        """Update the index. Returns its number of documents."""
 
         def count(base: sqlite3.Connection) -> list[Hit]:
             self._refreshed(base)
@@ -135,12 +135,12 @@ class MemorySearch:
         return counted[-1]
 
     def rebuild(self) -> int:
-        """Make the index anew. Returns how many documents it has."""
+        """Rebuild the index. Returns its number of documents."""
         self._forget()
         return self.refresh()
 
     def _tried(self, ask: Any) -> list[Hit]:
-        """Ask the index; where it is damaged, make it anew and ask once more."""
+        """Query the index; rebuild a damaged one and query once more."""
         for last in (False, True):
             try:
                 with contextlib.closing(self._open()) as base:
@@ -166,7 +166,7 @@ class MemorySearch:
             open_private(path, "ab").close()
         base = sqlite3.connect(path, timeout=10, isolation_level=None)
         try:
-            # Derived data need not survive a crash of the system: it is checked and made anew.
+            # Derived data need not survive a crash of the system: it is checked and rebuilt.
             base.execute("PRAGMA synchronous=OFF")
             if base.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
                 self._create(base)
@@ -205,7 +205,7 @@ class MemorySearch:
         marks = ",".join("?" * len(chosen))
         narrowed = f"AND d.kind IN ({marks})" if chosen else ""
         hits: dict[int, Hit] = {}
-        # A word may be the beginning of one; all words first, then any.
+        # A word matches as a prefix; documents with all words come first, next those with any.
         terms = [f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in words]
         for joined in (" AND ".join(terms), " OR ".join(terms))[: 2 if len(terms) > 1 else 1]:
             rows = base.execute(
@@ -223,8 +223,8 @@ class MemorySearch:
         return list(hits.values())
 
     def _refreshed(self, base: sqlite3.Connection) -> None:
-        """Take in what changed since the last time, and drop what is gone."""
-        known = {
+        """Index changed files, and drop removed ones."""
+        indexed = {
             path: (number, mtime, size)
             for number, path, mtime, size in base.execute("SELECT id, path, mtime, size FROM files")
         }
@@ -232,15 +232,15 @@ class MemorySearch:
         changed = [
             source
             for path, source in sources.items()
-            if known.get(path, (0, -1, -1))[1:] != (source.mtime, source.size)
+            if indexed.get(path, (0, -1, -1))[1:] != (source.mtime, source.size)
         ]
-        gone = [path for path in known if path not in sources]
+        gone = [path for path in indexed if path not in sources]
         if not changed and not gone:
             return
         base.execute("BEGIN IMMEDIATE")
         try:
             for path in gone:
-                _put(base, known[path][0], [])
+                _put(base, indexed[path][0], [])
                 base.execute("DELETE FROM files WHERE path = ?", (path,))
             for source in changed:
                 _take_in(base, source)
@@ -263,7 +263,7 @@ class MemorySearch:
 
 
 def as_rows(hits: Iterable[Hit]) -> list[dict[str, Any]]:
-    """Hits as `workspace_get_context` would show them."""
+    """Hits in the form of `workspace_get_context`."""
     rows = []
     for hit in hits:
         meta = {"document_path": hit.path, **({"document_id": hit.ref} if hit.ref else {})}
@@ -307,7 +307,7 @@ def _take_in(base: sqlite3.Connection, source: _Source) -> None:
 
 
 def _put(base: sqlite3.Connection, file: int, documents: Iterable[_Document]) -> None:
-    """Make the documents of a file those that are given, touching only what differs."""
+    """Replace the documents of a file; writes only the different ones."""
     asked = "SELECT digest, id FROM documents WHERE file = ?"
     old: dict[str, int] = dict(base.execute(asked, (file,)))
     seen: set[str] = set()
@@ -405,7 +405,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _spaced(text: str) -> str:
-    """With spaces around the characters of scripts that have none between their words."""
+    """The text with spaces around characters of scripts without spaces between words."""
     return _CJK.sub(r" \1 ", text)
 
 

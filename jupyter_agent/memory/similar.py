@@ -1,7 +1,7 @@
-"""Whether two short texts say the same: fast, deterministic, and careful to say yes.
+"""Compares the meaning of two short texts: fast, deterministic, with few false matches.
 
-Texts that differ in a number, in a name with digits, or in a negation say different things,
-however alike their words are.
+Texts that differ in a number, in a name with digits, or in a negation are different, however
+similar their words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Likeness = Literal["same", "near"]
 NEAR = 0.75
 """Share of common words from which a text that only adds or drops words counts as near."""
 NEAR_WITH_OTHERS = 0.85
-"""The same where some words stand in the place of others: they may be what matters."""
+"""The threshold for texts with replaced words, which may carry the meaning."""
 _FEWEST = 3
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
@@ -41,7 +41,7 @@ _NEGATIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TextFingerprint:
-    """What is compared of a text."""
+    """The compared parts of a text."""
 
     exact: str
     words: frozenset[str]
@@ -51,9 +51,9 @@ class TextFingerprint:
 
 @lru_cache(maxsize=20_000)
 def fingerprint(text: str) -> TextFingerprint:
-    """The parts of a text that make it say what it says.
+    """The parts of a text that carry its meaning.
 
-    Each save compares with all that is kept, so fingerprints are remembered.
+    Cached, since each save compares with all stored texts.
     """
     tokens = _WORD.findall(text.casefold())
     words: list[str] = []
@@ -72,7 +72,7 @@ def fingerprint(text: str) -> TextFingerprint:
 
 
 def likeness(one: TextFingerprint, other: TextFingerprint) -> Likeness | None:
-    """`same` up to case, punctuation and space; `near` up to words that hardly matter."""
+    """`same` up to case, punctuation and space; `near` up to minor words; None if different."""
     if one.exact == other.exact:
         return "same" if one.exact else None
     if one.numbers != other.numbers or one.negations != other.negations:
@@ -81,7 +81,7 @@ def likeness(one: TextFingerprint, other: TextFingerprint) -> Likeness | None:
 
 
 def contradicts(one: TextFingerprint, other: TextFingerprint) -> bool:
-    """Whether both speak of the same, one of them with a negation that the other lacks."""
+    """True if both have the same subject, and only one of them a negation."""
     return (
         one.negations != other.negations
         and one.numbers == other.numbers
@@ -99,5 +99,5 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _singular(word: str) -> str:
-    """Without a plural's or a verb's `s`: enough of a stem to compare by."""
+    """The word without a plural's or a verb's `s`: a sufficient stem for comparison."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] not in "sui" else word

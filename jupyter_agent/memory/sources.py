@@ -1,4 +1,4 @@
-"""What people keep in `resources/`: overviews, plans, and what stands at the top of each file."""
+"""The files that people keep in `resources/`: overviews, plans, and the head of each file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The T0 of a file: its front matter, or what can be had without one.
+    """The T0 of a file: its front matter, or a title and description from its text.
 
-    `problem` says what is wrong with the front matter; empty where nothing is.
+    `problem` describes an invalid front matter; empty if it is valid.
     """
 
     name: str
@@ -42,26 +42,26 @@ class Document:
 
 
 class Documents:
-    """Reads the heads of files, each once as long as it stays as it is."""
+    """Reads the heads of files, each once until it changes."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[int, int], Document]] = {}
+        self._heads: dict[Path, tuple[tuple[int, int], Document]] = {}
 
     def head(self, path: Path) -> Document:
-        """Raises `OSError` where the file cannot be read."""
+        """The head of a file. Raises `OSError` if it cannot be read."""
         found = path.stat()
         stamp = (found.st_mtime_ns, found.st_size)
-        known = self._known.get(path)
-        if known is None or known[0] != stamp:
+        cached = self._heads.get(path)
+        if cached is None or cached[0] != stamp:
             with path.open("rb") as stream:
                 text = stream.read(HEAD_LIMIT).decode("utf-8-sig", "replace")
             document = read_head(text.replace("\r\n", "\n"), path.stem)
-            self._known[path] = known = (stamp, document)
-        return known[1]
+            self._heads[path] = cached = (stamp, document)
+        return cached[1]
 
 
 def read_head(text: str, stem: str) -> Document:
-    """What the start of a file says of it. Never raises."""
+    """The head of a file from its text. Never raises."""
     found = _FRONT.match(text)
     if not found:
         heading = _HEADING.search(text)

@@ -1,4 +1,4 @@
-"""Workspace memory as it is kept: reading, saving, and making the index again."""
+"""Stores workspace memory: reads and saves entries, and rebuilds the index."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """An entry, and where it stands. `path` is as `_meta.document_path` gives it."""
+    """An entry with its place. `path` is in the form of `_meta.document_path`."""
 
     entry: MemoryEntry
     path: str
@@ -52,10 +52,10 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What came of a save. With an `existing` entry nothing was written.
+    """The outcome of a save. With an `existing` entry nothing was written.
 
-    `likeness` says how like the existing one is; `aside` is the name of a file that now holds a
-    torn end that was found.
+    `likeness` is the similarity of the existing one; `aside` is the name of the file with a torn
+    end that was set aside.
     """
 
     path: str
@@ -69,9 +69,9 @@ class WorkspaceMemory:
     """The decisions and lessons below one memory root.
 
     Args:
-        root: Where they are.
-        provenance: Gives where an entry comes from that is saved now.
-        today: Gives the date that goes into an entry, as YYYY-MM-DD.
+        root: The memory root.
+        provenance: Returns the origin of a new entry.
+        today: Returns the date of a new entry, as YYYY-MM-DD.
     """
 
     def __init__(
@@ -97,10 +97,10 @@ class WorkspaceMemory:
         supersedes: str = "",
         distinct: bool = False,
     ) -> Saved:
-        """Append an entry and bring the index up to date.
+        """Append an entry and update the index.
 
-        An entry that says the same as one that is there is not written; nor is one that says
-        nearly the same, unless it is `distinct` or supersedes that one.
+        An entry equal to an existing one is not written; nor is a nearly equal one, unless it is
+        `distinct` or supersedes that one.
 
         Raises:
             ToolError: A value cannot be stored, holds a secret, or supersedes an unknown entry;
@@ -115,16 +115,18 @@ class WorkspaceMemory:
                 self._check_superseded(supersedes, memories, scope.workspace)
             elif found := self._like(draft, scope, kind, distinct):
                 return Saved(found[0].path, draft, *found)
-            # The id holds what is superseded, so that going back to an old decision is a new one.
-            known = entry_id(kind, f"{place}{supersedes}", draft.title, draft.content)
-            if supersedes and any(located.entry.id == known for located in self.all(scope)):
-                raise ToolError(f"{supersedes} is superseded by this very entry, {known}, already.")
+            # The id covers the superseded one, so that a return to an old decision is new.
+            new_id = entry_id(kind, f"{place}{supersedes}", draft.title, draft.content)
+            if supersedes and any(located.entry.id == new_id for located in self.all(scope)):
+                raise ToolError(
+                    f"{supersedes} is superseded by this very entry, {new_id}, already."
+                )
             source = replace(
                 self._provenance(),
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
                 supersedes=supersedes,
             )
-            entry = replace(draft, id=known, date=self._today(), source=source_of(known, source))
+            entry = replace(draft, id=new_id, date=self._today(), source=source_of(new_id, source))
             aside = self._append(path, lambda before: written(entry, before))
             self.write_index(scope.workspace)
         return Saved(self.root.shows(path), entry, aside=aside)
@@ -165,7 +167,7 @@ class WorkspaceMemory:
                 yield self.root.shows(path), self._read(path, kind, str(place))
 
     def memories(self, workspace: str) -> dict[str, dict[Kind, Parsed]]:
-        """All that a workspace remembers, by domain; the workspace itself is the empty name."""
+        """All entries of a workspace, by domain; the workspace itself has the empty name."""
         found: dict[str, dict[Kind, Parsed]] = {}
         for domain in self._domains(Scope(workspace)):
             place = Scope(workspace, domain or None)
@@ -179,15 +181,15 @@ class WorkspaceMemory:
         return found
 
     def index(self, workspace: str) -> dict[str, Any]:
-        """The index as the Markdown has it now, whatever `_index.yaml` says."""
+        """The index from the Markdown, independent of `_index.yaml`."""
         old = shared.read_regular(self._index_path(workspace))
-        told = descriptions_in(old) if old else None
-        return index_of(workspace, self.memories(workspace), told)
+        descriptions = descriptions_in(old) if old else None
+        return index_of(workspace, self.memories(workspace), descriptions)
 
     def fresh_index(self, workspace: str) -> dict[str, Any]:
-        """The same; and `_index.yaml` is brought up to date, where that goes without waiting.
+        """The index; also updates `_index.yaml` if its lock is free.
 
-        A person's edit or a killed writer leaves it behind the Markdown.
+        A person's edit or a killed writer leaves the file behind the Markdown.
         """
         path = self._index_path(workspace)
         index = self.index(workspace)
@@ -197,7 +199,7 @@ class WorkspaceMemory:
         return index
 
     def rebuild(self, workspace: str | None = None) -> list[str]:
-        """Make the index of a workspace, or of each one, again. Returns the shown paths.
+        """Rebuild the index of a workspace, or of each one. Returns the displayed paths.
 
         Raises:
             ToolError: An index cannot be written.
@@ -212,7 +214,7 @@ class WorkspaceMemory:
         return done
 
     def write_index(self, workspace: str) -> None:
-        """Write `_index.yaml`. One that cannot be parsed is kept beside it. Needs the lock."""
+        """Write `_index.yaml`; keeps an unparsable one beside it. Needs the lock."""
         path = self._index_path(workspace)
         old = shared.read_regular(path)
         try:
@@ -240,21 +242,21 @@ class WorkspaceMemory:
         return shared.locked(self._index_path(workspace), self.root.state)
 
     def _read(self, path: Path, kind: Kind, scope: str) -> Parsed:
-        """What a file holds, parsed once as long as the file stays as it is."""
+        """The parsed content of a file, cached until the file changes."""
         with self._reading:
             try:
                 found = path.stat()
             except OSError:
                 return Parsed()
             stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
-            known = self._cache.get(path)
-            if known is None or known[0] != stamp:
+            cached = self._cache.get(path)
+            if cached is None or cached[0] != stamp:
                 data = shared.read_regular(path) or b""
-                self._cache[path] = known = (stamp, parse(kind, data, scope))
-            return known[1]
+                self._cache[path] = cached = (stamp, parse(kind, data, scope))
+            return cached[1]
 
     def _append(self, path: Path, render: Callable[[bytes], bytes]) -> str:
-        """Append to a file, after its torn end was set aside. Returns where that now is."""
+        """Append to a file after setting a torn end aside. Returns the place of that end."""
         before = shared.read_regular(path) or b""
         _check_appendable(before, path)
         aside = ""
@@ -272,9 +274,9 @@ class WorkspaceMemory:
     def _like(
         self, draft: MemoryEntry, scope: Scope, kind: Kind, distinct: bool
     ) -> tuple[Located, Likeness] | None:
-        """The first entry that says the same; where none does, one that holds and nearly does.
+        """The first equal entry; else a nearly equal one that is not superseded; else None.
 
-        Looked for where it would be saved, and in what holds for the whole workspace.
+        Searches the draft's own scope, and the entries of the whole workspace.
         """
         wanted = draft.fingerprint()
         near: Located | None = None
@@ -303,7 +305,7 @@ class WorkspaceMemory:
 
 
 def _draft(kind: Kind, title: str, content: str, category: str, tags: Sequence[str]) -> MemoryEntry:
-    """The entry as it would be stored, without id and date."""
+    """The entry to store, without id and date."""
     title = _SPACE.sub(" ", plain(title)).strip()
     if not title:
         raise ToolError("The title is empty. Say in a few words what it is about.")
@@ -340,7 +342,7 @@ def _name(what: str, text: str) -> str:
 
 
 def _check_appendable(data: bytes, path: Path) -> None:
-    """Raises `ToolError` where an entry would not become part of what the file says."""
+    """Raise `ToolError` if an appended entry would not be read as one."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ToolError(f"{path.name} is UTF-16. Save it as UTF-8 first; nothing was written.")
     if b"<<<<<<< " in data or b">>>>>>> " in data:

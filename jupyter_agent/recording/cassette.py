@@ -183,7 +183,7 @@ def _entry(path: Path, number: int, line: str) -> RecordedCall:
             said_after=after,
             remembered=remembered,
             files=files,
-            prompt=prompt,
+            told=prompt,
             schemas=_SCHEMAS.validate_python(data.get("schemas", {})),
         )
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
@@ -230,7 +230,7 @@ def _entry_json(entry: RecordedCall) -> dict[str, Any]:
         **({"said_after": list(entry.said_after)} if entry.said_after else {}),
         **({"remembered": [_brief(r) for r in entry.remembered]} if entry.remembered else {}),
         **({"files": [_brief(f) for f in entry.files]} if entry.files else {}),
-        **({"told": asdict(entry.prompt)} if entry.prompt else {}),
+        **({"told": asdict(entry.told)} if entry.told else {}),
         **({"schemas": dict(entry.schemas)} if entry.schemas else {}),
     }
 

@@ -96,8 +96,9 @@ class RecordedCall:
     """One recorded model call. `source` is the cassette's where it is None.
 
     `said` holds the user's lines before the call, `decisions` the user's decisions after it,
-    `said_after` lines typed too late for any further call. `prompt` is set on the first call of a
-    turn, `files` on its last one. `schemas` are those of the MCP tools that the reply calls.
+    `said_after` lines typed too late for any further call. `told` (digests of the prompt) is set on
+    the first call of a turn, `files` on its last one. `schemas` are those of the MCP tools that the
+    reply calls.
     """
 
     conversation: str
@@ -111,7 +112,7 @@ class RecordedCall:
     said_after: tuple[str, ...] = ()
     remembered: tuple[Remembered, ...] = ()
     files: tuple[FileState, ...] = ()
-    prompt: PromptFingerprint | None = None
+    told: PromptFingerprint | None = None
     schemas: Mapping[str, JsonObject] = field(default_factory=dict)
 
 

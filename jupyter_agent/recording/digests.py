@@ -26,7 +26,7 @@ from jupyter_agent.llm.wire import arguments_object
 _HOME = (re.compile(r"(?:/home/|/Users/)[^\s/'\":,)\]]+"), "<home>")
 _TEMPORARY = re.compile(r"(?<![\w.])(?:/private)?(?:/var/folders/[^/\s]+/[^/\s]+/T|/tmp)(?![\w.-])")
 _ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,16}(?=>)")
-"""That of an object in its representation; other such numbers are somebody's data."""
+"""The address in an object's representation; other hexadecimal numbers are data."""
 _VOLATILE = (
     # A skill's text is not compared, like the system prompt: an upgrade with a better wording
     # must not break recorded notebooks.

@@ -20,7 +20,7 @@ _OF_FIRST_KIND = (
     "tasks and calls, so that it may answer another task."
 )
 _OF_EARLIER_RUNS = ("Recorded note: ", "Saved decision to ", "Saved lesson to ")
-"""How results begin that are others where the note or the entry is there already."""
+"""The beginnings of results that change if the note or the entry exists already."""
 
 
 def explain(

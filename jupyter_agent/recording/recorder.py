@@ -122,7 +122,7 @@ class Recorder:
             reply=reply,
             source=source,
             said=tuple(self._said),
-            prompt=self._fingerprint(request) if step == 1 else None,
+            told=self._fingerprint(request) if step == 1 else None,
         )
         self._said.clear()
         self._turn.append(replace(entry, schemas=_schemas(request, reply)))

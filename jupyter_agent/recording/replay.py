@@ -54,7 +54,7 @@ class Replay:
         self.model = cassette.model
         self.source: ReplySource = cassette.source
         self.tool_results = FileReplayer(cassette, workspace or Workspace(Path()))
-        prompts = (turn[0].prompt for turn in cassette.turns)
+        prompts = (turn[0].told for turn in cassette.turns)
         self.prompt_tokens = next((each.tokens for each in prompts if each and each.tokens), 0)
         self._cassette = cassette
         self._file_name = file_name
@@ -95,13 +95,13 @@ class Replay:
         self._refuse_ambiguous(places)
         entry = self._next(places)
         self.tool_results.enter(entry.remembered, self._cassette.turns[self._current][-1].files)
-        if entry.prompt is not None:
+        if entry.told is not None:
             current = fingerprint(request)
             # An embedded model got the short instructions, and a replay does not know that.
             is_brief = self._cassette.provider == "local"
             for what, differs in (
-                ("the system prompt", entry.prompt.system != current.system and not is_brief),
-                ("the tools", entry.prompt.tools != current.tools),
+                ("the system prompt", entry.told.system != current.system and not is_brief),
+                ("the tools", entry.told.tools != current.tools),
             ):
                 if differs:
                     self._changed.setdefault(what, True)

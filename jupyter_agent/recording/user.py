@@ -62,13 +62,13 @@ class RecordingUser(CallPositions):
 
 
 class ReplayUser(CallPositions):
-    """The person of a recorded turn: they decide and say what they did recorded.
+    """The user of a replayed turn: repeats the recorded decisions and lines.
 
     Args:
         replay: The recorded turns.
-        person: Who watches the replay. Where somebody does, and a cassette was neither recorded
-            nor trusted here, this person is asked instead of believing what is recorded; a
-            recorded no stays one.
+        user: The user who watches the replay. If there is one, and a cassette was neither recorded
+            nor trusted here, this user is asked in place of a recorded approval; a recorded
+            refusal stays.
 
     Attributes:
         notice: A line about the untrusted cassettes; empty if all are trusted.

@@ -53,7 +53,7 @@ from jupyter_agent.stores.retention import (
 from jupyter_agent.undo.kernel_undo import KernelUndo
 
 TIDYING = 0.3
-"""Seconds that the end of a turn may spend on removing what is kept no longer."""
+"""The most seconds at the end of a turn for the removal of expired files."""
 SETTINGS_COMMAND = "%agent config"
 RUNS_ALREADY = "A turn is running already. Wait for it, or interrupt the kernel."
 

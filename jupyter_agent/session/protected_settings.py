@@ -42,7 +42,7 @@ _NAMES = re.compile(
 """Variables by which a server, a key, a way to it, or a file of settings is found."""
 _ACCEPT = "This does not count until you say so: %agent trust"
 _HELD = "held"
-"""The kind under which the trust store names changed files of the person's, for later kernels."""
+"""The kind of the trust store's entries for changed files of the user's, for later kernels."""
 
 
 @dataclass

@@ -27,7 +27,7 @@ from jupyter_agent.tools.skills import skill_tools
 from jupyter_agent.tools.workspace_memory import search_memory_tools, workspace_memory_tools
 
 _MOST_NOTICES = 20
-"""Notices that one turn tells."""
+"""The most notices that one turn shows."""
 
 
 @dataclass(frozen=True, slots=True)

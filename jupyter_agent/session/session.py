@@ -292,8 +292,8 @@ class Session:
         """
         setup = self.setup.preview()
         settings = self.kernel.settings().settings
-        now = self.kernel.snapshot()
-        message = setup.message(task, settings, now, not self.history)
+        variables = self.kernel.snapshot()
+        message = setup.message(task, settings, variables, not self.history)
         specs = tuple(tool.spec for tool in setup.tools)
         request = Request(setup.system(settings), (*self.history, message), specs)
         body = self.kernel.provider(settings).body(request) if with_body else {}

@@ -51,7 +51,7 @@ class TurnUsage:
     model: str
     usage: Usage
     is_turn: bool = True
-    """False for what was asked between turns: the summary of `%agent compact`."""
+    """False for a request between turns: the summary of `%agent compact`."""
 
 
 class Turn:

@@ -1,1 +1,1 @@
-"""What is kept of turns: run logs, conversations, records of sessions, spans."""
+"""Stores of turns: run logs, conversations, records of sessions, spans."""

@@ -1,4 +1,4 @@
-"""Conversations on disk: each message as it becomes part of the history, for a resume.
+"""Saves conversations to disk message by message, for a resume in a later kernel.
 
 One file of JSON lines for each notebook, `sessions/<notebook>.jsonl`, for all its sessions:
 
@@ -8,20 +8,20 @@ One file of JSON lines for each notebook, `sessions/<notebook>.jsonl`, for all i
     {"line": "reset", "session": …}
     {"line": "turn", "session": …, "stop_reason": …, "usage": …, "plan": […], "variables": […]}
 
-The file is appended to, one write for what comes at once. Cut at any byte it is still a
-conversation: a line that is not whole counts as not written, and what comes after it starts on a
-line of its own. Secrets are taken out. Pictures are kept, since a model that goes on has to see
-what it saw, but only up to a size each and in all.
+The file is appended to, with one write for the lines of one event. Cut at any byte it is still a
+conversation: an unfinished line counts as not written, and the next write starts a new line.
+Secrets are removed. Pictures are kept, since a resumed model must see them again, up to a size
+each and in all.
 
 A kernel holds the lock of its file for as long as it lives. A second kernel of the same notebook
 writes to `<notebook>-2.jsonl`, and each resumes what its own file holds.
 
-What cannot be written is tried again with the next event, until the file holds the whole
-conversation. It is a fold of the history and not of events: compaction and resume change the
-history, and no event says how.
+A failed write is tried again with the next event, until the file holds the whole conversation. The
+file is a fold of the history and not of events: compaction and resume change the history, and no
+event holds that change.
 
-The `mark` is the person's signature of the file's id and place: a file without it came with the
-folder, and no conversation is resumed from it unless the person says so.
+The `mark` is the user's signature of the file's id and place: a file without it came with the
+folder, and no conversation is resumed from it unless the user asks for it.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ NO_PICTURE = "(a picture that was not kept with the conversation)"
 NOT_STORED = "(a message that could not be stored)"
 _MOST_KERNELS = 20
 _MOST_VARIABLES = 500
-_TOLD = 60
+_MOST_LISTED = 60
 _WASTE = 1_000_000
 _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable as it was, without its value: `summary` is the headline of its description."""
+    """A variable without its value: `summary` is the headline of its description."""
 
     name: str
     type: str
@@ -80,7 +80,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How a turn ended, and what there was then.
+    """The end of a turn, with the plan and the variables at that moment.
 
     `plan` has the items of the to-do list as `{"text": …, "state": …}`.
     """
@@ -95,10 +95,10 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A conversation as the file has it. `history` is valid for every provider.
+    """A conversation from its file. `history` is valid for every provider.
 
-    `is_unfinished` says that the last turn was broken off by the end of its kernel. `skipped` is
-    the number of lines that could not be read.
+    `is_unfinished` is True if the end of the kernel broke off the last turn. `skipped` is the
+    number of unreadable lines.
     """
 
     history: tuple[Message, ...] = ()
@@ -112,23 +112,23 @@ class Stored:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """The variables at the end of the last turn that ended."""
+        """The variables at the end of the last finished turn."""
         return self.turns[-1].variables if self.turns else ()
 
 
 class Conversations:
-    """The file of one notebook's conversations. Nothing here stops a turn.
+    """The file of one notebook's conversations. No failure here stops a turn.
 
-    What could not be written is written with the next call of `keep` or `end_turn`: the whole
-    conversation is still in memory.
+    A failed write is repeated by the next call of `keep` or `end_turn`: the whole conversation is
+    still in memory.
 
     Args:
-        folder: The folder `sessions` of the state folder; it is made with the first message.
-        notebook: The notebook's path from the workspace's root, or empty where it is not known.
-        prepare: Makes the folder in which `folder` is. Raises `OSError`.
+        folder: The folder `sessions` of the state folder; made with the first message.
+        notebook: The notebook's path from the workspace's root, or empty if it is unknown.
+        prepare: Makes the parent of `folder`. Raises `OSError`.
 
     Attributes:
-        path: The file; None before it is first used.
+        path: The file; None before its first use.
     """
 
     def __init__(
@@ -143,12 +143,12 @@ class Conversations:
         self._id = ""
         self._found: dict[str, _StoredSession] = {}
         self._is_foreign = False
-        # Whether the foreign file makes way for a new one at the first save.
+        # True if a new file replaces the foreign one at the first save.
         self._to_move_aside = False
         self._live: dict[str, _LiveSession] = {}
-        # Ends of turns that could not be written, each with its session.
+        # Ends of turns whose write failed, each with its session.
         self._late: list[tuple[str, dict[str, Any]]] = []
-        # Whether the next save writes the whole file instead of appending to it.
+        # True if the next save writes the whole file in place of an append.
         self._to_rewrite = False
         self._size = 0
         self._pictures = 0
@@ -159,21 +159,21 @@ class Conversations:
     def load(self, session: str = "default", trusted: bool = False) -> Stored:
         """The conversation that the file held when this kernel first used it.
 
-        What this kernel goes on to keep for the session continues it.
+        Later messages of this kernel's session continue it.
 
         Args:
             session: The session's name.
-            trusted: Whether the person wants it wherever it comes from.
+            trusted: True accepts a file of any origin.
         """
         stored = self.look(session)
         if session not in self._found or (self._is_foreign and not trusted):
             return Stored()
         if self._is_foreign:
             self._is_foreign = self._to_move_aside = False
-            self._to_rewrite = True  # signed by this person
+            self._to_rewrite = True  # signed by this user
         found = self._found[session]
         if own := self._live.get(session):
-            # This kernel has begun another one meanwhile, which now follows the stored one.
+            # This kernel has begun a conversation meanwhile, which follows the stored one.
             own.ends[:0] = found.turns
             self._to_rewrite = True
         else:
@@ -183,7 +183,7 @@ class Conversations:
         return stored
 
     def look(self, session: str = "default") -> Stored:
-        """What `load` would give, without going on with it, wherever it comes from."""
+        """The conversation of `load`, of any origin, without continuing it."""
         self._use()
         found = self._found.get(session)
         if found is None:
@@ -193,31 +193,31 @@ class Conversations:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the file was not written by this person in this folder."""
+        """True if this user did not write the file in this folder."""
         self._use()
         return self._is_foreign
 
     @property
     def sessions(self) -> tuple[str, ...]:
-        """The sessions of which the file held something."""
+        """The names of the sessions in the file at its first use."""
         self._use()
         return tuple(name for name, found in self._found.items() if found.messages)
 
     def take_notices(self) -> list[str]:
-        """The notices that were not taken yet."""
+        """The notices since the last call."""
         return self._upkeep.take_notices()
 
     @property
     def problem(self) -> str:
-        """Why the file does not hold all of the conversation now; empty where it does."""
+        """Why the file lacks a part of the conversation; empty if it is complete."""
         return self._upkeep.reason
 
     # Writing -------------------------------------------------------------------------------------
 
     def keep(self, session: str, history: Sequence[Message]) -> None:
-        """The session's history is this now: what is new in it is written.
+        """Write the new messages of the session's history.
 
-        Cheap where nothing is new, so that it may be called with each event.
+        Cheap if there are none, so that it may be called with each event.
         """
         kept = self._live.setdefault(session, _LiveSession())
         wanted = kept.wanted
@@ -229,7 +229,7 @@ class Conversations:
         self._save()
 
     def end_turn(self, session: str, end: TurnEnd) -> None:
-        """A turn has ended. It is on the disk when this returns, unless there is a `problem`."""
+        """Write the end of a turn. It is on the disk on return, unless there is a `problem`."""
         kept = self._live.setdefault(session, _LiveSession())
         kept.in_turn = False
         kept.ends = [*(replace(each, plan=(), variables=()) for each in kept.ends), end]
@@ -238,7 +238,7 @@ class Conversations:
             self._late.append((session, line))
 
     def reset(self, session: str) -> None:
-        """The session's conversation is forgotten."""
+        """Forget the session's conversation."""
         is_there = session in self._live or self._holds(session)
         self._found.pop(session, None)
         self._late = [(name, line) for name, line in self._late if name != session]
@@ -247,14 +247,14 @@ class Conversations:
             self._save()
 
     def texts(self) -> Iterator[str]:
-        """All that was said in this kernel's sessions, in pieces."""
+        """All texts of this kernel's sessions, in pieces."""
         for kept in self._live.values():
             for message in kept.wanted or ():
                 for block in message.blocks:
                     yield getattr(block, "text", "") or getattr(block, "arguments", "")
 
     def close(self) -> None:
-        """Let another kernel have the file."""
+        """Release the file for other kernels."""
         if self.problem:
             self._save()
         if self._lock is not None:
@@ -266,7 +266,7 @@ class Conversations:
         return session in self._found
 
     def _stored(self, message: Message) -> dict[str, Any]:
-        """A message as it is written: without secrets and without pictures that are too large."""
+        """The JSON of a message without secrets and without oversized pictures."""
         try:
             data = message_to_json(message)
         except Exception:
@@ -285,25 +285,25 @@ class Conversations:
             if length > PICTURE_CHARACTERS or self._pictures + length > PICTURES_CHARACTERS:
                 return {"type": "text", "text": NO_PICTURE}
             self._pictures += length
-            return block  # base64: no words, in which a key might be found by chance
+            return block  # base64: a key found there is chance
         if block["type"] == "tool_result":
             inner = [self._stored_block(each) for each in block["content"]]
             rest = redact_json({**block, "content": []}, self._secrets)
             return {**rest, "content": inner}
         redacted: dict[str, Any] = redact_json(block, self._secrets)
-        # A signature covers the very words: a provider refuses others.
+        # A signature covers the exact text: a provider refuses any other.
         return None if block["type"] == "thinking" and redacted != block else redacted
 
     def _save(self, last: Sequence[Mapping[str, Any]] = (), durable: bool = False) -> bool:
-        """Write what the file lacks: turns that ended earlier, then messages, then the last lines.
+        """Write missing lines: ends of earlier turns, next messages, finally `last`.
 
         Returns:
-            Whether the file holds everything now.
+            True if the file is complete.
         """
         self._use()
         if self.path is None:
             return False
-        self._secrets = secret_values()  # a key may have been configured meanwhile
+        self._secrets = secret_values()  # a key may be new since the last save
         pictures = self._pictures
         try:
             self._keep_hold()
@@ -318,7 +318,7 @@ class Conversations:
                 lines = [*late, *self._new_lines(), *over, *last]
                 if lines:
                     self._size = append(self.path, map(_line, lines), durable=durable)
-        except Exception as error:  # the agent's code may have patched what is called here
+        except Exception as error:  # the agent's code may have patched the functions called here
             self._pictures = pictures
             self._upkeep.failed(error)
             return False
@@ -326,7 +326,7 @@ class Conversations:
         return True
 
     def _written(self) -> None:
-        """Note that the file holds everything."""
+        """Note that the file is complete."""
         self._late.clear()
         self._to_rewrite = False
         for kept in self._live.values():
@@ -334,7 +334,7 @@ class Conversations:
         self._upkeep.succeeded()
 
     def _new_lines(self) -> Iterator[dict[str, Any]]:
-        """What the file lacks of the sessions' messages."""
+        """The lines for the sessions' messages that the file lacks."""
         for session, kept in self._live.items():
             if kept.to_reset or (kept.written is None and session in self._found):
                 yield {"line": "reset", "session": session}
@@ -350,7 +350,7 @@ class Conversations:
                     yield {"line": "message", "session": session, "message": each}
 
     def _contents(self) -> bytes:
-        """The file as it has to be, from what this kernel has in memory."""
+        """The whole content of the file, from this kernel's memory."""
         others = {} if self._is_foreign else self._found
         others = {name: found for name, found in others.items() if name not in self._live}
         self._pictures = _pictures(others)
@@ -364,13 +364,13 @@ class Conversations:
         return b"".join(_line(each) + b"\n" for each in lines)
 
     def _is_as_left(self) -> bool:
-        """Whether the file holds at least what was written to it."""
+        """True if the file still has at least the bytes written to it."""
         assert self.path is not None
         found = ordinary(self.path)
         return found is not None and found.st_size >= self._size
 
     def _keep_hold(self) -> None:
-        """See that the file is this kernel's alone, and that it is this person's."""
+        """Ensure that this kernel alone holds the file, and that this user wrote it."""
         assert self.path is not None
         self._prepare()
         private_folder(self._folder, follow_link=False)
@@ -392,7 +392,7 @@ class Conversations:
     # The file ------------------------------------------------------------------------------------
 
     def _use(self) -> None:
-        """Take the first file of this notebook that no other kernel uses, and read it."""
+        """Lock the first file of this notebook that no other kernel uses, and read it."""
         if self.path is not None:
             return
         try:
@@ -430,7 +430,7 @@ class Conversations:
         self._to_rewrite = not self._is_foreign and len(data) - live > max(_WASTE, live)
         self.path = path
         if self._to_rewrite:
-            with suppress(OSError):  # it may be as long as it is
+            with suppress(OSError):  # any length is allowed
                 data = self._contents()
                 atomic_write(path, data)
                 self._size = len(data)
@@ -438,14 +438,14 @@ class Conversations:
 
     @property
     def _place(self) -> str:
-        """What the mark is a signature of."""
+        """The text that the mark signs."""
         return f"session {self._id} {os.path.realpath(self._folder)}"
 
     def _free_path(self, taken: Path | None = None) -> Path:
         """The first path that no other kernel holds.
 
         Args:
-            taken: The path that this kernel had; no other file that holds something is taken then.
+            taken: The path that this kernel had; if given, no other file with content is used.
         """
         stem = file_stem(self._notebook)
         for number in range(1, _MOST_KERNELS + 1):
@@ -474,8 +474,8 @@ class Conversations:
     def _header(self) -> dict[str, Any]:
         self._id = self._id or secrets.token_hex(8)
         mark = trust.sign(self._place)
-        told = {"conversation": FORMAT, "package": __version__, "notebook": self._notebook}
-        return {**told, "id": self._id, "mark": mark}
+        header = {"conversation": FORMAT, "package": __version__, "notebook": self._notebook}
+        return {**header, "id": self._id, "mark": mark}
 
 
 @dataclass
@@ -484,10 +484,10 @@ class _LiveSession:
 
     Attributes:
         wanted: Its messages; None before the first one.
-        written: Those that the file holds; None before the first save.
+        written: The messages in the file; None before the first save.
         ends: The ends of its turns.
-        in_turn: Whether messages came after the last of these ends.
-        to_reset: Whether the file holds an earlier conversation of the session to be forgotten.
+        in_turn: True if messages follow the last of these ends.
+        to_reset: True if the file holds an earlier conversation of the session to forget.
     """
 
     wanted: list[Message] | None = None
@@ -498,7 +498,7 @@ class _LiveSession:
 
 
 def _is_in_place(lock: FileLock) -> bool:
-    """Whether the file that is locked is the one that the next kernel will find."""
+    """True if the locked file is the one that the next kernel will find at its path."""
     held = getattr(getattr(lock, "_context", None), "lock_file_fd", None)
     if held is None:
         return True  # filelock keeps it elsewhere
@@ -511,7 +511,7 @@ def _is_in_place(lock: FileLock) -> bool:
 def _session_lines(
     session: str, messages: list[dict[str, Any]], turns: Sequence[TurnEnd], in_turn: bool
 ) -> list[dict[str, Any]]:
-    """A session in as few lines as say all of it."""
+    """A session in the fewest lines."""
     lines: list[dict[str, Any]] = []
     if messages or in_turn:
         lines.append({"line": "replace", "session": session, "from": 0, "messages": messages})
@@ -544,13 +544,13 @@ def file_stem(notebook: str) -> str:
 
 @dataclass
 class _StoredSession:
-    """A session as its file had it when this kernel first read it.
+    """A session from its file, when this kernel first read it.
 
     Attributes:
-        in_turn: Whether messages come after the last end of a turn.
-        skipped: How many lines of the file could not be read.
-        size: About how many bytes its messages take.
-        sizes: The same for each message.
+        in_turn: True if messages follow the last end of a turn.
+        skipped: The number of unreadable lines of the file.
+        size: The approximate bytes of its messages.
+        sizes: The approximate bytes of each message.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -561,7 +561,7 @@ class _StoredSession:
     sizes: list[int] = field(default_factory=list)
 
     def take(self, line: Mapping[str, Any], length: int) -> None:
-        """Add what a line says. Raises ValueError, KeyError or TypeError where it says nothing."""
+        """Apply a line. Raises ValueError, KeyError or TypeError if it is invalid."""
         match line["line"]:
             case "message":
                 self._put(len(self.messages), [message_from_json(line["message"])], length)
@@ -583,7 +583,7 @@ class _StoredSession:
 
 
 def _read(data: bytes) -> dict[str, _StoredSession]:
-    """What the whole lines after the header say, by session."""
+    """The sessions in the complete lines after the header, by name."""
     found: dict[str, _StoredSession] = {}
     skipped = 0
     lines = Reader(io.BytesIO(data.partition(b"\n")[2]))
@@ -619,7 +619,7 @@ def _turn_from_json(line: Mapping[str, Any]) -> TurnEnd:
 
 
 def _turn_to_json(turn: TurnEnd, last: TurnEnd) -> dict[str, Any]:
-    """A turn for a file that is written anew: only the last one needs what there was then."""
+    """The JSON of a turn's end in a rewritten file: only the last has a plan and variables."""
     data = asdict(turn)
     data["variables"] = [list(asdict(each).values()) for each in turn.variables]
     kept = data if turn is last else {**data, "plan": [], "variables": []}
@@ -628,12 +628,12 @@ def _turn_to_json(turn: TurnEnd, last: TurnEnd) -> dict[str, Any]:
 
 
 def _line(data: Mapping[str, Any]) -> bytes:
-    """A line of the file. In ASCII: what somebody said may hold lone surrogates."""
+    """A line of the file. In ASCII, since texts may hold lone surrogates."""
     return encode(data, ascii=True)
 
 
 def _is_ours(data: bytes) -> bool:
-    """Whether a file is one of ours, or the first bytes of one."""
+    """True if the data is a file of this format, or the beginning of one."""
     first, newline, _ = data.partition(b"\n")
     if not newline:
         beginning = _line({"conversation": FORMAT}).rstrip(b"}")
@@ -642,9 +642,9 @@ def _is_ours(data: bytes) -> bool:
 
 
 def _common(one: Sequence[Message], other: Sequence[Message]) -> int:
-    """How many messages at the start are the same."""
+    """The number of equal messages at the start."""
     both = min(len(one), len(other))
-    # In C, and by identity where they are the very same, as after nearly every event.
+    # In C, and by identity for the very same objects, as after nearly every event.
     if list(one[:both]) == list(other[:both]):
         return both
     pairs = enumerate(zip(one, other, strict=False))
@@ -667,46 +667,48 @@ def _pictures(found: Mapping[str, _StoredSession]) -> int:
 
 
 def described(variables: Mapping[str, object]) -> tuple[Variable, ...]:
-    """The variables as they are kept: name, type and form, no values; the newest where many."""
+    """The variables to store: name, type and shape, no values; of many the newest."""
     kept = list(variables.items())[-_MOST_VARIABLES:]
     return tuple(
         Variable(inert_name(name), _type(value), one_line(value, "schema")) for name, value in kept
     )
 
 
-def gone(stored: Sequence[Variable], now: Mapping[str, object], level: Level = "schema") -> str:
-    """What to tell a model that goes on in another kernel: which variables are not as they were.
+def gone(stored: Sequence[Variable], current: Mapping[str, object], level: Level = "schema") -> str:
+    """The text for a model that continues in another kernel: which variables are gone or changed.
 
     Args:
         stored: The variables of the earlier kernel.
-        now: The variables of this one.
-        level: What may be told (`context.detail`).
+        current: The variables of this one.
+        level: The level of detail (`context.detail`).
     """
     if level == "none":
         return ""
-    missing = [each for each in stored if each.name not in now]
-    other = [each for each in stored if each.name in now and _type(now[each.name]) != each.type]
+    missing = [each for each in stored if each.name not in current]
+    other = [
+        each for each in stored if each.name in current and _type(current[each.name]) != each.type
+    ]
     lines = ["This conversation goes on in a new kernel."]
     if missing:
         lines.append("These variables of the earlier kernel do not exist any more:")
-        lines += _told(missing, level)
+        lines += _listed(missing, level)
     if other:
         lines.append("These variables are of another type now:")
         lines += [
-            f"- {inert(each.name)}: was {inert(each.type)}, is {_type(now[each.name])}"
-            for each in other[:_TOLD]
+            f"- {inert(each.name)}: was {inert(each.type)}, is {_type(current[each.name])}"
+            for each in other[:_MOST_LISTED]
         ]
     if len(lines) == 1:
         lines.append("It has all variables of the earlier one by name; their values may differ.")
     return "\n".join(lines)
 
 
-def _told(variables: Sequence[Variable], level: Level) -> Iterator[str]:
-    for each in variables[-_TOLD:]:
+def _listed(variables: Sequence[Variable], level: Level) -> Iterator[str]:
+    for each in variables[-_MOST_LISTED:]:
         what = each.type if level == "names" else each.summary or each.type
         yield f"- {inert(each.name)}: {inert(what)}"
-    if len(variables) > _TOLD:
-        yield f"- and {len(variables) - _TOLD} more"
+    if len(variables) > _MOST_LISTED:
+        yield f"- and {len(variables) - _MOST_LISTED} more"
 
 
 def _type(value: object) -> str:

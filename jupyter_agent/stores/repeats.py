@@ -16,9 +16,9 @@ An address is the number of a line (`seq`) and a JSON pointer into that line as 
 `12/result/content/0/text`. Where it leads into a text, that text is JSON: in
 `9/message/blocks/1/arguments/code` the code is an argument of a call.
 
-In a hundred steps of five kinds of work a log is 1.2 to 2.3 times as long as what there is to say
-with `$same` alone, and 1.2 to 1.8 times with `$lines` and `$json`. `$json` matters where files are
-written: 1.32 instead of 1.39 (`tests/test_runlog_size.py`).
+In a hundred steps of five kinds of work a log is 1.2 to 2.3 times as long as its distinct text
+with `$same` alone, and 1.2 to 1.8 times with `$lines` and `$json`. `$json` matters for written
+files: 1.32 in place of 1.39 (`tests/test_runlog_size.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OF = "$of"
 SHORTEST = 60
 """Characters below which a text is written again: a reference takes about as many."""
 _SHORTEST_RUN = 100
-"""The same for lines that follow each other."""
+"""The fewest characters of a run of lines for a reference."""
 _MOST_RESTORED = 100_000_000
 """Characters that references to lines may add to a log: a forged one could grow without end."""
 _MARKS = "+- "
@@ -45,30 +45,30 @@ _FORMS = frozenset({SAME, LINES, LEFT_OUT, PLAIN, JSON, COMPACT})
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Takes the place of a text that is not to be written."""
+    """A placeholder for a text that is not written."""
 
     characters: int
 
 
 class Repeats:
-    """Shortens the lines of one log by references to texts above them.
+    """Shortens the lines of one log by references to texts in earlier lines.
 
     It keeps a digest of each text, so that the cost of a line does not grow with the log.
     """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, str] = {}
+        self._addresses: dict[bytes, str] = {}
 
     def shorten(
         self, number: int, line: dict[str, Any], near: Iterable[tuple[str, str]] | None = None
     ) -> dict[str, Any]:
-        """The line with references in the place of texts that the log has already.
+        """The line with references in place of texts that the log has already.
 
         Args:
             number: The line's number.
-            line: JSON, but for `LeftOut`.
-            near: Earlier texts, by address, whose lines may be referred to, as may those of texts
-                further up in this line. None: only whole texts are.
+            line: JSON, except for `LeftOut`.
+            near: Earlier texts, by address, whose single lines may be referred to, as well as those
+                of texts earlier in this line. None: references to whole texts alone.
         """
         places: _Places = {}
         for address, text in near or ():
@@ -93,9 +93,9 @@ class Repeats:
 
     def _text(self, text: str, address: str, places: _Places | None) -> Any:
         digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-        known = self._known.setdefault(digest, address)
-        if known != address:
-            return {SAME: known}
+        first = self._addresses.setdefault(digest, address)
+        if first != address:
+            return {SAME: first}
         if text.startswith('{"'):
             return _as_value(text)
         if places is None:
@@ -106,7 +106,7 @@ class Repeats:
 
 
 _Places = dict[str, tuple[str, list[str], int]]
-"""Where a line stands first: the address of its text, the text's lines, and its index there."""
+"""The first place of each line: the address of its text, the text's lines, and its index there."""
 
 
 def _add_places(places: _Places, address: str, text: str) -> None:
@@ -117,7 +117,7 @@ def _add_places(places: _Places, address: str, text: str) -> None:
 
 
 def _pieces(text: str, places: _Places) -> list[Any] | None:
-    """The text as pieces; None where they are no shorter."""
+    """The text as pieces; None if they are no shorter."""
     lines = text.split("\n")
     pieces: list[Any] = []
     own: list[str] = []
@@ -141,9 +141,10 @@ def _pieces(text: str, places: _Places) -> list[Any] | None:
 
 
 def _run(lines: Sequence[str], index: int, places: _Places) -> tuple[int, dict[str, Any]]:
-    """How many lines from an index on follow each other at a known place, and the piece for them.
+    """The length of the run of lines from `index` that follow each other in an earlier text.
 
-    They may differ in what a diff puts before each of them, or in a carriage return after it.
+    With the piece for them. They may differ in a diff's mark before each line, or in a carriage
+    return after it.
     """
     best: tuple[int, dict[str, Any]] = 1, {}
     line = lines[index]
@@ -168,10 +169,10 @@ def _run(lines: Sequence[str], index: int, places: _Places) -> tuple[int, dict[s
 
 
 class Restoring:
-    """Puts texts back in the place of references. It takes the lines of one log in their order.
+    """Replaces references by their texts. Takes the lines of one log in order.
 
     Attributes:
-        lost: How many references led nowhere, since their line is missing or has changed.
+        lost: The number of dangling references, whose line is missing or has changed.
     """
 
     def __init__(self) -> None:
@@ -181,18 +182,18 @@ class Restoring:
         self._room = _MOST_RESTORED
 
     def restore(self, line: dict[str, Any]) -> dict[str, Any]:
-        """The line as it was before; words in brackets where a reference leads nowhere."""
+        """The original line; a dangling reference becomes words in brackets."""
         self._parsed.clear()
         number = str(line.get("seq", ""))
         whole: dict[str, Any] = {}
         self._lines[number] = whole
-        # A line may refer to what is further up in it, so it is filled in its order.
+        # A line may refer to its own earlier texts, so it is filled in order.
         for key, item in line.items():
             self._put(whole, key, item)
         return whole
 
     def _put(self, into: Any, key: Any, value: Any) -> None:
-        """Put a value at its place before what it holds, which may refer into it."""
+        """Put a value at its place before its content, which may refer into it."""
         if isinstance(value, dict) and _is_form(value):
             ((form, inner),) = value.items()
             if form == PLAIN and isinstance(inner, dict):
@@ -259,9 +260,9 @@ class Restoring:
 
 
 def _as_value(text: str) -> Any:
-    """A JSON text as `$json` or `$compact`, if that gives the same text back.
+    """A JSON text as `$json` or `$compact`, if that restores the same text; else the text.
 
-    That saves the backslashes before its quotation marks and line breaks.
+    Saves the backslashes before quotation marks and line breaks.
     """
     try:
         value = json.loads(text)
@@ -278,7 +279,7 @@ def _json_text(value: Any, form: str) -> str:
 
 
 def texts_in(address: str, text: str) -> Iterator[tuple[str, str]]:
-    """The longer texts in a JSON text, each with its address; none where it is no JSON."""
+    """The longer texts in a JSON text, each with its address; none if it is no JSON."""
     try:
         yield from _texts_in(address, json.loads(text))
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""How long run logs, conversations and long outputs are kept, and the removal of the rest.
+"""Removes run logs, conversations and long outputs beyond their limits of age and size.
 
-Only files of our own names go, from our own folders, the oldest first. No link is followed. What
-was changed within a day stays, and so does what a kernel uses: a log that is being written, a
-conversation whose lock is held, an output that the conversation of a running kernel names. Neither
-goes what is dated in the future: a clock was wrong, and it may be new.
+Removes only files with names of this package, from its own folders, the oldest first. Follows no
+link. Keeps files that changed within a day, and files in use: a log that is being written, a
+conversation whose lock is held, an output that the conversation of a running kernel names. Keeps
+files dated in the future, too: a clock was wrong, and they may be new.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_READ = 64 * MEGABYTE
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How long and how much of a folder is kept."""
+    """The limits of age and size for a folder."""
 
     days: float
     megabytes: float
@@ -45,7 +45,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Surplus:
-    """A file that is beyond its limit. `folder` is `logs`, `sessions` or `outputs`."""
+    """A file beyond its folder's limit. `folder` is `logs`, `sessions` or `outputs`."""
 
     folder: str
     path: Path
@@ -57,14 +57,14 @@ def surplus(
     limits: Mapping[str, Limit],
     named: Callable[[], frozenset[str]] = frozenset,
 ) -> Iterator[Surplus | None]:
-    """What is beyond its limit and not in use.
+    """The files beyond their limits that are not in use.
 
-    Gives None after each file that it has only looked at, so that its caller may stop for a while.
+    Yields None after each file that it keeps, so that its caller may pause.
 
     Args:
-        workspace: Whose state folder it is.
-        limits: By folder; what is not among them is left alone.
-        named: Gives names of outputs that this kernel's conversations still name.
+        workspace: The workspace with the state folder.
+        limits: The limits by folder; other folders are not examined.
+        named: Returns the names of outputs that this kernel's conversations still refer to.
     """
     for name, limit in limits.items():
         folder = workspace.state_folder / name
@@ -80,7 +80,7 @@ def surplus(
             if age >= DAY:
                 old.append((age, found.st_size, path))
         too_much = total - limit.megabytes * MEGABYTE
-        # Read only where an output is to go: conversations may be long.
+        # Read only before an output is removed: conversations may be long.
         spared = named() | _named_elsewhere(workspace) if name == OUTPUTS and old else frozenset()
         for age, size, path in sorted(old, reverse=True):
             is_surplus = age > limit.days * DAY or too_much > 0
@@ -92,7 +92,7 @@ def surplus(
 
 
 def remove(one: Surplus) -> bool:
-    """Remove a file, unless it was used meanwhile. False where it stays, or was gone already."""
+    """Remove a file, unless it is used meanwhile. False if it stays, or was gone already."""
     try:
         if time.time() - one.path.lstat().st_mtime < DAY:
             return False
@@ -121,7 +121,7 @@ def _remove_session(path: Path) -> bool:
 
 
 def _ordinary_files(folder: Path, name: str) -> Iterator[tuple[Path, os.stat_result]]:
-    """Our own files in a folder; neither links nor what has another name than we give."""
+    """The regular files in a folder with names of this package; no links."""
     try:
         entries = os.scandir(folder)
     except OSError:
@@ -143,11 +143,11 @@ def _is_in_use(path: Path, name: str) -> bool:
 
 
 def _is_locked(session: Path) -> bool:
-    """Whether a kernel holds the lock of its conversation."""
+    """True if a kernel holds the lock of a conversation."""
     place = Path(f"{session}.lock")
     try:
         if not stat.S_ISREG(place.lstat().st_mode):
-            return True  # it is none of ours: better left alone
+            return True  # no lock of this package: counts as held
     except FileNotFoundError:
         return False
     lock = FileLock(place, mode=0o600, thread_local=False)
@@ -160,7 +160,7 @@ def _is_locked(session: Path) -> bool:
 
 
 def _is_being_written(log: Path) -> bool:
-    """Whether a kernel has the log open: it holds a shared lock then."""
+    """True if a kernel has the log open, and so holds a shared lock."""
     try:
         import fcntl
     except ImportError:

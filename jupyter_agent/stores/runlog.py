@@ -1,28 +1,27 @@
-"""The run log: one file of JSON lines for each turn, one line for each event that says something.
+"""Writes the run log: one file of JSON lines for each turn, one line for each event with content.
 
 Each line has its number (`seq`), its time and its `type`. The types are those of the events, and
-`prompt`: the system prompt, the schemas of the tools and the context of the turn. Every request,
-reply, call, retry, approval and compaction is there, as it happens. What has its default value is
-left out.
+`prompt`: the system prompt, the schemas of the tools and the context of the turn. The log holds
+every request, reply, call, retry, approval and compaction in order. Default values are left out.
 
-No content stands there twice:
+No content is written twice:
 
-- Deltas are left out, since the finished message or result carries their text. Where no message
-  came of them, the next line has them as `streamed`: a retry, or the turn's end.
-- A call that starts is named by its id, since it stands in the message that asked for it.
-- A request says how much it sends, not what: that is in the lines above it. The first one of a
-  step has the step's number, and the limit of steps and the model where they are new.
-- A text that was there before is named and not repeated, whole or by its lines: a display that
-  says what the result says, a diff of what the arguments hold, a question's preview, the same file
-  read again. `repeats` says how that looks and puts it back.
-- Of a picture that was made smaller for the model, only the size is kept: it is in the display.
-- The schemas stand in the first log of a session. Later ones give their digest and that file.
+- Deltas are left out, since the finished message or result carries their text. If no message
+  finished, the next line (a retry, or the turn's end) has their text as `streamed`.
+- The start of a call has its id alone, since the message with the call has the rest.
+- A request has its size, not its content, which is in earlier lines. The first one of a step has
+  the step's number, and the limit of steps and the model if they are new.
+- A repeated text becomes a reference, whole or by its lines: a display with the text of the
+  result, a diff with the text of the arguments, a question's preview, the same file read again.
+  `repeats` defines the references and restores the texts.
+- Of a picture that was made smaller for the model, only the size is kept: the display has it.
+- The schemas are in the first log of a session. Later logs have their digest and that file's name.
 
 A line that cannot be written (a full disk, a limit on file sizes) is tried again with each event.
-Until then the log ends with a line `not_written` that says why and how many are missing; it stays
-where they did not come any more.
+Meanwhile the log ends with a line `not_written` with the reason and the number of missing lines;
+it stays if they are never written.
 
-Time and number are added here, secrets are taken out. `runs` reads it all back.
+This module adds time and number, and removes secrets. `runs` reads the logs back.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ class RunLog:
         if isinstance(event, TurnStarted):
             self._model = event.model
         if isinstance(event, TurnFinished):
-            data["steps"] = self._steps  # so that a list of runs need not read the whole
+            data["steps"] = self._steps  # so that a list of runs reads no whole log
         if isinstance(event, (Retrying, TurnFinished)):
             data |= self._unfinished()
         elif isinstance(event, MessageFinished):
@@ -123,24 +122,24 @@ class RunLog:
             self._calls.pop(event.result.call_id, None)
 
     def prompt(self, system: str, tools: Sequence[ToolSpec], context: Sequence[str]) -> None:
-        """What the model is told besides the conversation, once for the turn.
+        """Write the `prompt` line, once for the turn.
 
         Args:
             system: The system prompt.
-            tools: What it is told of the tools.
-            context: What the session added to the person's task.
+            tools: The schemas of the tools.
+            context: The texts that the session added to the task.
         """
         schemas = [asdict(spec) for spec in tools]
         digest = _digest(schemas)
-        known = self._schemas.get(digest, "")
-        told: dict[str, Any] = {"digest": digest}
-        is_own = self.path is not None and self.path.name == known  # the name was free again
-        if known and not is_own and (self._folder / known).exists():
-            told["file"] = known
+        file_name = self._schemas.get(digest, "")
+        tools_data: dict[str, Any] = {"digest": digest}
+        is_own = self.path is not None and self.path.name == file_name  # the name was free again
+        if file_name and not is_own and (self._folder / file_name).exists():
+            tools_data["file"] = file_name
         else:
-            told["schemas"] = schemas
-        self.write("prompt", {"system": system, "tools": told, "context": list(context)})
-        if "schemas" in told and self.path is not None and not self.problem:
+            tools_data["schemas"] = schemas
+        self.write("prompt", {"system": system, "tools": tools_data, "context": list(context)})
+        if "schemas" in tools_data and self.path is not None and not self.problem:
             self._schemas[digest] = self.path.name
 
     def write(
@@ -150,30 +149,30 @@ class RunLog:
 
         Args:
             kind: The line's type.
-            data: What it says: anything that JSON holds, other things by their names.
+            data: Its content; values that JSON lacks are written as their type's name or text.
             near: Texts of earlier lines, by address, of which it may repeat parts.
         """
         self._number += 1
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        timestamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         try:
             self._secrets = secret_values(also=self._secrets)
             line = redact_json(_storable(data), self._secrets)
-            encoded = self._encoded(now, kind, line, near)
+            encoded = self._encoded(timestamp, kind, line, near)
         except RecursionError:
             line = {"not_logged": "its content is nested too deeply"}
-            encoded = self._encoded(now, kind, line, None)
+            encoded = self._encoded(timestamp, kind, line, None)
         self._writer.write(encoded)
         for index, block in _calls(line):
             address = f"{self._number}/message/blocks/{index}/arguments"
             self._calls[block["id"]] = address, block["arguments"]
 
     def close(self) -> None:
-        """No line comes any more; later ones are dropped."""
+        """Close the file; later lines are dropped."""
         self._write_step()
         self._writer.close()
 
     def take_notices(self) -> list[str]:
-        """The notices that were not taken yet."""
+        """The notices since the last call."""
         return self._upkeep.take_notices()
 
     @property
@@ -183,7 +182,7 @@ class RunLog:
 
     @property
     def problem(self) -> str:
-        """Why the file does not hold all lines now; empty where it does."""
+        """Why the file lacks lines; empty if it lacks none."""
         reason = self._writer.reason
         return f"The run log could not be written: {reason}." if reason else ""
 
@@ -194,45 +193,49 @@ class RunLog:
         return new_file(self._folder, stem)
 
     def _begin_step(self, event: StepStarted) -> None:
-        """A step is told by its first request, mostly the next event."""
+        """Keep a step for the line of its first request, mostly the next event."""
         self._write_step()
         self._steps += 1
         self._step = event
 
     def _write_step(self) -> None:
-        """A line of its own for a step whose request does not come next."""
+        """Write a line of its own for a step whose request does not come next."""
         if self._step is not None:
             self.write(self._step.type, event_to_brief_json(self._step))
             self._limit = self._step.limit
             self._step = None
 
     def _request(self, data: dict[str, Any]) -> dict[str, Any]:
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self._step is not None:
-            told["step"] = self._step.number
+            fields["step"] = self._step.number
             if self._step.limit != self._limit:
-                told["limit"] = self._limit = self._step.limit
+                fields["limit"] = self._limit = self._step.limit
             self._step = None
         if data["model"] != self._model:
-            told["model"] = self._model = data["model"]
-        return told | {key: item for key, item in data.items() if key not in ("model", "type")}
+            fields["model"] = self._model = data["model"]
+        return fields | {key: item for key, item in data.items() if key not in ("model", "type")}
 
     def _unfinished(self) -> dict[str, Any]:
-        """What was streamed since the last reply, which is forgotten."""
+        """The text streamed since the last reply; clears it."""
         streamed = {kind: "".join(parts) for kind, parts in self._streamed.items() if parts}
         for parts in self._streamed.values():
             parts.clear()
         return {"streamed": streamed} if streamed else {}
 
     def _encoded(
-        self, now: str, kind: str, data: dict[str, Any], near: Iterable[tuple[str, str]] | None
+        self,
+        timestamp: str,
+        kind: str,
+        data: dict[str, Any],
+        near: Iterable[tuple[str, str]] | None,
     ) -> bytes:
-        head = {"seq": self._number, "time": now, "type": kind}
+        head = {"seq": self._number, "time": timestamp, "type": kind}
         said = {key: item for key, item in data.items() if key not in head}
         return encode(self._repeats.shorten(self._number, head | said, near))
 
     def _near(self, event: Event) -> Iterable[tuple[str, str]] | None:
-        """The arguments of the call that an event is about: its diff says much of the same."""
+        """The arguments of an event's call, whose lines its diff repeats; None for other events."""
         if isinstance(event, ToolFinished):
             call_id = event.result.call_id
         elif isinstance(event, ApprovalAsked):
@@ -244,9 +247,9 @@ class RunLog:
 
 
 def _as_json(event: Event) -> dict[str, Any]:
-    """An event as data. Details and displays hold whatever a tool put there."""
+    """The JSON of an event. A tool's details and displays may hold any value."""
     if isinstance(event, ToolStarted):
-        return {"call_id": event.call.id}  # the call itself is in the message that asked for it
+        return {"call_id": event.call.id}  # the message with the call has the rest
     try:
         data = event_to_brief_json(event)
     except Exception as error:
@@ -293,7 +296,7 @@ def _calls(line: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _storable(value: Any) -> Any:
-    """The value as JSON has it, with every text such as UTF-8 can carry."""
+    """The value as JSON, with every text valid in UTF-8."""
     if isinstance(value, str):
         return clean(value)
     if value is None or isinstance(value, (bool, int, LeftOut)):
@@ -308,7 +311,7 @@ def _storable(value: Any) -> Any:
 
 
 def _named(value: Any) -> Any:
-    """The value with names for what JSON does not have."""
+    """The value with texts in place of values that JSON lacks."""
     try:
         return _storable(value)
     except Exception:  # an object's own str() may fail

@@ -1,7 +1,7 @@
-"""The run logs read back: which turns there were, each of them as events and as a transcript.
+"""Reads run logs back: a list of turns, each as events and as a transcript.
 
-A log may end in the middle, where a kernel was killed or still writes, and may hold lines of
-another version or of somebody else: what can be read is, and the rest is counted.
+A log may be unfinished, if its kernel was killed or still writes, and may hold lines of another
+version or of somebody else: unreadable lines are counted and skipped.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _TASK = 200
 _Json = dict[str, Any]
 _STOPS = get_args(TurnStop)
 _STEPS = {"turn_finished": "steps", "step_started": "number", "requested": "step"}
-"""The field of each kind of line that says how many steps there were."""
+"""The field with the number of steps, by kind of line."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A turn in one row. What its log does not tell is None, or empty.
+    """A turn in one row. Fields that its log lacks are None, or empty.
 
-    `stop` is None where the turn never ended: it is running, or its kernel died.
+    `stop` is None if the turn has not ended: it is running, or its kernel died.
     """
 
     path: Path
@@ -67,7 +67,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """An event, and when it happened."""
+    """An event with its time."""
 
     number: int
     time: datetime | None
@@ -79,13 +79,13 @@ class Run:
     """A log that was read.
 
     Attributes:
-        events: What happened, in order, with every text in its place.
-        prompt: The line that says what the model was told besides the conversation.
-        passed_over: _Jsons that are no events of this version.
-        lost: Texts that were named and not found.
-        is_torn: Whether the last line is incomplete.
-        missing: _Jsons that could not be written, as the log itself says.
-        why_missing: Why not.
+        events: The events in order, with every reference replaced by its text.
+        prompt: The `prompt` line: system prompt, schemas of the tools, context.
+        passed_over: The number of lines that are no events of this version.
+        lost: The number of dangling references.
+        is_torn: True if the last line is incomplete.
+        missing: The number of lines that could not be written, by the log's own account.
+        why_missing: The reason for the missing lines.
     """
 
     path: Path
@@ -99,10 +99,10 @@ class Run:
 
     @property
     def view(self) -> TurnView:
-        """The turn as it is shown."""
+        """The view of the turn."""
         view = TurnView()
         for logged in self.events:
-            # What somebody else wrote may have the form of an event and not what belongs into it.
+            # A log by somebody else may hold events with invalid content.
             with suppress(LookupError, TypeError, ValueError, AttributeError):
                 view = reduce(view, logged.event)
         return view
@@ -131,7 +131,7 @@ def runs(folder: Path, most: int | None = None) -> list[RunSummary]:
 
     Args:
         folder: The folder of logs.
-        most: How many at most; all with None.
+        most: The largest number of runs; None: all.
     """
     return [summary_of(path) for path in log_files(folder)[:most]]
 
@@ -171,7 +171,7 @@ def read_run(path: Path) -> Run:
 
 
 def read_lines(path: Path) -> Iterator[_Json]:
-    """Each line of a log with every text in its place; what is no line of a log is passed over.
+    """Each line of a log with its references replaced by texts; skips lines of other kinds.
 
     Raises:
         OSError: The file cannot be read.
@@ -219,7 +219,7 @@ def _read(path: Path) -> Run:
 
 
 class _Reading:
-    """What was said further up in a log and is not repeated."""
+    """The earlier lines of a log, to which later ones refer."""
 
     def __init__(self) -> None:
         self._restoring = Restoring()
@@ -231,7 +231,7 @@ class _Reading:
         return self._restoring.lost
 
     def whole(self, line: _Json) -> _Json | None:
-        """The line with all that it only names; None where it is none of a log."""
+        """The line with its references replaced; None if it is no line of a log."""
         if not isinstance(line.get("type"), str):
             return None
         try:
@@ -250,8 +250,8 @@ class _Reading:
 
 
 def _before(line: _Json) -> Iterator[Event]:
-    """What a line tells besides its event: that a step begins, and what a reply had said that was
-    given up, or never came to its end."""
+    """The events of a line before its own: the start of a step, and the text of a reply that was
+    given up or never finished."""
     if line["type"] == "requested" and (number := _count(line, "step")):
         yield StepStarted(number, _count(line, "limit"))
     streamed = line.get("streamed")
@@ -273,7 +273,7 @@ def _event(line: _Json, calls: Mapping[str, ToolCall]) -> Event | None:
 
 
 def _first_line(path: Path) -> _Json:
-    """How a log begins: the line that tells the task, in what is read of the file."""
+    """The line with the task, within the first bytes of a log; empty if it is not there."""
     with path.open("rb") as stream:
         data = stream.read(_HEAD)
         if b"\n" not in data:
@@ -283,12 +283,12 @@ def _first_line(path: Path) -> _Json:
 
 
 class _Ending:
-    """How a log ends, read backwards only as far as it takes.
+    """The end of a log, read backwards as far as needed.
 
     Attributes:
-        line: The last line that can be read.
-        finish: The line that says how the turn ended, if one does.
-        steps: How many steps there were, as far as that is found.
+        line: The last readable line.
+        finish: The line of the turn's end; empty if there is none.
+        steps: The number of steps, if it is found.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,9 +1,9 @@
-"""A record for each session of what it is doing and has done, for whoever shares the workspace.
+"""Records of the tasks and results of each session, for other sessions of the workspace.
 
 `agent-transcripts/<start>-<notebook>-<session>.jsonl` in the memory root: one line when the
 session starts, when a turn starts, for each tool call, when a turn ends, and when the session ends.
-Lines are only appended, so a killed kernel loses nothing that was written. What a session has done
-is summed up from the lines, by rules and not by a model.
+Lines are only appended, so a killed kernel loses no written line. Rules, not a model, sum up the
+lines of a session.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class SessionRecord:
 
     Args:
         root: The memory root.
-        notebook: The notebook's name; empty where nobody knows it.
+        notebook: The notebook's name; empty if it is unknown.
         session: The session's name.
-        now: Gives the time.
+        now: The clock.
     """
 
     lasting_only = True
@@ -105,7 +105,7 @@ class SessionRecord:
             )
 
     def finish(self) -> None:
-        """The session ends: its summary becomes the record's last line. Once; later is nothing."""
+        """End the session: write its summary as the last line. Later calls do nothing."""
         if self._finished or self.path is None:
             return
         self._finished = True
@@ -114,7 +114,7 @@ class SessionRecord:
         self._writer.close()
 
     def take_notices(self) -> list[str]:
-        """The notices that were not taken yet."""
+        """The notices since the last call."""
         return self._upkeep.take_notices()
 
     @property
@@ -124,7 +124,7 @@ class SessionRecord:
 
     @property
     def problem(self) -> str:
-        """Why the record does not hold everything now; empty where it does."""
+        """Why the record is incomplete; empty if it is complete."""
         reason = self._writer.reason
         return f"The record of the session cannot be written: {reason}." if reason else ""
 
@@ -164,7 +164,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class TurnSummary:
-    """What one turn was asked, and how it ended; `running` where it did not."""
+    """The task of one turn, and its end; `running` if it has not ended."""
 
     task: str
     stop_reason: str
@@ -177,9 +177,9 @@ class TurnSummary:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a session is doing and has done.
+    """The state and the turns of a session.
 
-    `state` is `working`, `idle`, `finished`, or `gone` where its kernel died without a word.
+    `state` is `working`, `idle`, `finished`, or `gone` if its kernel died.
     """
 
     path: Path
@@ -192,7 +192,7 @@ class Account:
 
     @property
     def doing(self) -> str:
-        """What it does now, in one line."""
+        """Its current task, in one line."""
         if not self.turns or self.state != "working":
             return self.state
         turn = self.turns[-1]
@@ -201,11 +201,13 @@ class Account:
 
     @property
     def summary(self) -> str:
-        """What it has done: the same text for the same record."""
+        """Its finished turns: always the same text for the same record."""
         ends = Counter(turn.stop_reason for turn in self.turns)
-        told = ", ".join(f"{count} {_ENDS.get(end, end)}" for end, count in ends.items())
+        counts = ", ".join(f"{count} {_ENDS.get(end, end)}" for end, count in ends.items())
         lines = [
-            f"{len(self.turns)} turn{'s' * (len(self.turns) != 1)}: {told}." if told else "No turn."
+            f"{len(self.turns)} turn{'s' * (len(self.turns) != 1)}: {counts}."
+            if counts
+            else "No turn."
         ]
         lines += [f"- {one_line(turn.task, 160)}{_outcome(turn)}" for turn in self.turns[-_RECENT:]]
         changed = dict.fromkeys(file for turn in self.turns for file in turn.files)
@@ -233,7 +235,7 @@ def accounts(root: MemoryRoot, most: int = _RECENT) -> list[Account]:
 
 
 def read_record(path: Path) -> Account | None:
-    """What a record says; None where it is no record. A torn last line is passed over."""
+    """The account of a record; None if the file is none. Skips a torn last line."""
     lines = _lines(path)
     if not lines or lines[0].get("type") != "session_started":
         return None
@@ -283,7 +285,7 @@ def _fold(turns: list[TurnSummary], line: Mapping[str, Any]) -> None:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     try:
-        if not path.is_file():  # a pipe would be waited for
+        if not path.is_file():  # reading a pipe would block
             return []
         with path.open("rb") as stream:
             data = stream.read(_READ_LIMIT)
@@ -294,7 +296,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _alive(first: Mapping[str, Any]) -> bool:
-    """Whether the session's process may still run. Nobody knows for another computer."""
+    """True if the session's process may still run; always True for another computer."""
     pid = first.get("pid")
     if first.get("host") != socket.gethostname() or not isinstance(pid, int) or os.name == "nt":
         return True
@@ -312,7 +314,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _word(value: Any) -> str:
-    """What stands in a record, on one line: others may have written it."""
+    """A text of a record on one line, inert, since others may have written it."""
     return one_line(str(value or ""), 300)
 
 

@@ -1,11 +1,11 @@
 """Spans of OpenTelemetry for a turn, by its conventions for generative AI. Off unless asked for.
 
 One span `invoke_agent` for the turn; below it `chat MODEL` for each model call, with its retries,
-and `execute_tool NAME` for each call of a tool, without the time for which a person was waited. The
-person's own tracer provider takes them: this package sets up none.
+and `execute_tool NAME` for each call of a tool, without the time of waiting for the user. They go
+to the user's own tracer provider: this package sets up none.
 
-There is no content in the spans, unless `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is
-`SPAN_ONLY`, `SPAN_AND_EVENT` or `true`; even then secrets are taken out. `error.type` is the class
+The spans hold no content, unless `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is
+`SPAN_ONLY`, `SPAN_AND_EVENT` or `true`; secrets are always removed. `error.type` is the class
 of an error that code raised, or one of `ProviderError`, `ContextOverflow`, `ToolError`, `refused`,
 `interrupted`, `not_run`.
 """
@@ -62,10 +62,10 @@ Attributes = dict[str, str | int | list[str]]
 
 
 def open_spans(environ: Mapping[str, str] | None = None) -> tuple[TurnSpans | None, str]:
-    """A sink for one turn; or None, and the line that says why there is none.
+    """A sink for one turn; or None, with a line that gives the reason.
 
     Args:
-        environ: The environment, where content in spans is allowed.
+        environ: The environment, which may allow content in spans.
     """
     try:
         from opentelemetry import trace
@@ -81,7 +81,7 @@ def open_spans(environ: Mapping[str, str] | None = None) -> tuple[TurnSpans | No
 
 @dataclass(slots=True)
 class _Running:
-    """A call of a tool, and when it began, in nanoseconds."""
+    """A tool call with its start in nanoseconds."""
 
     call: ToolCall
     began: int
@@ -93,8 +93,8 @@ class TurnSpans:
     A span begins and ends when its event comes, so they are not made from a `TurnView`.
 
     Args:
-        tracer: Where the spans go.
-        with_content: Whether the spans say what was said.
+        tracer: The tracer of the spans.
+        with_content: True adds the texts of the conversation to the spans.
     """
 
     def __init__(self, tracer: Tracer, with_content: bool = False) -> None:
@@ -129,7 +129,7 @@ class TurnSpans:
                 self._end(event)
 
     def close(self) -> None:
-        """End what is open, for a turn that broke off without an end."""
+        """End the open spans of a turn that broke off."""
         self._end_chat("interrupted")
         if self._turn is not None:
             self._turn.end()
@@ -222,7 +222,7 @@ def _end(span: Span, error: str) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         span.set_attribute("error.type", error)
-        # Without a description: the words of an error may hold content.
+        # Without a description: the text of an error may hold content.
         span.set_status(Status(StatusCode.ERROR))
     span.end()
 
@@ -240,7 +240,7 @@ def _tokens(usage: Usage) -> dict[str, int]:
 
 
 def _parts(message: Message) -> list[dict[str, Any]]:
-    """A reply's blocks, as the convention has them."""
+    """A reply's blocks in the form of the convention."""
     parts: list[dict[str, Any]] = []
     for block in message.blocks:
         if isinstance(block, Text):
@@ -254,7 +254,7 @@ def _parts(message: Message) -> list[dict[str, Any]]:
 
 
 def _failure(result: ToolResult) -> str:
-    """What kind of error a call ended with; empty where it did not."""
+    """The kind of a call's error; empty if it did not fail."""
     if not result.is_error:
         return ""
     state, name = result.details.get("state"), result.details.get("error_name")

@@ -1,8 +1,8 @@
-"""The widget in the front end: one anywidget model, and the messages that go both ways.
+"""The widget in the front end: one anywidget model, and the messages in both directions.
 
-No view of it is displayed. The kernel shows an ordinary HTML output, and the model's JavaScript,
-where a front end has it, moves in there. So nobody sees a widget that cannot be shown: not where
-the front end lacks the package, and not in a notebook that was saved while a turn ran.
+No view of it is displayed. The kernel shows an ordinary HTML output, and the model's JavaScript, if
+the front end supports it, draws into that output. So nobody sees a broken widget: neither in a
+front end without the package, nor in a notebook that was saved while a turn ran.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Front(AnyWidget):
     """The model of one turn.
 
     Args:
-        host: Names the HTML output to move into.
-        kernel_id: The kernel as the server knows it; empty where that is not known.
-        place: The cell, and the output that stands in it, for a page that is loaded meanwhile.
-        receive: Takes each message of the front end, on whatever thread it arrives.
+        host: The name of the HTML output to draw into.
+        kernel_id: The kernel's id on its server; empty if it is unknown.
+        place: The cell and its output, for a page that is loaded meanwhile.
+        receive: Called with each message of the front end, on any thread.
     """
 
     _esm = _FOLDER / "live.js"
@@ -49,7 +49,7 @@ class Front(AnyWidget):
             self._receive(content)
 
     def close(self) -> None:
-        """Leave nothing behind: a widget has a second model for its layout."""
+        """Close the widget, and the second model for its layout."""
         layout = self.layout
         super().close()
         if layout is not None:

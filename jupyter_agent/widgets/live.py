@@ -1,7 +1,7 @@
-"""The live view of a turn: a widget where one answers, plain HTML updates where none does.
+"""The live view of a turn: a widget if the front end answers, else plain HTML updates.
 
-All that is sent goes through one thread of its own, so that what is shown stays up to date while
-the agent's code holds the event loop, and an interrupt never strikes in the middle of a message.
+A thread of its own sends all messages, so that the view stays up to date while the agent's code
+holds the event loop, and an interrupt never strikes in the middle of a message.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 HANDSHAKE = 2.0
 """Seconds that a front end has to answer, before plain updates take the widget's place."""
 RETURN = 15.0
-"""The same where a page has answered before: it is there, and busy."""
+"""Seconds to wait for a page that has answered before: it exists, and is busy."""
 OFFER = 0.25
 """Seconds between two states that are sent to a front end that has not answered yet."""
 LISTEN = 0.1
-"""Seconds for what the front end sent while code held the event loop to be read."""
+"""Seconds to read messages that arrived while code held the event loop."""
 MOST_TYPED = 20_000
-"""Characters of one message of the person's."""
+"""The most characters of one line by the user."""
 CLAIM = 1.0
-"""Seconds that a page has to say at the end of a turn that it has the outputs."""
+"""Seconds for a page to confirm the outputs at the end of a turn."""
 LINGER = 2.0
 """Seconds that a finished turn's widget stays open for the next one to open beside it.
 
@@ -71,14 +71,14 @@ _SAVED_MID_RUN = (
 
 @dataclass(frozen=True, slots=True)
 class TurnCell:
-    """The cell in which a turn runs, so that a page that was loaded meanwhile finds it.
+    """The cell in which a turn runs, so that a page loaded meanwhile finds it.
 
     Attributes:
         run: The id of the request to execute it.
-        page: The connection that sent the request: only there outputs arrive by themselves.
-        id: The cell's id, as far as the front end told it.
+        page: The connection that sent the request: outputs arrive there alone.
+        id: The cell's id; empty if the front end did not send it.
         source: Its text.
-        is_own: Whether the turn is all that the cell does.
+        is_own: True if the cell holds nothing but the turn.
         count: Its execution count.
     """
 
@@ -101,16 +101,16 @@ class TurnCell:
 
 
 class Surface(Protocol):
-    """What a live view needs of the kernel."""
+    """The kernel's functions for a live view."""
 
     def publish(self, data: Mapping[str, Any], update: bool) -> None:
-        """Show a MIME bundle in the cell, or put it in the place of the first one."""
+        """Show a MIME bundle in the cell, or replace the first one (`update`)."""
 
-    def settle(self, outputs: Sequence[SavedOutput]) -> None:
-        """Put the outputs that stay in the place of what was published."""
+    def replace_by(self, outputs: Sequence[SavedOutput]) -> None:
+        """Replace the published output by the outputs that stay."""
 
     def ask(self, asked: ApprovalAsked) -> ApprovalAnswered:
-        """Put a question without a widget. May block."""
+        """Ask a question without a widget. May block."""
 
     def stop(self) -> None:
         """Interrupt the turn. May be called on any thread."""
@@ -121,19 +121,19 @@ class Surface(Protocol):
 
     @property
     def cell(self) -> TurnCell:
-        """The cell that runs."""
+        """The running cell."""
 
 
 class LiveView:
-    """A sink that shows a turn while it runs, and the person who watches it.
+    """A sink that shows a running turn, and the user who watches it.
 
     Args:
-        surface: The kernel.
+        surface: The kernel's functions for the view.
         time_out: Seconds that a question waits for an answer.
-        price: Says what the turn has cost so far.
+        price: Returns words for the turn's cost so far.
 
     Attributes:
-        has_pages: Whether some page has answered since the kernel began: then one may come back.
+        has_pages: True once a page has answered since the kernel began, so that one may come back.
     """
 
     has_pages = False
@@ -179,7 +179,7 @@ class LiveView:
         self._changed.set()
 
     def _notice_first_words(self, event: Event) -> None:
-        """The first words after something else do not wait: they show that the model answers."""
+        """Send the first words of a text without delay: they show that the model answers."""
         if not isinstance(event, (TextDelta, ThinkingDelta)):
             self._speaks = False
         elif not self._speaks:
@@ -187,26 +187,26 @@ class LiveView:
             self._wake()
 
     def _wake(self) -> None:
-        """What is new may go out at once, unless much went out just before."""
+        """Allow the next message at once, unless many were sent just before."""
         if self._may_hurry:
             self._soon.set()
 
     async def close(self, outputs: Sequence[SavedOutput]) -> bool:
-        """The turn is over: its saved form takes the place of the view.
+        """End the view: the saved form replaces it.
 
-        A page that was loaded while the turn ran does not get the cell's outputs from the kernel:
-        the widget, which it finds again, puts them into the cell. It stays until a page says that
-        it has the outputs.
+        A page that was loaded during the turn does not get the cell's outputs from the kernel: the
+        widget, which it finds again, puts them into the cell. The widget stays until a page
+        confirms the outputs.
 
         Returns:
-            Whether a page has them, or none could.
+            True if a page has them, or none could.
         """
         self._over.set()
         self._changed.set()
         self._soon.set()
         if self._thread is not None:
             self._thread.join(timeout=2)
-        self._surface.settle(outputs)
+        self._surface.replace_by(outputs)
         if self._thread is not None and self.has_pages:
             is_watched = self._mode == "widget"
             self._final = [
@@ -214,7 +214,7 @@ class LiveView:
             ]
             with suppress(Exception):  # the connection may be gone
                 self._send_end()
-                if is_watched:  # else no page is there that could say it has them
+                if is_watched:  # else no page is there to confirm them
                     async with asyncio.timeout(CLAIM):
                         await self._claimed.wait()
             if not self._claimed.is_set():
@@ -225,19 +225,19 @@ class LiveView:
         return True
 
     def _linger(self) -> None:
-        """A page has the outputs: the widget goes in a while, or when the next one is open."""
+        """A page has the outputs: close the widget after a while, or when the next one opens."""
         if self._front is not None and self not in self._lingering:
             self._lingering.add(self)
             self._loop.call_later(LINGER, self.forget)
 
     @classmethod
     def forget_lingering(cls) -> None:
-        """The widgets of finished turns go now."""
+        """Close the widgets of finished turns."""
         for view in tuple(cls._lingering):
             view.forget()
 
     def forget(self) -> None:
-        """The widget goes; no page gets the outputs by it any more."""
+        """Close the widget; no page gets the outputs by it any more."""
         self._lingering.discard(self)
         front, self._front = self._front, None
         if front is not None:
@@ -245,13 +245,13 @@ class LiveView:
                 front.close()
 
     def _send_end(self) -> None:
-        """Say that the turn is over; the outputs go only to a page that does not get them else."""
+        """Send the end of the turn; the outputs only to a page without them."""
         if self._front is not None and self._final is not None:
             outputs = {"outputs": self._final} if self._is_unserved else {}
             self._front.send({"t": "end", **outputs})
 
     def _act_on_late(self, message: Mapping[str, Any]) -> None:
-        """A page that came when the turn was over, or that has the outputs now."""
+        """Handle a page that came after the end of the turn, or that confirms the outputs."""
         with suppress(Exception):
             if message.get("t") == "ready":
                 self._is_unserved = message.get("served") is False
@@ -265,7 +265,7 @@ class LiveView:
     # The person
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
-        """Ask in the widget where there is one, by a prompt where there is none."""
+        """Ask in the widget if there is one, else by a prompt."""
         await self._decided.wait()
         if self._mode == "html":
             await asyncio.sleep(LISTEN)
@@ -288,7 +288,7 @@ class LiveView:
     # The front end
 
     def _open(self) -> None:
-        """Show the place for the view, and offer the widget to whatever front end there is."""
+        """Publish the output for the view, and offer the widget to the front end."""
         self._publish(update=False)
         try:
             from jupyter_agent.widgets.front import Front
@@ -307,7 +307,7 @@ class LiveView:
         self._thread.start()
 
     def _receive(self, message: Mapping[str, Any]) -> None:
-        """A message of the front end: untrusted, at any time, on any thread."""
+        """Handle a message of the front end: untrusted, at any time, on any thread."""
         if self._over.is_set():
             self._act_on_late(message)
             return
@@ -352,12 +352,12 @@ class LiveView:
             self._soon.clear()
 
     def _wait(self) -> float | None:
-        """How long nothing can become due by itself."""
+        """Seconds to wait for something new before the next look."""
         return HANDSHAKE / 10 if self._mode == "waiting" else PATIENCE
 
     def _send(self) -> None:
         if self._stop_asked and self._front is not None:
-            # The page then knows that the kernel listens, and troubles the server no further.
+            # Tells the page that the kernel listens, so that it stops asking the server.
             self._stop_asked = False
             self._front.send({"t": "stopping"})
         if self._mode == "waiting" and time.monotonic() - self._opened > (
@@ -371,7 +371,7 @@ class LiveView:
             self._send_whole()
 
     def _send_operations(self) -> None:
-        # Before the view is looked at: words that come after that are the next ones to be sent.
+        # Before the view is read: words that arrive later are sent with the next message.
         hurries, self._has_first_words = self._has_first_words, False
         view = self._watch.view
         self._pending += self._picture.update(view, self._unread)
@@ -397,14 +397,14 @@ class LiveView:
 
     @property
     def _may_hurry(self) -> bool:
-        """Whether few messages were sent in the last second."""
+        """True if few messages were sent in the last second."""
         return may_hurry(self._sent, time.monotonic())
 
     def _send_whole(self) -> None:
-        """To who has not answered: perhaps nobody is there, perhaps code holds the event loop.
+        """Send the whole view to a page that has not answered.
 
-        The widget shows each state that it gets, whether its answer was read or not. Where there
-        is no widget, the HTML stays in sight.
+        Perhaps there is none, perhaps code holds the event loop. The widget shows each state that
+        it gets, whether its answer was read or not. Without a widget the HTML stays visible.
         """
         since, view = time.monotonic() - self._sent_at, self._watch.view
         if self._mode == "waiting":
@@ -432,7 +432,7 @@ class LiveView:
         self._surface.publish(self._output(update), update)
 
     def _output(self, update: bool) -> dict[str, str]:
-        """The output that the widget moves into, or that stands where there is none."""
+        """The output that the widget draws into; without a widget it is the view itself."""
         view = self._shown_view = self._watch.view
         inside = running_html(view) if update else html.escape(_SAVED_MID_RUN)
         self._size = len(inside)

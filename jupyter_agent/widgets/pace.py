@@ -1,4 +1,4 @@
-"""How often a view is sent: often enough to be live, seldom enough to cost little."""
+"""Decides when to send a view: often enough to be live, seldom enough to cost little."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 INTERVAL = 0.08
 """Seconds between two messages to a front end, at the least: about 12 in a second."""
 FEW_SENT = 7
-"""Messages in a second below which first words go out at once. With those that keep the distance
-there are then 20 in a second at the most."""
+"""Messages in a second below which first words go out at once. Together with the regular ones
+there are at most 20 in a second."""
 PATIENCE = 0.25
 """Seconds that a few letters may wait for more of them."""
 _FEW = 90
@@ -20,7 +20,7 @@ _HTML_RATE = 150_000
 
 
 def is_due(operations: Sequence[Sequence[Any]], since: float) -> bool:
-    """Whether to send now. `since` is how many seconds ago something was sent."""
+    """True if the operations are due. `since` is the seconds since the last message."""
     if not operations or since < INTERVAL:
         return False
     if since >= PATIENCE or any(operation[0] != "append" for operation in operations):
@@ -29,15 +29,15 @@ def is_due(operations: Sequence[Sequence[Any]], since: float) -> bool:
 
 
 def may_hurry(sent: Sequence[float], now: float) -> bool:
-    """Whether first words may go out at once, however little ago something was sent.
+    """True if first words may go out at once, even right after another message.
 
     Args:
-        sent: When the last `FEW_SENT` messages were sent, oldest first.
-        now: The time.
+        sent: The times of the last `FEW_SENT` messages, oldest first.
+        now: The current time.
     """
     return len(sent) < FEW_SENT or now - sent[0] > 1
 
 
 def whole_interval(size: int) -> float:
-    """Seconds between two updates that send a form of `size` characters whole."""
+    """Seconds between two updates that send the whole form of `size` characters."""
     return max(_HTML_INTERVAL, size / _HTML_RATE)

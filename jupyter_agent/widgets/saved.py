@@ -1,7 +1,7 @@
 """The saved form of a turn: ordinary notebook outputs that need no widget and no kernel.
 
-A pure function of the view, with nothing volatile in it: a turn that was recorded and is then
-replayed gives the same bytes.
+A pure function of the view, with nothing volatile in it: a recorded turn and its replay give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from jupyter_agent.core.wording import (
 HTML_LIMIT, HTML_TOTAL = 10_000, 450_000
 """Characters of one output in the HTML transcript, and of all outputs together."""
 TEXT_LIMIT, TEXT_TOTAL = 1_000, 75_000
-"""The same in the plain and in the Markdown transcript."""
+"""Characters of one output in the plain and the Markdown transcript, and of all together."""
 
 _LINE = "rgba(128,128,128,.3)"
 _CARD = f"border:1px solid {_LINE};border-radius:5px;padding:2px 8px;margin:4px 0"
@@ -81,12 +81,12 @@ def plain_transcript(view: TurnView) -> str:
 
 
 def running_html(view: TurnView) -> str:
-    """The transcript of a turn that is not over, opened: for front ends without the widget."""
+    """The unfolded transcript of a running turn, for front ends without the widget."""
     return "".join(_html(view, running=True))
 
 
 def running_line(view: TurnView) -> str:
-    """Where a running turn is, in one line."""
+    """The current activity of a running turn, in one line."""
     step = f"step {view.steps[-1].number} of {view.max_steps}" if view.steps else "starting"
     call = next((call for call in reversed(view.calls) if call.result is None), None)
     return f"Agent: {step}" + (f" · {line(call.call.name)}" if call else "")
@@ -120,10 +120,10 @@ def _displays(view: TurnView) -> Iterator[SavedOutput]:
 
 
 def _is_rich(output: Output) -> bool:
-    """Whatever code displayed, and values that are pictures or interactive.
+    """True for displays of code, and for values that are pictures or interactive.
 
-    So are values of which the plain text tells nothing (`<IPython.core.display.HTML object>`). A
-    table that was merely the value of a look-up stays in the transcript.
+    Also for values with an empty plain text (`<IPython.core.display.HTML object>`). A table that is
+    merely the value of an expression stays in the transcript.
     """
     if output.kind != "result":
         return output.kind == "display"
@@ -135,12 +135,12 @@ def _stored(kind: str, value: Any, limit: int) -> Any:
     if kind == "text/plain" and isinstance(value, str):
         return cut(value, limit)
     if kind.startswith("image/") and kind != "image/svg+xml":
-        return value  # base64: no words, and too long to look through
+        return value  # base64: no words, and too long to search
     return _safe(value)
 
 
 def _safe(value: Any) -> Any:
-    """The same without secrets, and storable."""
+    """The value without secrets, and storable."""
     text = json.dumps(redact_json(value, secret_values()), ensure_ascii=False)
     return json.loads(clean(text))
 
@@ -177,7 +177,7 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
 
 
 def _notices(view: TurnView, running: bool = False, in_sight: bool = False) -> Iterator[str]:
-    """What is told of the surroundings; of what passes, only while the turn runs."""
+    """The notices about the surroundings; those that do not last only while the turn runs."""
     return (
         stable(notice.text)
         for notice in view.notices
@@ -186,13 +186,13 @@ def _notices(view: TurnView, running: bool = False, in_sight: bool = False) -> I
 
 
 def _below(view: TurnView, running: bool = False) -> Iterator[str]:
-    """The lines below the transcript, which stay in sight where it is folded."""
+    """The lines below the transcript, which stay visible when it is folded."""
     yield from _notices(view, running, in_sight=True)
     yield from filter(None, (ending(view), unseen(view.receipt)))
 
 
 def _listed(view: TurnView, shown_as: Callable[[str], str]) -> str:
-    """Where the answer's numbers were seen."""
+    """The sources of the answer's numbers."""
     return " · ".join(f"{shown_as(text)} {where}" for text, where in numbers(view.receipt))
 
 
@@ -231,7 +231,7 @@ def _html_call(call: CallView, limit: int) -> Iterator[str]:
 
 
 def _tinted(diff: str, room: int) -> str:
-    """A diff with what was added and removed, below its head, on a ground of its own."""
+    """A diff whose added and removed lines, below its head, have a background colour."""
     head, at, rest = diff.partition("\n@@")
     if not at:
         return diff
@@ -256,7 +256,7 @@ def _escape(text: str, limit: int) -> str:
 
 
 def _inline(text: str, limit: int) -> str:
-    """Foreign words outside of <pre> and <code>: MathJax must not find its delimiters."""
+    """Foreign text outside of <pre> and <code>: MathJax must not find its delimiters."""
     return _bounded(lambda t: _MATH.sub(r"<span>\g<0></span>", _escaped(t)), text, limit)
 
 
@@ -266,7 +266,7 @@ def _escaped(text: str) -> str:
 
 def _bounded(escaped: Callable[[str], str], text: str, limit: int) -> str:
     whole = escaped(cut(text, limit))
-    if len(whole) > 2 * limit:  # markup through and through, which escaping makes longer
+    if len(whole) > 2 * limit:  # mostly markup, which escaping makes longer
         return escaped(cut(text, limit * limit // len(whole)))
     return whole
 
@@ -347,7 +347,7 @@ def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
 
 
 def _quoted(opening: str, text: str, limit: int) -> str:
-    """Words in a quotation: whatever block they leave open ends with it."""
+    """Text in a quotation, which ends any block that the text leaves open."""
     words = inert(cut(text, limit)).split("\n")
     return "\n" + "\n".join(f"> {each}" for each in [opening + words[0], *words[1:]]) + "\n"
 

@@ -1,7 +1,7 @@
-"""What the live view shows, as JSON, and what changes in it from one moment to the next.
+"""The state of the live view as JSON, and the operations that update it.
 
-A `ViewState` is kept of what the front end has. Each `update` gives the operations that bring it up
-to date: text that grew is appended, so that a streamed token costs little more than its letters.
+A `ViewState` mirrors the front end's state. Each `update` returns the operations that bring it up
+to date: growing text is appended, so that a streamed token costs little more than its letters.
 The front end's half is `live.js`; a test applies the operations and compares.
 """
 
@@ -29,10 +29,10 @@ _PICTURES = ("image/png", "image/jpeg", "image/gif")
 
 
 class ViewState:
-    """What the front end shows of a turn.
+    """The front end's state of a turn.
 
     Args:
-        price: Says what the turn has cost so far, or gives an empty text.
+        price: Returns words for the turn's cost so far, or an empty text.
     """
 
     def __init__(self, price: Price = lambda view: "") -> None:
@@ -41,7 +41,7 @@ class ViewState:
         self.state: Json = {**self._heading(self._view, ()), "steps": []}
 
     def update(self, view: TurnView, unread: tuple[str, ...] = ()) -> list[Operation]:
-        """Take in the view as it is now; gives what has changed."""
+        """The operations from the last state to this view; keeps it as the last state."""
         operations: list[Operation] = []
         steps = self.state["steps"]
         for index, step in enumerate(view.steps):
@@ -97,7 +97,7 @@ def difference(old: Any, new: Any, path: Path) -> Iterator[Operation]:
 
 
 def merged(operations: list[Operation]) -> list[Operation]:
-    """The same in fewer operations: what is appended to one text is joined."""
+    """Equivalent operations in smaller number: consecutive appends to one text are joined."""
     fewer: list[Operation] = []
     for operation in operations:
         last = fewer[-1] if fewer else None
@@ -109,7 +109,7 @@ def merged(operations: list[Operation]) -> list[Operation]:
 
 
 def _activity(view: TurnView) -> str:
-    """What goes on where no card tells it."""
+    """The current activity, if no card shows it; else empty."""
     if view.stop_reason is not None or not view.steps:
         return ""
     last = view.steps[-1]

@@ -1,4 +1,4 @@
-"""A turn as compact text in a terminal, line by line while it goes on."""
+"""Shows a running turn as compact text in a terminal, line by line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LINES = 12
 """Lines of code, and of an output, that are shown; `%agent show` has all."""
 _CHARACTERS = 2_000
 _LONGEST_QUESTION = 50_000
-"""Characters of what a person is asked about: they must see what they allow."""
+"""Characters shown of a call in question: the user must see what they allow."""
 _STYLES = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "asking": "33"}
 _COLOURS = {"done": "good", "failed": "bad", "refused": "bad", "interrupted": "bad"}
 
@@ -48,7 +48,7 @@ class TerminalView:
 
     Args:
         stream: The terminal.
-        environ: Says whether it has colours: `NO_COLOR` and `TERM=dumb` say that it has none.
+        environ: The environment: `NO_COLOR` and `TERM=dumb` switch colours off.
     """
 
     def __init__(self, stream: TextIO, environ: Mapping[str, str] = os.environ) -> None:
@@ -78,8 +78,8 @@ class TerminalView:
             case Retrying():
                 self._streamed = False
             case Noticed(text=text) | Steered(text=text):
-                told = f"You: {text}" if isinstance(event, Steered) else text
-                self._line(cut(told, _CHARACTERS), "dim")
+                words = f"You: {text}" if isinstance(event, Steered) else text
+                self._line(cut(words, _CHARACTERS), "dim")
             case ToolStarted(call=call):
                 self._pass(f"{call.name} {self._call(call.id).gist}")
             case ApprovalAsked(call_id=call_id):
@@ -91,32 +91,32 @@ class TerminalView:
                         self._line(f"    {PLAN_MARKS[item.state]} {stable(item.text)}")
             case TurnFinished():
                 self._finish()
-        self._tell_notices(before)
+        self._write_notices(before)
 
     def _finish_message(self) -> None:
-        """The end of a reply. Of a replayed one nothing was streamed."""
+        """Write the end of a reply; of a replayed one, which was not streamed, all of it."""
         if not self._streamed and (text := self._view.steps[-1].text):
             self._write(stable(text))
         self._end_line()
 
-    def _tell_notices(self, before: TurnView) -> None:
-        """What was out of the ordinary and was not told yet."""
+    def _write_notices(self, before: TurnView) -> None:
+        """Write the step's new notices."""
         if not self._view.steps:
             return
-        told = len(before.steps[-1].notices) if len(before.steps) == len(self._view.steps) else 0
-        for notice in self._view.steps[-1].notices[told:]:
+        shown = len(before.steps[-1].notices) if len(before.steps) == len(self._view.steps) else 0
+        for notice in self._view.steps[-1].notices[shown:]:
             self._line(cut(notice, _CHARACTERS), "dim")
 
     def _call(self, call_id: str) -> CallView:
         return next(call for call in reversed(self._view.calls) if call.call.id == call_id)
 
     def _show_call(self, call: CallView, kind: str) -> None:
-        told = note(call)
+        words = note(call)
         seconds = f" {call.seconds:.1f} s" if call.seconds is not None else ""
         mark = self._styled(MARKS[call.state], kind or _COLOURS.get(call.state, "dim"))
         name = self._styled(line(call.call.name), "bold")
         self._line(
-            f"{mark} {name}{' ' + stable(told) if told else ''}{self._styled(seconds, 'dim')}"
+            f"{mark} {name}{' ' + stable(words) if words else ''}{self._styled(seconds, 'dim')}"
         )
         asking = call.state == "asking"
         if call.asked is None or asking:
@@ -125,7 +125,7 @@ class TerminalView:
             self._block(text, "    │ ", "dim", whole=asking)
 
     def _block(self, text: str, margin: str, style: str = "", whole: bool = False) -> None:
-        """A few lines; all of them where the person is to decide by them."""
+        """Write a few lines; all of them (`whole`) if the user must decide by them."""
         lines = cut(text, _LONGEST_QUESTION if whole else _CHARACTERS).split("\n")
         most = len(lines) if whole else _LINES
         for each in lines[:most]:
@@ -162,7 +162,7 @@ class TerminalView:
             self._write("\n")
 
     def _pass(self, text: str) -> None:
-        """A line that the next one takes the place of."""
+        """Write a temporary line, which the next one replaces."""
         if self._moves and self._at_start:
             self._erase()
             self._put(self._styled(f"… {line(text, 70)}", "dim"))
@@ -181,7 +181,7 @@ class TerminalView:
         self._at_start = text.endswith("\n")
 
     def _put(self, text: str) -> None:
-        """Write to the stream, which may not have all characters."""
+        """Write to the stream; replaces characters that its encoding lacks."""
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
         self._stream.write(text.encode(encoding, "replace").decode(encoding))
         self._stream.flush()

@@ -187,7 +187,7 @@ async def test_execute_timeout(desk: Desk, tmp_path: Path) -> None:
 
 async def test_faulty_servers_hold_nobody_up(desk: Desk) -> None:
     """One line about each that hangs, crashes or is slow; the good one works, in time."""
-    desk.settings = desk.settings.model_copy(update={"connect_timeout": 8.0})
+    desk.settings = desk.settings.model_copy(update={"connect_timeout": 20.0})
     desk.user(
         hangs=bad("hang", connect_timeout=2),
         crashes=bad("start_crash"),
@@ -202,7 +202,7 @@ async def test_faulty_servers_hold_nobody_up(desk: Desk) -> None:
     )
     before = asyncio.get_running_loop().time()
     offer = await desk.offer()
-    assert asyncio.get_running_loop().time() - before < 25
+    assert asyncio.get_running_loop().time() - before < 40
     lines = "\n".join(offer.notices)
     assert "MCP server hangs cannot be used: not connected after 2 s (connect_timeout)." in lines
     assert "config.toml is missing" in lines

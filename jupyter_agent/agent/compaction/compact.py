@@ -43,10 +43,10 @@ from jupyter_agent.llm.tokens import TokenCounter
 STEPS_KEPT = 4
 """Steps at the end that stay word for word."""
 SHARE = 0.4
-"""Of the limit: to which the first two stages shorten, so that the next steps have room.
+"""The share of the limit to which the first two stages shorten: the next steps need room.
 
-What is shortened has to be written to the provider's cache anew, so that it costs less to do it
-seldom and by more. Of the facts in the benchmarks as many survive as with larger shares."""
+A shortened conversation must be written to the provider's cache anew, so that rare and large cuts
+cost less. In the benchmarks as many facts survive as with larger shares."""
 _SUMMARY = 1_400
 """Tokens that a summary is expected to have."""
 _LEAST = 300
@@ -54,7 +54,7 @@ _LEAST = 300
 _PLACES = 12
 """Files that are named beside a summary, the newest."""
 _CONTEXTS = 0.25
-"""Of the limit, what is put back may have."""
+"""The share of the limit for the restored context."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from jupyter_agent.llm.retry import RetryPolicy
 from jupyter_agent.llm.tokens import Calibration, TokenCounter
 
 _GROWTH = 1.25
-"""By what a conversation grows before shortening it is tried again, where it was no help."""
+"""The growth of a conversation after a vain attempt to shorten it, before the next one."""
 _MOST = 4.0
-"""How much more than estimated the API may report and still be believed."""
+"""The largest plausible ratio of reported to estimated tokens."""
 
 
 class Compactor:

@@ -13,8 +13,7 @@ from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.llm.wire import safe_id
 
 Keep = Callable[[str, str], str]
-"""Takes a text and a name for it, gives the path where the whole can be read; empty where it
-could not be kept."""
+"""Stores a text under a name and returns its path; empty if it cannot be stored."""
 
 
 def keep_in(workspace: Workspace, conversation: str) -> Keep:

@@ -13,7 +13,7 @@ KEPT_ROUNDS = 2
 _SHORT = 400
 """Characters that are left of an older result."""
 _HARD = 4_000
-"""Characters that are left of any result, where the older ones were not enough."""
+"""Characters kept of any result, if cuts of the older ones do not suffice."""
 _LASTING = "get_skill"
 """The tool whose results are instructions to go on by: they are cut last."""
 

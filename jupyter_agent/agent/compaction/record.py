@@ -21,7 +21,7 @@ LINE = 160
 _SHOWN_CALL = 800
 _SHOWN_RESULT = 3_000
 _BYTES_A_WORD = 8
-"""What bounds text that has no spaces: Chinese, or base64."""
+"""Bytes that count as a word in text without spaces: Chinese, or base64."""
 
 _NUMBER = re.compile(r"\d[\d.,_]*")
 _LABELLED = re.compile(r"[^\W\d_][^=:→]{0,60}(?:[:=→]|\b(?:is|was|of|are)\b)\s?[^\w\s]?\s?[\d.]")

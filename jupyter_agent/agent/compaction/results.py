@@ -18,9 +18,9 @@ LONG = 1_500
 EXCERPT = 600
 """Characters of a result that stay in its placeholder."""
 HARD = 4_000
-"""Characters that stay of a result of the last steps, where nothing else was enough."""
+"""Characters kept of a result of the last steps, if nothing else suffices."""
 WORDS = (600, 150)
-"""Characters that stay of what the person said long ago; the less, where the more is too much."""
+"""Characters kept of the user's old text: the first number, or the second if that is too long."""
 _MOVED = "[Moved out of the conversation: "
 _CUT = "[Cut: "
 _PICTURE = "(a picture that was left out to save space)"

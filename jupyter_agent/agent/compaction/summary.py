@@ -32,13 +32,13 @@ LIMIT = 1_000
 BODY = 550
 """Words that the model is asked to keep to. The rest is for lines of output, word for word."""
 SLACK = 50
-"""Words that it may have more before its end is cut, where there are lines to quote."""
+"""Words beyond the limit before the summary's end is cut to make room for quoted lines."""
 _LEAST = 80
-"""Words for each part of what is summarized in parts."""
+"""The least words for the summary of one of several parts."""
 HEADING = "Printed results, word for word:"
 
 Summarize = Callable[[str], Awaitable[str]]
-"""Gives a model a prompt and returns what it says. Whatever it raises makes the summary plain."""
+"""Sends a prompt to a model and returns its text. After any exception the summary is plain."""
 
 _A_CALL = re.compile(r"\s*(?:<\|?(?:tool|function)|```(?:tool|json\s*\{\s*\"name)|\{\s*\"name\")")
 

@@ -1,4 +1,4 @@
-"""What a model is told about the objects in the person's kernel, and how much it may see."""
+"""Descriptions of the kernel's objects for a model, at a level of detail."""
 
 from jupyter_agent.kernel.describe.page import describe, one_line
 from jupyter_agent.kernel.describe.parts import Describer, Level, Listing, Nested, Part

@@ -88,9 +88,9 @@ def tensor(value: Any, level: Level) -> Iterator[Part]:
 
 
 def shape(sizes: Iterable[Any]) -> str:
-    """A shape as `(344, 8)`; a size that is not known yet is a question mark."""
-    known = [f"{size:d}" if type(size) is int else _size_text(size) for size in islice(sizes, 32)]
-    return f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+    """A shape as `(344, 8)`, with a question mark for an unknown size."""
+    texts = [f"{size:d}" if type(size) is int else _size_text(size) for size in islice(sizes, 32)]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def dtype(value: Any) -> str:
@@ -131,7 +131,7 @@ def _sizes(value: Any) -> str:
 
 
 def _variable(variable: Any, level: Level) -> str:
-    """A variable of xarray. One that is not in memory, in a file or to be computed, stays there."""
+    """A variable of xarray. Loads none that is in a file or not computed yet."""
     dims = ", ".join(label(dim) for dim in variable.dims)
     text = f"{dtype(variable.dtype)} ({dims})" if hasattr(variable.dtype, "names") else f"({dims})"
     held = variable._data

@@ -1,4 +1,4 @@
-"""Functions, classes and modules: signatures and the first line of what is written about them."""
+"""Functions, classes and modules: signatures and the first lines of docstrings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def method(value: Any, level: Level) -> Iterator[Part]:
 
 
 def builtin(value: Any, level: Level) -> Iterator[Part]:
-    """A function that is written in C: its signature as far as it is known."""
+    """A function written in C: its signature, if it is known."""
     try:
         parameters = ", ".join(inspect.signature(value).parameters)
     except (TypeError, ValueError):
@@ -67,7 +67,7 @@ def builtin(value: Any, level: Level) -> Iterator[Part]:
 
 
 def partial(value: Any, level: Level) -> Iterator[Part]:
-    """A partial: what it calls, and how much is given already."""
+    """A partial: its function, and the number of bound arguments."""
     given = len(value.args) + len(value.keywords)
     yield f"{type_name(type(value))}, {count(given, 'argument')} given"
     yield Nested("of", value.func)
@@ -80,7 +80,7 @@ def cached(value: Any, level: Level) -> Iterator[Part]:
 
 
 def class_object(value: Any, level: Level) -> Iterator[Part]:
-    """A class: what it inherits from, how it is made, and the names of what it has."""
+    """A class: its bases, the signature of its constructor, and the names of its members."""
     bases = [type_name(base) for base in ancestry(value)[1:] if base is not object]
     init = class_attribute(value, "__init__")
     how = (
@@ -107,7 +107,7 @@ def class_object(value: Any, level: Level) -> Iterator[Part]:
 
 
 def module(value: Any, level: Level) -> Iterator[Part]:
-    """A module: its name, its docstring's first line and the names of what it has."""
+    """A module: its name, its docstring's first line and the names of its members."""
     held = _module_dict(value)
     yield f"module {name(str(held.get('__name__', '?')))}"
     if shows_values(level) and "__version__" in held:
@@ -209,7 +209,7 @@ def _annotated(own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(what: str, names: list[str]) -> Iterator[Part]:
-    """The names in a few lines, so that a big class or module does not need a line for each."""
+    """The names of a big class or module in a few lines."""
     lines = [", ".join(name(one) for one in names[i : i + 8]) for i in range(0, len(names), 8)]
     if len(names) <= 8:
         yield from (f"{what}: {line}" for line in lines)

@@ -1,4 +1,4 @@
-"""Lists, dicts and their like: how many items, of which types, and what one of each looks like."""
+"""Lists, dicts and other containers: their length, the types of their items, and examples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jupyter_agent.kernel.describe.parts import (
 )
 from jupyter_agent.kernel.describe.values import short
 
-# So many items are looked at to tell the types of all.
+# The number of items that are examined for the types of all.
 _LOOKED_AT = 1_000
 _KINDS = 4
 _SEEN = {"schema": 0, "names": 0, "sample": 5, "full": 100}
@@ -56,7 +56,7 @@ def set_value(value: Any, level: Level) -> Iterator[Part]:
     length = base.__len__(value)
     yield _headline(value, length, base.__iter__(value), "item")
     if shows_values(level) and length:
-        # In their own order where all can be looked at: a set has none that stays.
+        # Sorted if all can be examined, since the order of a set differs from run to run.
         items = sorted(short(item, 200) for item in islice(base.__iter__(value), _LOOKED_AT))
         seen = _SEEN[level]
         yield Listing("items", length, (name(item) for item in items[:seen]))
@@ -123,7 +123,7 @@ def _headline(value: Any, length: int, items: Iterable[Any], noun: str) -> str:
 
 
 def _start(length: int) -> str:
-    """A word of caution where not all items are looked at."""
+    """A word of caution if not all items are examined."""
     return f", by the first {_LOOKED_AT:,}" if length > _LOOKED_AT else ""
 
 
@@ -138,7 +138,7 @@ def _kinds(items: Iterable[Any]) -> str:
 
 
 def _runs(items: Iterable[Any]) -> Iterator[tuple[type, int]]:
-    """How many items of one type follow each other; most containers are one such run."""
+    """The runs of items of one type, with their lengths; most containers are a single run."""
     current: type | None = None
     number = 0
     for item in items:
@@ -166,7 +166,7 @@ def _examples(items: Iterable[Any], label: str) -> Iterator[Part]:
 
 
 def _counts(cls: type) -> bool:
-    """Whether the dict's keys are things that were counted or grouped, and so data."""
+    """True if the keys of this class of dict are counted or grouped values, and so data."""
     return any(cls is grouping for cls in ancestry(cls) for grouping in (Counter, defaultdict))
 
 

@@ -1,4 +1,4 @@
-"""matplotlib's figures and axes: what is drawn in them; their texts only where data is seen."""
+"""matplotlib's figures and axes: their content; their texts only at levels that show data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def figure(value: Any, level: Level) -> Iterator[Part]:
 
 
 def axes(value: Any, level: Level) -> Iterator[Part]:
-    """Axes: what is drawn in them, and how each axis is scaled."""
+    """Axes: the kinds of their drawings, and the scale of each axis."""
     numbers = {key: len(getattr(value, key)) for key in _DRAWN}
     many = {"patches": "patches"}
     drawn = [count(n, _DRAWN[key], many.get(key, "")) for key, n in numbers.items() if n]

@@ -1,4 +1,4 @@
-"""Tables: pandas, polars and pyarrow. Columns with their types; rows only where data is seen."""
+"""Tables: pandas, polars and pyarrow. Columns with their types; rows only if data may be shown."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def pandas_index(value: Any, level: Level) -> Iterator[Part]:
 
 
 def pandas_groups(value: Any, level: Level) -> Iterator[Part]:
-    """A pandas GroupBy: what is grouped, and by what. The groups are not made."""
+    """A pandas GroupBy: the grouped frame and its keys. The groups are not computed."""
     held = value.keys if type(value.keys) is list else [value.keys]
     keys = [label(key) if type(key) is str else f"({type_name(type(key))})" for key in held]
     by = ", ".join(keys) if value.keys is not None else "levels of the index"
@@ -103,7 +103,7 @@ def _index_text(index: Any) -> str:
 
 
 def _column_labels(columns: Any) -> Iterator[str]:
-    """What to know of the columns' labels where they are more than names."""
+    """Facts about columns' labels that are not plain names."""
     kind = type_name(type(columns))
     if kind not in {"Index", "RangeIndex"} or any(type(one) is str for one in columns.names):
         yield f"column labels: {_index_text(columns)}"
@@ -119,8 +119,8 @@ def _labels(columns: Any, level: Level = "schema") -> list[str]:
 
 
 def _series_name(series: Any, level: Level) -> str:
-    """The name of a Series, if it must be a column's: a row taken from a frame is named by its
-    label, which is data, and has the frame's column names as its index."""
+    """The name of a Series if it must be a column's. A row of a frame has its label as name,
+    which is data, and the frame's column names as its index."""
     if type(series.name) is not str:
         return ""
     of_a_row = series.index.dtype.kind in "OUTS" or type_name(type(series.index)) == "MultiIndex"

@@ -1,4 +1,4 @@
-"""What can be read from an object without running any code of its class."""
+"""Reads objects without running any code of their classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_agent.kernel.describe.parts import name
 
 MISSING = object()
 
-# A metaclass may replace `__mro__` or `__name__`: these are the ones of `type` itself.
+# The descriptors of `type` itself, since a metaclass may replace `__mro__` or `__name__`.
 _mro_of = type.__dict__["__mro__"].__get__
 _name_of = type.__dict__["__name__"].__get__
 _module_of = type.__dict__["__module__"].__get__
@@ -24,7 +24,7 @@ _DIGITS = re.compile(r"\d{5}")
 
 
 def ancestry(cls: type) -> tuple[type, ...]:
-    """The class and what it inherits from, nearest first."""
+    """The class and its base classes, nearest first."""
     return cast("tuple[type, ...]", _mro_of(cls))
 
 
@@ -34,7 +34,7 @@ def type_name(cls: type) -> str:
 
 
 def module_name(cls: type) -> str:
-    """The module in which the class says that it was made, or nothing."""
+    """The class's own `__module__`; empty if it has none."""
     try:
         module = _module_of(cls)
     except AttributeError:
@@ -43,12 +43,12 @@ def module_name(cls: type) -> str:
 
 
 def own_names(cls: type) -> dict[str, Any]:
-    """What the class itself defines, as it was written: no descriptor is called."""
+    """The class's own attributes; calls no descriptor."""
     return {key: value for key, value in _dict_of(cls).items() if type(key) is str}
 
 
 def class_attribute(cls: type, key: str) -> Any:
-    """What the class or the nearest ancestor defines under this name, or MISSING."""
+    """The attribute of the class or its nearest ancestor, or MISSING."""
     for ancestor in ancestry(cls):
         found = _dict_of(ancestor).get(key, MISSING)
         if found is not MISSING:
@@ -82,7 +82,7 @@ def _slots(value: object, cls: type) -> Iterator[tuple[str, Any]]:
 
 
 def is_enum(cls: type) -> bool:
-    """Whether the class is an enumeration."""
+    """True if the class is an enumeration."""
     return issubclass(type(cls), EnumType)
 
 

@@ -1,7 +1,7 @@
-"""What is not computed yet, and stays so: polars, Dask, Spark, Ray, DuckDB and ibis.
+"""Lazy objects, which are not computed here: polars, Dask, Spark, Ray, DuckDB and ibis.
 
-Only what the object already holds is read. Where even the columns would have to be worked out,
-which may read a file, ask a server or call the person's code, they are left out.
+Reads only data that the object already holds. Columns are left out if they are not known yet,
+since their computation may read a file, ask a server or call the user's code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENUM = re.compile(r"ENUM\s*\((?:[^')]|'(?:[^']|'')*')*\)", re.IGNORECASE)
 
 
 def opaque(library: str, hint: str) -> Describer:
-    """A describer of objects of which nothing can be read without computing."""
+    """A describer of objects that hold no data before their computation."""
 
     def describer(value: Any, level: Level) -> Iterator[Part]:
         yield f"{library} {type_name(type(value))}, not computed"
@@ -76,8 +76,8 @@ def dask_bag(value: Any, level: Level) -> Iterator[Part]:
 def spark_frame(value: Any, level: Level) -> Iterator[Part]:
     """A Spark DataFrame: its columns, if it has been asked for them before."""
     held = attributes(value)
-    known = (held.get(key) for key in ("_schema", "_cached_schema", "schema"))
-    schema = next((one for one in known if one is not None), None)
+    schemas = (held.get(key) for key in ("_schema", "_cached_schema", "schema"))
+    schema = next((one for one in schemas if one is not None), None)
     if schema is None:
         yield "pyspark DataFrame, not computed"
         yield "its columns: ask printSchema()"
@@ -98,7 +98,7 @@ def duckdb_relation(value: Any, level: Level) -> Iterator[Part]:
 
 
 def duckdb_connection(value: Any, level: Level) -> Iterator[Part]:
-    """A DuckDB connection. To list its tables is a query, which would end one that is running."""
+    """A DuckDB connection, without its tables: that query would end a running one."""
     yield "duckdb connection"
     yield "its tables: ask SHOW TABLES"
 
@@ -117,14 +117,14 @@ def ibis_value(value: Any, level: Level) -> Iterator[Part]:
 
 
 def _dask_meta(value: Any) -> Any:
-    """The empty frame that stands for the result, if there is one: making it may run code."""
+    """The empty frame with the result's columns, if it exists: its creation may run code."""
     held = attributes(value)
     expression = held.get("_expr")
     if expression is None:
         return held.get("_meta")
-    known = attributes(expression).get("_meta")
-    if known is not None:
-        return known
+    meta = attributes(expression).get("_meta")
+    if meta is not None:
+        return meta
     made: Callable[[Any], Any] | Any = class_attribute(type(expression), "_meta")
     return None if made is MISSING or hasattr(made, "__get__") else made
 

@@ -22,7 +22,7 @@ _MAX_MODULES = 3_000
 
 
 def estimator(value: Any, level: Level) -> Iterator[Part]:
-    """An estimator of scikit-learn: whether it is fitted, its parameters, what it learnt."""
+    """An estimator of scikit-learn: fitted or not, its parameters, its fitted attributes."""
     held = attributes(value)
     learnt = [key for key in held if key.endswith("_") and not key.startswith("_")]
     parameters = [key for key in _parameter_names(type(value)) if key in held]
@@ -58,7 +58,7 @@ def torch_module(value: Any, level: Level) -> Iterator[Part]:
 
 
 def optimizer(value: Any, level: Level) -> Iterator[Part]:
-    """An optimizer of torch: the shapes of what it changes, group by group."""
+    """An optimizer of torch: the shapes of its parameters, group by group."""
     groups = attributes(value)["param_groups"]
     yield f"torch {type_name(type(value))}, {count(len(groups), 'parameter group')}"
     for group in groups[:10]:
@@ -82,7 +82,7 @@ def _parameter_names(cls: type) -> tuple[str, ...]:
 
 
 def _parameter_count(module: Any) -> tuple[int, bool]:
-    """How many numbers the parameters hold, each tensor counted once, and whether that is all."""
+    """The count of numbers in the parameters, each tensor once; False if the count is partial."""
     waiting, numbers, tensors = [module], 0, set()
     for _ in range(_MAX_MODULES):
         if not waiting:

@@ -1,4 +1,4 @@
-"""Objects of the person's own classes, enumerations, exceptions, files and iterators."""
+"""Objects of the user's own classes, enumerations, exceptions, files and iterators."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HOME = ("builtins", "__main__", "")
 
 
 def any_object(value: Any, level: Level) -> Iterator[Part]:
-    """An object of which nothing is known: its type, and the public attributes it holds itself."""
+    """An object of any class: its type, and its own public attributes."""
     cls = type(value)
     held = {key: v for key, v in attributes(value).items() if not key.startswith("_")}
     kind, noun = _kind(cls)
@@ -53,7 +53,7 @@ def _kind(cls: type) -> tuple[str, str]:
 
 
 def enum_member(value: Any, level: Level) -> Iterator[Part]:
-    """A member of an enumeration: the names it could have; which one it is where data is seen."""
+    """A member of an enumeration: all names; its own name only if data may be shown."""
     cls = type(value)
     members = class_attribute(cls, "_member_names_")
     if not is_enum(cls) or type(members) is not list:
@@ -64,7 +64,7 @@ def enum_member(value: Any, level: Level) -> Iterator[Part]:
 
 
 def exception(value: Any, level: Level) -> Iterator[Part]:
-    """An exception: its type; its arguments where data is seen."""
+    """An exception: its type; its arguments only if data may be shown."""
     arguments = BaseException.args.__get__(value)  # type: ignore[attr-defined]
     headline = f"{type_name(type(value))}, exception"
     if shows_values(level) and arguments:
@@ -77,7 +77,7 @@ def exception(value: Any, level: Level) -> Iterator[Part]:
 
 
 def file_object(value: Any, level: Level) -> Iterator[Part]:
-    """A file: whether it is open, and its encoding; its name where data is seen."""
+    """A file: open or closed, and its encoding; its name only if data may be shown."""
     state = "closed" if value.closed else "open"
     encoding = getattr(value, "encoding", None)
     shown = f", encoding {name(encoding)}" if type(encoding) is str else ""
@@ -87,7 +87,7 @@ def file_object(value: Any, level: Level) -> Iterator[Part]:
 
 
 def suspended(value: Any, level: Level) -> Iterator[Part]:
-    """A generator or a coroutine: which function made it. It is not advanced."""
+    """A generator or a coroutine: the function that made it. It is not advanced."""
     yield f"{type_name(type(value))} of {name(value.__qualname__)}, not advanced"
 
 

@@ -1,4 +1,4 @@
-"""A description written down: one inert line for each thing, within a limit."""
+"""Writes a description: one inert line for each part, within a limit."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ LINE_LIMIT = 120
 
 _LEVELS = ("schema", "sample", "full")
 _DEPTH = 4
-# Details of a nested value are not begun with less room than this.
+# The least room for the details of a nested value.
 _MIN_ROOM = 60
-# Of more entries than this, only the first ones are shown in detail.
+# The most entries shown in detail; further ones get a line each.
 _FEW = 40
-# Kept free for the line that says how much is left out.
+# Room for the line with the number of entries left out.
 _RESERVE = 60
 
 _T = TypeVar("_T")
@@ -62,7 +62,7 @@ def one_line(value: object, level: Level = "schema") -> str:
 
 
 def _last_resort(value: object) -> str:
-    """Without a call into anything of ours: the stack may be used up."""
+    """The type's name without a call of our functions, since the stack may be used up."""
     try:
         return inert(type(value).__name__, LINE_LIMIT)
     except KeyboardInterrupt:
@@ -97,7 +97,7 @@ class _Page:
         lines: list[str] = []
         for position, part in enumerate(parts):
             left = len(parts) - position
-            # What comes after a long listing gets its share, too.
+            # The parts after a long listing get their share, too.
             share = room if left == 1 else room * 2 // 3
             new = self.part(part, indent, share)
             if _size(new) > room:
@@ -115,7 +115,7 @@ class _Page:
         return [inert(f"{indent}{part}")]
 
     def listing(self, listing: Listing, indent: str, room: int) -> list[str]:
-        """The lines of the entries that fit, then how many there are beyond them."""
+        """The lines of the entries that fit, and a line with the number of the others."""
         if not listing.total:
             return []
         lines = [f"{indent}{listing.what}:"] if listing.titled else []
@@ -123,7 +123,7 @@ class _Page:
         room -= _size(lines)
         shown = 0
         for entry in _until_failure(listing.entries):
-            # Each of the remaining entries has the same right to room for its details.
+            # The remaining entries share the room for details equally.
             left = listing.total - shown
             share = (room - _RESERVE) // max(1, left if left <= _FEW else _FEW // 4)
             new = self.part(entry, below, share)
@@ -146,7 +146,7 @@ def _size(lines: list[str]) -> int:
 
 
 def _until_failure(items: Iterable[_T]) -> Iterator[_T]:
-    """The items up to the first that cannot be had."""
+    """The items up to the first that raises."""
     try:
         iterator = iter(items)
         while True:

@@ -1,4 +1,4 @@
-"""What a description is made of, and text that is safe to put on one line of it."""
+"""The parts of a description, and functions for text that is safe on one line of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jupyter_agent.core.plaintext import plain
 
 Level: TypeAlias = Literal["names", "schema", "sample", "full"]
 
-# The name of a column, an attribute, a type: longer ones are cut.
+# The longest name of a column, an attribute or a type; longer ones are cut.
 NAME_LENGTH = 80
 _ESCAPES = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
@@ -27,8 +27,8 @@ class Nested:
 class Listing:
     """Entries of one kind ("columns"), taken one by one until the page is full.
 
-    `total` is how many there are, so that a page that ends early can say how many are missing.
-    Without `titled` the entries stand directly under the headline.
+    `total` is their number, so that a full page can name the number left out. Without `titled`
+    the entries are directly under the headline.
     """
 
     what: str
@@ -45,12 +45,12 @@ Describer: TypeAlias = Callable[[Any, Level], str | Iterable[Part]]
 
 
 def shows_values(level: Level) -> bool:
-    """Whether values may be seen at this level."""
+    """True if the level shows values."""
     return level in {"sample", "full"}
 
 
 def inert(text: str, limit: int = 400) -> str:
-    """The text on one line, cut to `limit` characters, with nothing in it that cannot be seen."""
+    """The text on one line, cut to `limit` characters, without invisible characters."""
     text = str.__str__(text)
     cut = len(text) > limit
     text = text[:limit]
@@ -61,7 +61,7 @@ def inert(text: str, limit: int = 400) -> str:
 
 
 def name(text: str) -> str:
-    """A name of the person's, inert."""
+    """A name of the user's, inert."""
     return inert(text, NAME_LENGTH)
 
 

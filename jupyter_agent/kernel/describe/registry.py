@@ -1,4 +1,4 @@
-"""Who describes what: the describers, found by a type's module and name along its ancestors."""
+"""The registry of describers, found by a type's module and name along its ancestors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def parts_of(value: object, level: Level, most: int = _MAX_PARTS) -> list[Part]:
 
 
 def _describers_of(cls: type) -> Iterator[Describer]:
-    """All that could describe objects of the class, the best one first."""
+    """The describers for objects of the class, the most specific one first."""
     yield _own_text
     if is_enum(cls):
         yield from _named(cls)
@@ -120,7 +120,7 @@ def _collected(describer: Describer, value: object, level: Level, most: int) -> 
 
 
 def _text_parts(made: str | Iterable[Part]) -> Iterator[Part]:
-    """A text as its first line, then the others, of which a page may leave out some."""
+    """A text as its first line and a listing of the others, which a page may cut."""
     text = str.__str__(made)
     lines = text[:_MAX_TEXT].expandtabs().strip("\n").split("\n")
     yield lines[0].strip()
@@ -130,10 +130,10 @@ def _text_parts(made: str | Iterable[Part]) -> Iterator[Part]:
 
 
 def _own_text(value: object, level: Level) -> str:
-    """What the object's own `__llm__` or `_repr_llm_` says; nothing where it has none.
+    """The text of the object's own `__llm__` or `_repr_llm_`; empty if it has none.
 
     The method is looked up on the class: an object that answers to every name has none. Its text is
-    trusted at each level, "schema" too: whoever wrote the method decided what a model may read.
+    trusted at each level, "schema" too: the method's author decides what a model may read.
     """
     cls = type(value)
     for method in _OWN_METHODS:

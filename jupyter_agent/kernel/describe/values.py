@@ -1,4 +1,4 @@
-"""Plain values: text, numbers, dates, paths; and the short form of a value where it may be seen."""
+"""Plain values: text, numbers, dates, paths; and the short form of a value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_BITS = 256
 
 
 def short(value: object, limit: int = SHORT, depth: int = _SHORT_DEPTH) -> str:
-    """The value in a few characters. Of what is no plain value, the type: its code is not run."""
+    """The value in a few characters; for any but plain values the type, without running code."""
     cls = type(value)
     if is_enum(cls):
         return inert(f"{type_name(cls)}.{_member_name(value)}", limit)
@@ -46,13 +46,13 @@ def short(value: object, limit: int = SHORT, depth: int = _SHORT_DEPTH) -> str:
 
 
 def plain_value(value: Any, level: Level) -> Iterator[Part]:
-    """A value without structure: its type, and the value where it may be seen."""
+    """A value without structure: its type, and the value if the level shows it."""
     kind = type_name(type(value))
     yield f"{kind}: {short(value, 100)}" if shows_values(level) else kind
 
 
 def text(value: Any, level: Level) -> Iterator[Part]:
-    """A text: how long it is, then its start; at "full" its lines."""
+    """A text: its length and its start; at "full" its lines."""
     length = str.__len__(value)
     headline = f"{type_name(type(value))}, {count(length, 'character')}"
     if level == "full" and length > SHORT:
@@ -70,7 +70,7 @@ def text(value: Any, level: Level) -> Iterator[Part]:
 
 
 def binary(value: Any, level: Level) -> Iterator[Part]:
-    """Bytes: how many, then the first ones."""
+    """Bytes: their number and the first ones."""
     headline = f"{type_name(type(value))}, {count(_byte_count(value), 'byte')}"
     yield f"{headline}: {short(value)}" if shows_values(level) else headline
 
@@ -102,7 +102,7 @@ def _short_mapping(value: Any, depth: int) -> str:
 
 
 def _short_set(value: Any) -> Iterator[Any]:
-    # Sets have no order of their own, and that of texts is another one in each kernel.
+    # Sorted, since the order of texts in a set differs from kernel to kernel.
     base = set if issubclass(type(value), set) else frozenset
     return iter(sorted(islice(base.__iter__(value), 1_000), key=lambda item: short(item, 200)))
 
@@ -189,7 +189,7 @@ _SHORT_FORMS: dict[str, Callable[[Any], str]] = {
     "pathlib.PurePath": _path,
     "numpy.generic": _item,
 }
-# Of a subclass these might run code of the person's.
+# For a subclass these might run code of the user's.
 _OWN_FORMS: dict[str, Callable[[Any], str]] = {
     "decimal.Decimal": _decimal,
     "fractions.Fraction": _fraction,
