@@ -44,7 +44,7 @@ class Serving:
         name: The model's name.
         path: Its GGUF file.
         repo, files: The hub's repository, and the file or its parts in it.
-        download: Whether the files may be fetched.
+        download: True if the files may be fetched.
         context: Tokens of a conversation and its reply.
         threads: Threads that compute; None: one for each core that is free as it starts.
         gpu_layers: Layers on a GPU; None: as many as fit.

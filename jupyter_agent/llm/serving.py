@@ -41,7 +41,7 @@ class Wish:
         name: The model's name.
         path: The GGUF file; empty if it is at the hub.
         repo, files: The hub's repository, and the file or its parts in it.
-        download: Whether the files may be fetched.
+        download: True if the files may be fetched.
         key: The key that a request must have, so that nobody else on the machine is served.
         context: Tokens of a conversation and its reply.
         threads: Threads that compute.
