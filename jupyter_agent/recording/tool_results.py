@@ -16,6 +16,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -161,10 +162,15 @@ class FileRecorder:
 
 
 def _process_start() -> int:
-    """When this process began, in nanoseconds."""
+    """The time at which this process began, in nanoseconds."""
     import psutil  # type: ignore[import-untyped]
 
-    return int(psutil.Process().create_time() * 1e9)
+    began = psutil.Process().create_time()
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        # Linux gives it from the boot on, and the time of the boot in whole seconds.
+        boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        began += boot - psutil.boot_time()
+    return int(began * 1e9)
 
 
 class FileReplayer:

@@ -224,6 +224,9 @@ def test_the_agents_code_does_not_decide_its_next_turn(steered: Steered, way: st
 
 def test_nor_after_a_restart(steered: Steered) -> None:
     """What its code wrote into the person's own files counts in no kernel to come."""
+    steered.code = _CHANGE.format(url=steered.theirs.openai_url)
+    changed = steered.kernel.run("%%agent\nGo.")
+    assert "does not count until you say so" in changed.transcript
     steered.kernel.restart()
     assert "Mine." in str(steered.kernel.run("%%agent\nAnd after a restart?").outputs)
     assert not steered.theirs.requests
