@@ -40,7 +40,16 @@ LONGEST = (
     "test_demo.py",
 )
 """The modules that begin first, so that both workers end at about the same time."""
-COSTLY = ("browser/", "magics/", "mcp/", "cli/", "kernel/test_execute", "kernel/test_interrupts")
+COSTLY = (
+    "browser/",
+    "magics/",
+    "mcp/",
+    "cli/",
+    "kernel/",
+    "tools/test_code",
+    "faults/",
+    "llm/test_local",
+)
 """Where each variant of a test takes a turn in a kernel, a page or a process."""
 WHOLE = 3_000
 """Tests in a run that is of the whole suite."""

@@ -315,7 +315,14 @@ def run(cells: list[str], folder: Path) -> dict[str, Any]:
 
 
 # Those whose other cells use nothing of a turn but its variables.
-@pytest.mark.parametrize("name", ["01_quickstart", "03_plotting", "11_local_model"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "01_quickstart",
+        pytest.param("03_plotting", marks=pytest.mark.deep),
+        pytest.param("11_local_model", marks=pytest.mark.deep),
+    ],
+)
 @pytest.mark.timeout(300)
 def test_the_law_on_the_examples(name: str, tmp_path: Path) -> None:
     """Each example is run from its cassette; with the promoted cells in the place of its turns, and
