@@ -1,4 +1,7 @@
-"""Keeps text of any length in bounded memory: the start and the end, and all of it on disk."""
+"""Keeps text of any length in bounded memory: the start and the end, and all of it on disk.
+
+Loaded with the extension: what only a long output needs is imported when one is written.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from jupyter_agent.core.redact import MARK, redact, secret_values
 from jupyter_agent.errors import AgentError
-from jupyter_agent.files.atomic import open_private, ordinary, private_folder
 
 HEAD = 50_000
 TAIL = 50_000
@@ -47,6 +48,8 @@ class Overflow:
             return
         try:
             if self._file is None:
+                from jupyter_agent.files.atomic import open_private, ordinary, private_folder
+
                 folder = self._folder()
                 private_folder(folder, follow_link=False)
                 path = folder / self._name
@@ -72,6 +75,8 @@ class Overflow:
 
     def _without_secrets(self, text: str) -> str:
         """Redact secrets by their shape in the first megabytes, known values in all of it."""
+        from jupyter_agent.core.redact import MARK, redact, secret_values
+
         part = max(0, LOOKED - self._looked)
         self._looked += len(text)
         rest = text[part:]
