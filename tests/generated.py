@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable
-from typing import TypeVar
 
-T = TypeVar("T")
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "commit")
 SEED = "TEST_SEED"
 """The variable that repeats the samples of a run; each run says in its header which it took."""
@@ -25,19 +22,6 @@ def wires() -> tuple[str, ...]:
     """One of the two wire formats for each commit, by the seed; both in `make test-deep`."""
     both = ("anthropic", "openai")
     return both if PROFILE != "commit" else (random.Random(seed()).choice(both),)
-
-
-def wires_of(cases: Iterable[tuple[str, T]]) -> list[tuple[str, T]]:
-    """Each case with one of its wire formats for each commit; with all in `make test-deep`."""
-    every = list(cases)
-    if PROFILE != "commit":
-        return every
-    chosen: dict[str, tuple[str, T]] = {}
-    chance = random.Random(seed())
-    for kind, case in every:
-        if str(case) not in chosen or chance.random() < 0.5:
-            chosen[str(case)] = kind, case
-    return list(chosen.values())
 
 
 def seed() -> int:

@@ -138,16 +138,12 @@ class _Recorded(Tape):
         return self._model.notices()
 
 
-class _Cached(_Recorded):
-    """The tape of a cached turn: recorded replies first, then recorded anew."""
+class _Replaying(_Recorded):
+    """A tape on which approvals of recorded calls are found again."""
 
     def __init__(self, model: Replay | Cached, user: ReplayUser | CachedUser) -> None:
         super().__init__(model, user)
         self._replay_user = user
-
-    @property
-    def replayed(self) -> Usage:
-        return self._model.replayed if isinstance(self._model, Cached) else Usage()
 
     def warnings(self) -> list[str]:
         notice = self._replay_user.notice
@@ -169,7 +165,19 @@ class _Cached(_Recorded):
         return RecordedApproval(recorded.question, recorded.reasons, recorded.always)
 
 
-class _Replayed(_Cached):
+class _Cached(_Replaying):
+    """The tape of a cached turn: recorded replies first, then recorded anew."""
+
+    def __init__(self, model: Cached, user: CachedUser) -> None:
+        super().__init__(model, user)
+        self._cached = model
+
+    @property
+    def replayed(self) -> Usage:
+        return self._cached.replayed
+
+
+class _Replayed(_Replaying):
     """The tape of a turn that is fully replayed from a cassette."""
 
     asks_servers = False

@@ -52,7 +52,7 @@ class AgentSetup:
         settings: The settings of the running turn, or of the last one.
         plan: The to-do list that the model keeps.
         proposals: The cells that the turn offers.
-        permissions: What its calls may do without being asked about.
+        approvals: What its calls may do without being asked about.
         news: What the model is told with the next task: what was undone, what is gone.
     """
 
@@ -74,8 +74,6 @@ class AgentSetup:
 
     async def begin(self, settings: Settings) -> None:
         """Prepare the first turn: find the resources, and ask the MCP servers for their tools.
-
-        Drops an earlier preview, since a command may have made it with other settings.
 
         Raises:
             ConfigError: A setting names a folder that does not exist.

@@ -271,8 +271,8 @@ class Turn:
         return f"Nothing of this turn is kept ({what}): {why}" if why else ""
 
     def _first_notices(self) -> list[str]:
-        """The notices of the stores at the start of the turn."""
-        late = self._session.late
+        """The notices of the stores at the start of the turn, those kept for it included."""
+        late, self._session.late = self._session.late, []
         if self._unkept:
             return [self._unkept, *(line for line in late if TRIED_AGAIN not in line)]
         lost = self._kernel.why_no_outputs()
@@ -284,7 +284,7 @@ class Turn:
 
     def _keep_news(self) -> None:
         """Keep the stores' last notices for the next turn."""
-        self._session.late = self._news.take()
+        self._session.late += self._news.take()
 
     def _raise_what_stopped(self, outcome: TurnOutcome) -> None:
         if outcome.error is not None:

@@ -8,12 +8,11 @@ import pytest
 from faults.bench import Bench, check_history, check_requests, hasty
 from faults.cases import SAID, Case, cases
 from faults.hostile import CLOSE, Answer, Hostile, Wire
-from generated import wires_of
 from model_server import Call
 
 from jupyter_agent.core.events import Requested, StepStarted, TextDelta
 
-ALL = wires_of(cases())
+ALL = list(cases())
 
 
 def script(wire: Wire, case: Case) -> list[Answer]:
