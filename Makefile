@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 # The first interpreter that is new enough; override it with `make PYTHON=/path/to/python demo`.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+# What is installed is compiled where it is first imported: most of it never is.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar on -c constraints.txt
 LAB_FLAGS ?= $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
 # One more than two cores: tests wait for kernels, servers and pages for a part of their time.
 WORKERS ?= 3
@@ -26,12 +27,12 @@ $(BIN)/python:
 
 $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
 	@echo "Installing what the demonstration needs into $(VENV) ..."
-	$(PIP) install --progress-bar on -c constraints.txt -e '.[demo]'
+	$(INSTALL) -e '.[demo]'
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "Installing what the tests and the examples need into $(VENV) ..."
-	$(PIP) install --progress-bar on -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo ## execute the quickstart notebook, replayed, into build/
@@ -39,7 +40,7 @@ demo: $(VENV)/.demo ## execute the quickstart notebook, replayed, into build/
 
 $(VENV)/.local: $(VENV)/.demo
 	@echo "Installing llama.cpp into $(VENV) ..."
-	$(PIP) install --progress-bar on -c constraints.txt -e '.[demo,local]'
+	$(INSTALL) -e '.[demo,local]'
 	@touch $@
 
 demo-local: $(VENV)/.local ## run the quickstart live on a small model of this machine (1.1 GB, fetched once)

@@ -56,10 +56,11 @@ WHOLE = 3_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for all workers, which inherit the environment. Hundreds of kernels and commands
-    start: each would compile the package anew where no bytecode may be kept."""
+    """One seed for all workers, which inherit the environment: a commit has the same samples each
+    time, so that who tries it before sees what CI will see; the next one has others. Hundreds of
+    kernels and commands start: each would compile the package anew without its bytecode."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ.setdefault(generated.SEED, str(random.SystemRandom().randrange(10**6)))
+    os.environ.setdefault(generated.SEED, str(generated.seed_of_commit()))
 
 
 def pytest_report_header(config: pytest.Config) -> str:

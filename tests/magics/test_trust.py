@@ -222,15 +222,18 @@ def test_the_agents_code_does_not_decide_its_next_turn(steered: Steered, way: st
     assert not steered.code
 
 
-def test_nor_after_a_restart(steered: Steered) -> None:
+def test_nor_after_a_restart(tmp_path: Path) -> None:
     """What its code wrote into the person's own files counts in no kernel to come."""
-    steered.code = _CHANGE.format(url=steered.theirs.openai_url)
-    changed = steered.kernel.run("%%agent\nGo.")
-    assert "does not count until you say so" in changed.transcript
-    steered.kernel.restart()
-    assert "Mine." in str(steered.kernel.run("%%agent\nAnd after a restart?").outputs)
-    assert not steered.theirs.requests
-    assert "api_base" in steered.kernel.helper("%agent trust show").said
+    steered = Steered(tmp_path)
+    with steered.theirs, steered.own, steered.kernel as kernel:
+        kernel.load()
+        steered.code = _CHANGE.format(url=steered.theirs.openai_url)
+        changed = kernel.run("%%agent\nGo.")
+        assert "does not count until you say so" in changed.transcript
+        kernel.restart()
+        assert "Mine." in str(kernel.run("%%agent\nAnd after a restart?").outputs)
+        assert not steered.theirs.requests
+        assert "api_base" in kernel.helper("%agent trust show").said
 
 
 _CHANGE = "open('empty_config/jupyter_agent.yaml', 'w').write('api_base: {url} #')"
