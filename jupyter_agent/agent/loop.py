@@ -36,13 +36,12 @@ from jupyter_agent.core.messages import (
     ToolResult,
     Usage,
 )
-from jupyter_agent.core.ports import Model, Nobody, Request, User
+from jupyter_agent.core.ports import Model, Nobody, Request, Tools, User
 from jupyter_agent.core.printed import Printed
 from jupyter_agent.core.text_length import TextLength
 from jupyter_agent.core.tool import Prepared, report
 from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
-from jupyter_agent.tools.toolbox import Toolbox
 
 TYPING = 0.5
 """Seconds of tool calls in which the user may have typed something."""
@@ -72,7 +71,7 @@ class Agent:
     """
 
     provider: Model
-    toolbox: Toolbox
+    toolbox: Tools
     system: str
     max_steps: int = 50
     retry: RetryPolicy = RetryPolicy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -39,6 +40,13 @@ _SCRIPTED = "scripted"
     metavar="S",
     help="Seconds that one cell may take.  [default: no limit]",
 )
+@click.option("--once", is_flag=True, help="Run the code once only: what varies is not learned.")
+@click.option("--strict", is_flag=True, help="Fail where a result varies from run to run.")
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Ask no model: learn what varies in what is recorded, by running its code twice.",
+)
 def record(
     paths: tuple[Path, ...],
     provider: str | None,
@@ -47,17 +55,27 @@ def record(
     cell: int | None,
     task: str | None,
     timeout: float | None,
+    once: bool,
+    strict: bool,
+    prove: bool,
 ) -> None:
     """Record the replies of notebooks, and write their outputs.
 
-    Each notebook is executed twice: with the model, then from the new recording, which must show
-    the same. Only then do the new cassette and the outputs take the place of the old ones;
-    recorded turns that no cell asks for any more are dropped.
+    Each notebook is executed three times: with the model; from what was recorded, to learn which
+    results vary from run to run; and from the new cassette, which must show the same. The folder
+    is put back in between. Only then do the new cassette and the outputs take the place of the old
+    ones; recorded turns that no cell asks for any more are dropped.
 
     Exit code: 0 when every notebook was recorded, 1 when one was not, 2 for wrong usage.
     """
     if cell and task:
         raise click.UsageError("--cell and --task exclude each other.")
+    if prove and (cell or task or once or provider or model or script):
+        raise click.UsageError("--prove takes no option but --strict and --timeout.")
+    if once and strict:
+        raise click.UsageError(
+            "--once and --strict exclude each other: one run shows no variation."
+        )
     try:
         named = list(find(paths))
     except AgentError as error:
@@ -69,26 +87,38 @@ def record(
     failed = 0
     with ended_by_signals():
         for path, name in named:
-            failed += not _record(path, name, settings, cell, task, timeout)
+            how = _How(settings, cell, task, timeout, once, strict, prove)
+            failed += not _record(path, name, how)
     if failed:
         raise SystemExit(1)
 
 
-def _record(
-    path: Path,
-    name: str,
-    settings: dict[str, str],
-    cell: int | None,
-    task: str | None,
-    timeout: float | None,
-) -> bool:
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The options of one recording."""
+
+    settings: dict[str, str]
+    cell: int | None
+    task: str | None
+    timeout: float | None
+    once: bool
+    strict: bool
+    prove: bool
+
+    @property
+    def runs(self) -> int:
+        """How often the notebook is executed."""
+        return 1 if self.once else 2 if self.prove else 3
+
+
+def _record(path: Path, name: str, how: _How) -> bool:
     """Record one notebook and say how it went. Gives whether it was recorded, or had nothing."""
     from jupyter_agent.notebooks import recording
     from jupyter_agent.notebooks.one import read
     from jupyter_agent.source.agent_cells import agent_cells
 
     began, shown = time.monotonic(), one_line(name, 200)
-    with Progress(2 * code_cells(path)) as report:
+    with Progress(how.runs * code_cells(path)) as report:
 
         def tell(line: str) -> None:
             report.doing(f"{shown}: {line}")
@@ -100,10 +130,21 @@ def _record(
             if not agent_cells(notebook):
                 report.line(f"{shown}: no agent cell; left as it is")
                 return True
-            number = recording.cell_with_task(notebook, task) if task else cell
-            done = recording.record(
-                path, settings, cell=number, timeout=timeout, watch=watch, tell=tell
-            )
+            if how.prove:
+                done = recording.prove(
+                    path, timeout=how.timeout, watch=watch, tell=tell, strict=how.strict
+                )
+            else:
+                done = recording.record(
+                    path,
+                    how.settings,
+                    cell=recording.cell_with_task(notebook, how.task) if how.task else how.cell,
+                    timeout=how.timeout,
+                    watch=watch,
+                    tell=tell,
+                    once=how.once,
+                    strict=how.strict,
+                )
         except AgentError as error:
             report.line(f"FAILED {one_line(str(error), 500)}", fg="red")
             return False
@@ -111,6 +152,8 @@ def _record(
         where = ", ".join(each.name for each in done.cassettes)
         seconds = time.monotonic() - began
         report.line(f"recorded {seconds:.1f} s  {shown}: {turns} in {where}", fg="green")
+        for line in done.varying:
+            report.line(f"  varies: {one_line(line, 300)}")
         unsteady = [
             f"cell {cell.number} shows something else each time, which nbval will not take: "
             f"{cell.words}"

@@ -70,6 +70,7 @@ class Grounded:
         seen: The kind of the source in which it was found; None if it was found in none.
         step: The step of that source; 0 if it belongs to none.
         call_id: The tool call of that source.
+        varies: True if the source shows another number in each run.
     """
 
     text: str
@@ -79,12 +80,14 @@ class Grounded:
     seen: SeenIn | None = None
     step: int = 0
     call_id: str = ""
+    varies: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The number and its source, without the call's id, which providers make up."""
         number = float(self.value)
         value = number if math.isfinite(number) else str(self.value)
-        return {"text": self.text, "value": value, "seen": self.seen, "step": self.step or None}
+        found = {"text": self.text, "value": value, "seen": self.seen, "step": self.step or None}
+        return {**found, "varies": True} if self.varies else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from jupyter_agent.core.events import (
     ApprovalAnswered,
@@ -17,6 +17,7 @@ from jupyter_agent.core.events import (
     Noticed,
     Preparing,
     ReplySource,
+    Retrying,
     TextDelta,
     ThinkingDelta,
 )
@@ -37,6 +38,7 @@ class Request:
             caches depend on an unchanged prefix.
         characters: The length of the messages' text if the caller counted it. It is for the log
             and is not sent.
+        purpose: `reply` for a step of a turn, `summary` for the summary of earlier steps.
     """
 
     system: str
@@ -44,9 +46,10 @@ class Request:
     tools: tuple[ToolSpec, ...] = ()
     tools_allowed: bool = True
     characters: int = 0
+    purpose: Literal["reply", "summary"] = "reply"
 
 
-ReplyPart = Noticed | Preparing | TextDelta | ThinkingDelta | MessageFinished
+ReplyPart = Noticed | Preparing | Retrying | TextDelta | ThinkingDelta | MessageFinished
 
 
 class Model(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -38,10 +39,12 @@ from jupyter_agent.core.events import (
     TurnStop,
 )
 from jupyter_agent.core.legible import line
-from jupyter_agent.core.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
 
 _MOST_COMING = 500
 """Events that are put together at the most."""
+_OBJECT = re.compile(r"<[^<>\n]*>")
+_TEXT_KINDS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
 CallState = Literal[
     "waiting", "asking", "running", "done", "failed", "refused", "interrupted", "not_run"
 ]
@@ -332,3 +335,15 @@ def _with_call(step: StepView, call_id: str, **changes: Any) -> StepView:
 def _with_output(step: StepView, event: ToolOutput) -> StepView:
     output = next((c.output for c in step.calls if c.call.id == event.call_id), "")
     return _with_call(step, event.call_id, output=output + event.text, latest=event.latest)
+
+
+def is_rich(output: Output) -> bool:
+    """True for displays of code, and for values that are pictures or interactive.
+
+    Also for values with an empty plain text (`<IPython.core.display.HTML object>`). A table that is
+    merely the value of an expression stays in the transcript.
+    """
+    if output.kind != "result":
+        return output.kind == "display"
+    only_a_name = _OBJECT.fullmatch(str(output.data.get("text/plain", "")))
+    return bool(only_a_name and len(output.data) > 1) or not _TEXT_KINDS.issuperset(output.data)

@@ -107,7 +107,15 @@ def unseen(receipt: Receipt) -> str:
     return f"{UNSEEN.capitalize()}: {' · '.join(found)}" if found else ""
 
 
+VARIES = " (varies)"
+"""After the source of a number that is another one in each run."""
+
+
 def _where(number: Grounded) -> str:
+    return _source(number) + (VARIES if number.varies else "")
+
+
+def _source(number: Grounded) -> str:
     step = f"step {number.step}"
     match number.seen:
         case None:

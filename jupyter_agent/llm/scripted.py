@@ -52,10 +52,11 @@ class ScriptedReply(_Strict):
 
 
 class ScriptedTurn(_Strict):
-    """The replies to one task."""
+    """The replies to one task, and the summaries where its conversation is shortened."""
 
     task: str
     replies: list[ScriptedReply]
+    summaries: list[str] = Field(default_factory=list)
 
 
 class Scripted:
@@ -77,6 +78,7 @@ class Scripted:
         pairs = [{"task": task, "replies": list(replies)} for task, replies in turns]
         self._turns = TypeAdapter(list[ScriptedTurn]).validate_python(pairs)
         self._current: Iterator[ScriptedReply] = iter(())
+        self._summaries: Iterator[str] = iter(())
 
     @classmethod
     def from_file(cls, path: Path) -> Scripted:
@@ -84,7 +86,9 @@ class Scripted:
         try:
             data = yaml.safe_load(path.read_text(encoding="utf-8"))
             turns = TypeAdapter(list[ScriptedTurn]).validate_python(data)
-            return cls((turn.task, [r.model_dump() for r in turn.replies]) for turn in turns)
+            scripted = cls([])
+            scripted._turns = turns
+            return scripted
         except (OSError, yaml.YAMLError, ValueError) as error:
             raise ConfigError(
                 f"The script {path} cannot be used ({one_line(str(error))}). It must be a YAML "
@@ -92,6 +96,9 @@ class Scripted:
             ) from None
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
+        if request.purpose == "summary":
+            yield self._summary()
+            return
         turn = request.messages[task_index(request.messages) :]
         if len(turn) == 1:
             self._current = self._replies(turn[0].text)
@@ -111,10 +118,17 @@ class Scripted:
     async def close(self) -> None:
         """Nothing to release."""
 
+    def _summary(self) -> MessageFinished:
+        text = next(self._summaries, None)
+        if text is None:
+            raise ProviderError("The script has no further summary for this task.")
+        return MessageFinished(Message("assistant", (Text(text.strip()),)), Usage(), "end")
+
     def _replies(self, task: str) -> Iterator[ScriptedReply]:
         for index, turn in enumerate(self._turns):
             if turn.task.split() == task.split():
                 del self._turns[index]
+                self._summaries = iter(turn.summaries)
                 return iter(turn.replies)
         raise ProviderError(f"The script has no turn for the task {one_line(task)!r}.")
 

@@ -9,9 +9,11 @@ from IPython.core.getipython import get_ipython
 
 _cassettes: dict[Path, Path] = {}
 """The cassettes that takes stand in for, by the take."""
+_reruns: dict[Path, Path] = {}
+"""The files with the results of a second run, by the cassette."""
 
 
-def prepare(mode: str, takes: str, asks: bool) -> dict[str, str]:
+def prepare(mode: str, takes: str, again: str, asks: bool) -> dict[str, str]:
     """Before a cell: set the mode, and let a take stand in for the cassette.
 
     The notebook may name its cassette in any cell, so this is done before each of them.
@@ -19,11 +21,13 @@ def prepare(mode: str, takes: str, asks: bool) -> dict[str, str]:
     Args:
         mode: The mode of the turns to come.
         takes: The folder of the takes; empty for the cassette itself.
+        again: The folder for the results of a run that learns what varies; empty for none.
         asks: Whether the cell gives the agent a task from code, for which the extension need not
             be loaded.
 
     Returns:
-        The notebook's cassettes so far, each with its take; empty where no agent is there yet.
+        The notebook's cassettes so far, each with its take, or with the file of the results in
+        `again`; empty where no agent is there yet.
 
     Raises:
         ConfigError: The cassette's folder does not exist.
@@ -36,6 +40,7 @@ def prepare(mode: str, takes: str, asks: bool) -> dict[str, str]:
 
     notebook = sessions_of(shell).kernel
     notebook.set("mode", mode)
+    notebook.rerun_into = None
     if (used := notebook.cassette) is None:
         return {}
     cassette = _cassettes.get(used, used).absolute()
@@ -49,7 +54,12 @@ def prepare(mode: str, takes: str, asks: bool) -> dict[str, str]:
         _cassettes[take] = cassette
     if take != used.absolute():
         notebook.use_cassette(str(take))
-    return {str(cassette): str(take) for take, cassette in _cassettes.items()}
+    if again:
+        into = take_of(cassette, Path(again))
+        into.parent.mkdir(parents=True, exist_ok=True)
+        notebook.rerun_into = _reruns[cassette] = into
+    found = _reruns if again else {cassette: take for take, cassette in _cassettes.items()}
+    return {str(cassette): str(file) for cassette, file in found.items()}
 
 
 def take_of(cassette: Path, folder: Path) -> Path:

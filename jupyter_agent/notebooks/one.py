@@ -89,6 +89,7 @@ def execute(
     watch: NotebookWatch | None = None,
     before: Before | None = None,
     stop: threading.Event | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> NotebookExecution:
     """Execute a notebook in a fresh kernel, in its folder. Nothing is written.
 
@@ -101,6 +102,7 @@ def execute(
         watch: Told as the cells are executed.
         before: Done before each code cell; what it raises ends the execution and is raised here.
         stop: Set from another thread, or by a signal: the kernel is killed.
+        environ: Variables of the environment for the kernel, besides those of this process.
 
     Raises:
         AgentError: The notebook cannot be read, or its kernel cannot be started.
@@ -111,7 +113,9 @@ def execute(
     # A thread of its own, because nbclient takes the signals of the main one: an interrupt
     # must end all notebooks, and not look like a kernel that died.
     with ThreadPoolExecutor(1, "notebook") as thread:
-        running = thread.submit(asyncio.run, work.run(_environment(path, settings or {})))
+        running = thread.submit(
+            asyncio.run, work.run(_environment(path, settings or {}) | dict(environ or {}))
+        )
         try:
             return running.result()
         except BaseException:

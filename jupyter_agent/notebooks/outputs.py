@@ -10,7 +10,7 @@ from typing import Any
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.notebooks.check.findings import Severity
-from jupyter_agent.recording.digests import Item
+from jupyter_agent.recording.comparison import Item
 from jupyter_agent.recording.miss import difference
 from jupyter_agent.source.agent_cells import agent_cells
 
@@ -78,16 +78,19 @@ def parting(saved: Sequence[Any], now: Sequence[Any]) -> Parting | None:
     return next(iter(errors or partings), None)
 
 
-def differences(first: Any, second: Any) -> Iterator[Difference]:
+def differences(first: Any, second: Any, aside: str = "") -> Iterator[Difference]:
     """The code cells that show different things in two executions of one notebook, in order.
 
-    Nothing but what the package marks as volatile may differ.
+    Nothing but what the package marks as volatile may differ, and these words in the outputs of the
+    agent: `aside`.
     """
     of_agent = {cell.number for cell in agent_cells(first)}
     for number, (then, now) in enumerate(zip(first.cells, second.cells, strict=True), 1):
         if then.cell_type != "code":
             continue
         old, new = _without_volatile(then.outputs), _without_volatile(now.outputs)
+        if aside and number in of_agent:
+            old, new = (_without(words, aside) for words in (old, new))
         if old != new:
             yield Difference(number, number in of_agent, _first_difference(old, new))
 
@@ -98,6 +101,20 @@ def _without_volatile(outputs: Any) -> Any:
     for output in kept:
         output.get("metadata", {}).get("jupyter_agent", {}).pop("volatile", None)
     return kept
+
+
+def _without(value: Any, words: str) -> Any:
+    """Outputs without some words, and without the facts in which these are a field."""
+    if isinstance(value, str):
+        return value.replace(words, "")
+    if isinstance(value, list):
+        return [_without(item, words) for item in value]
+    if isinstance(value, dict):
+        for key in [key for key in value if key == "varies"]:
+            del value[key]
+        for key, item in value.items():
+            value[key] = _without(item, words)
+    return value
 
 
 def _of_outputs(number: int, saved: Json, now: Json) -> Parting | None:

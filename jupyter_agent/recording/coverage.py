@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_agent.recording.cassette_model import Cassette, RecordedCall
-from jupyter_agent.recording.digests import Item, exact
+from jupyter_agent.recording.cassette import Cassette
+from jupyter_agent.recording.comparison import Item, exact
 from jupyter_agent.recording.miss import difference
 
 _SKILLS = re.compile(r"^(?:/[\w-]+\s+)+")
@@ -59,7 +59,7 @@ def coverage(tasks: Sequence[Task], cassette: Cassette, root: Path | None = None
     """
     left: dict[str, list[int]] = {}
     for number, turn in enumerate(cassette.turns):
-        left.setdefault(task_of(turn), []).append(number)
+        left.setdefault(turn.task, []).append(number)
     wanted = [_answering(task.text, left, root) for task in tasks]
     once = {
         number: (turns.pop(0),)
@@ -81,14 +81,9 @@ def _answering(text: str, left: Mapping[str, list[int]], root: Path | None) -> l
     return left.get(text) or left.get(exact(_SKILLS.sub("", text), root), [])
 
 
-def task_of(turn: Sequence[RecordedCall]) -> str:
-    """The task of a recorded turn, normalized for comparison; empty if its first call has none."""
-    return next((item.text for item in turn[0].asked if item.kind == "task"), "")
-
-
 def nearest(task: str, cassette: Cassette, root: Path | None = None) -> str:
     """A line about the difference to the most similar recorded task; empty if none is similar."""
-    wanted, tasks = exact(task, root), [task_of(turn) for turn in cassette.turns]
+    wanted, tasks = exact(task, root), [turn.task for turn in cassette.turns]
     near = difflib.get_close_matches(wanted, tasks, 1, cutoff=0.3)
     if not near or near[0] == wanted:
         return ""

@@ -12,11 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
-from jupyter_agent.recording.cassette_model import Cassette
+
+if TYPE_CHECKING:
+    from jupyter_agent.recording.cassette import Cassette
 
 KIND = "cassette"
 _MOST_REASONS = 3
@@ -67,8 +70,8 @@ def _does(cassette: Cassette) -> str:
     allowed = [
         decision
         for turn in cassette.turns
-        for entry in turn
-        for decision in entry.decisions
+        for step in turn.steps
+        for decision in step.decisions
         if decision.answer != "no"
     ]
     replies = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from jupyter_agent.agent.approval_gate import ApprovalGate
-from jupyter_agent.agent.callable import CallableToolbox, CodeTools, show_picture
+from jupyter_agent.agent.callable import CallableToolbox, CodeTools, carried_out, show_picture
 from jupyter_agent.agent.compaction import Compactor, keep_in
 from jupyter_agent.agent.loop import Agent
 from jupyter_agent.agent.prompts import render
@@ -24,8 +24,14 @@ from jupyter_agent.kernel.context import KernelState, naming, turn_context
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.retry import RetryPolicy
-from jupyter_agent.recording.tape import Tape, tape_of
-from jupyter_agent.recording.tools import with_recorded_results
+from jupyter_agent.recording.tape import ShorteningDue, Tape
+from jupyter_agent.recording.wrappers import (
+    RecordedTools,
+    RecordedUser,
+    carry_out_now,
+    served_tools,
+    tape_of,
+)
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.provider_choice import is_brief, token_limit
@@ -64,7 +70,7 @@ class AgentSetup:
         self.news: list[str] = []
         self._kernel = kernel
         self._name = name
-        self._tape = Tape(Nobody())
+        self._tape = Tape()
         self._seen: Snapshot | None = None
         self._cells_seen = 0
         self._resources: Resources | None = None
@@ -137,7 +143,7 @@ class AgentSetup:
 
     def _asks_servers(self, settings: Settings) -> bool:
         """False in a replay, which gives the servers' recorded results."""
-        return tape_of(self._kernel.provider(settings), Nobody()).asks_servers
+        return tape_of(self._kernel.provider(settings)).asks_servers
 
     @property
     def tools(self) -> list[Tool]:
@@ -153,7 +159,9 @@ class AgentSetup:
             ConfigError: A setting is wrong, or no model is configured.
         """
         provider = self._kernel.provider(settings)
-        tape = self._tape = tape_of(provider, user)
+        tape = self._tape = tape_of(provider)
+        tape.attend(not isinstance(user, Nobody))
+        user = RecordedUser(tape, user)
         if self._system is None:
             self._system = self._system_prompt(settings)
         if self._tools is None:
@@ -162,13 +170,13 @@ class AgentSetup:
         images = settings.images
         agent = Agent(
             provider=provider,
-            toolbox=self._toolbox(self._tools),
+            toolbox=RecordedTools(self._toolbox(self._tools), tape),
             system=self._system,
             max_steps=settings.max_steps,
             retry=RetryPolicy(**settings.retry.model_dump()),
             images_per_step=images.per_step if images.enabled else 0,
-            approval_gate=self._approval_gate(tape),
-            user=tape.user,
+            approval_gate=self._approval_gate(tape, user),
+            user=user,
             budget=_budget(settings, provider),
             advice=self.resources.advice if settings.tools.enable_memory else str,
             compactor=self.compactor(tape) if settings.compaction.enabled else None,
@@ -179,8 +187,7 @@ class AgentSetup:
         """The conversation's compactor, which keeps its token counts from turn to turn."""
         compactor = self._compactor
         compactor.limit = token_limit(self.settings, os.environ)
-        # A recording and its replay must have the same conversation, so no model writes in it.
-        compactor.asks = not tape.is_exact
+        compactor.decided = partial(_decided, tape)
         compactor.counter.recorded = tape.fixed_tokens
         return compactor
 
@@ -274,7 +281,7 @@ class AgentSetup:
         if settings.tools.enable_code:
             around = kernel.undo.around_code
             code = code_tools(kernel.executor, self._sight, around)
-        tools = [
+        return [
             *code,
             *inspect_tools(lambda: user_variables(kernel.shell), self._shapes_only),
             *files,
@@ -282,9 +289,8 @@ class AgentSetup:
             *plan_tools(self.plan),
             *propose_tools(self.proposals),
             *mcp_tools(resources.offer, self._sight, kernel.outputs),
-            *self._tape.tools(),
+            *served_tools(self._tape),
         ]
-        return with_recorded_results(tools, kernel.workspace, lambda: self._tape.tool_results)
 
     def _unlisted(self) -> frozenset[Path]:
         """Files that either the recording or its replay lacks; tools list none of them."""
@@ -302,13 +308,14 @@ class AgentSetup:
                 approvals.passed,
                 lambda result: approvals(ToolFinished(result, 0.0)),
                 show_picture,
+                lambda prepared: carry_out_now(prepared, self._tape, carried_out),
             ),
         )
 
-    def _approval_gate(self, tape: Tape) -> ApprovalGate:
+    def _approval_gate(self, tape: Tape, user: User) -> ApprovalGate:
         approvals = self.approvals
         rule = approvals.rule(self.settings, tape)
-        return ApprovalGate(rule, tape.user, approvals.grant, approvals.passed)
+        return ApprovalGate(rule, user, approvals.grant, approvals.passed)
 
     def _sight(self) -> Sight:
         images = self.settings.images
@@ -331,3 +338,10 @@ def _budget(settings: Settings, provider: Model) -> Budget:
             "Use budget.tokens instead."
         )
     return Budget(limits.tokens, limits.seconds, limits.usd, price)
+
+
+def _decided(tape: Tape, is_due: bool) -> bool:
+    """Whether to shorten the conversation: as the tape says, which else notes it."""
+    question = ShorteningDue()
+    recorded = tape.lookup(question)
+    return tape.record(question, is_due) if recorded is None else recorded

@@ -11,6 +11,7 @@ from decimal import Decimal
 from jupyter_agent.core.events import (
     Event,
     FileChange,
+    Grounded,
     MessageFinished,
     Receipt,
     SavedMemory,
@@ -23,6 +24,7 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.messages import JsonObject, ToolCall, ToolResult, Usage
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.grounding import Index, Source, grounded
+from jupyter_agent.recording.results import VARYING
 
 
 class RedactedRepr(str):
@@ -103,6 +105,7 @@ class TurnFindings:
         self._calls: dict[str, ToolCall] = {}
         self._files: dict[str, FileChange] = {}
         self._saved: list[SavedMemory] = []
+        self._varying: list[Source] = []
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
@@ -147,11 +150,25 @@ class TurnFindings:
             tuple(changed.values()),
             proposals,
             tuple(self._saved),
-            grounded(self.text, self.index),
+            self._numbers(),
             self._steps,
             usage or Usage(),
             cost,
             seconds,
+        )
+
+    def _numbers(self) -> tuple[Grounded, ...]:
+        """The answer's numbers; those from a span that varies from run to run are marked so."""
+        numbers = grounded(self.text, self.index)
+        if not self._varying:
+            return numbers
+        varying = {
+            (number.start, number.call_id)
+            for number in grounded(self.text, self._varying)
+            if number.seen == "output"
+        }
+        return tuple(
+            replace(number, varies=(number.start, number.call_id) in varying) for number in numbers
         )
 
     def _note_result(self, result: ToolResult) -> None:
@@ -169,6 +186,9 @@ class TurnFindings:
 
     def _note_sources(self, call: ToolCall | None, result: ToolResult) -> None:
         """Index the numbers of a result and of its code, but not those of echoed arguments."""
+        if varying := result.details.get(VARYING):
+            text = "\n".join(map(str, varying))
+            self._varying.append(Source(text, "output", self._steps, result.call_id))
         for text in _seen(result):
             self.index.add(Source(text, "output", self._steps, result.call_id))
         details = result.details

@@ -74,9 +74,7 @@ class Approvals:
                 found = _of_text(found)
             if tape is None:
                 return found
-            name, mode = prepared.tool.name, settings.approvals.mode
-            workspace = self._kernel.workspace
-            recorded = tape.approval(prepared.call.id, name, prepared.values, workspace, mode)
+            recorded = tape.approval(prepared, settings.approvals.mode)
             if recorded is None:
                 return found
             if not recorded.question:

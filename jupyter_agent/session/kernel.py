@@ -74,6 +74,7 @@ class Kernel:
         embedded: The server of the embedded model; all sessions share it.
         calling: The addresses of the model servers that have called a tool by their API.
         log_path: The run log of the last turn, if one was written.
+        rerun_into: A file for the results of a replay that learns what varies from run to run.
 
     Raises:
         ConfigError: A configuration file or a variable of the environment is wrong.
@@ -96,6 +97,7 @@ class Kernel:
         self._resolved: EffectiveSettings | None = None
         self._notices: tuple[str, ...] = ()
         self.log_path: Path | None = None
+        self.rerun_into: Path | None = None
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
         self.protected = ProtectedSettings()
@@ -291,7 +293,7 @@ class Kernel:
         if settings.mode in ("record", "cached"):
             stamp = None  # the recorder writes the file itself
         environment = deciding_variables()
-        depends_on = (settings, cassette, stamp, environment)
+        depends_on = (settings, cassette, stamp, environment, self.rerun_into)
         if self._provider is None or self._provider[0] != depends_on:
             chosen = self._choose(settings, cassette)
             self._release()
@@ -309,6 +311,7 @@ class Kernel:
                 self._nearby(),
                 self.embedded,
                 self.calling,
+                self.rerun_into,
             )
         except ConfigError as error:
             if not self.ignored:

@@ -85,6 +85,7 @@ def choose(
     nearby: Sequence[Path] = (),
     embedded: Embedded | None = None,
     calling: set[str] | None = None,
+    rerun_into: Path | None = None,
 ) -> Model:
     """The provider for a turn, by `mode`.
 
@@ -97,6 +98,7 @@ def choose(
         nearby: The cassettes to replay if the name is unknown, as in nbval's kernels.
         embedded: The server of the provider `local`; None: a new one.
         calling: Addresses of servers that have called a tool by their API so far; grows.
+        rerun_into: A file for the results of a replay that learns what varies; None: a plain one.
 
     Raises:
         ConfigError: Nothing is configured, or the cassette is missing or damaged.
@@ -107,7 +109,7 @@ def choose(
     has_any = any(path.exists() for path in cassettes)
     unaided = mode in ("auto", "cached") and name is None and has_any
     if mode == "replay" or unaided:
-        return _replay(cassettes, workspace or Workspace(folder))
+        return _replay(cassettes, workspace or Workspace(folder), rerun_into)
     if name is None:
         raise ConfigError(NOTHING_CONFIGURED if mode == "auto" else NO_MODEL.format(mode=mode))
     live = _live(name, settings, folder, embedded)
@@ -125,18 +127,24 @@ def _recording(mode: str, provider: Model, cassette: Path | None, workspace: Wor
             f"mode is {mode}, but there is no cassette to record to, since the notebook's name is "
             "not known here. Name one with %agent cassette FILE."
         )
-    from jupyter_agent.recording.cached import Cached
     from jupyter_agent.recording.cassette import load
-    from jupyter_agent.recording.recorder import Recorder
+    from jupyter_agent.recording.tape import Cached, Recorder
+    from jupyter_agent.recording.wrappers import RecordedModel
 
     # An error of the cassette must appear before a model is paid.
     if not cassette.parent.is_dir():
         raise ConfigError(f"There is no folder for the cassette {cassette.name}. Make it first.")
     if cassette.exists():
         load(cassette)
-    if mode == "cached":
-        return Cached(provider, cassette, workspace)
-    return Recorder(provider, cassette, workspace)
+    recorder = Recorder(
+        cassette,
+        workspace,
+        name=provider.name,
+        model=provider.model,
+        source=provider.source,
+    )
+    tape = Cached(cassette, recorder, workspace) if mode == "cached" else recorder
+    return RecordedModel(tape, provider)
 
 
 def _protocol(name: ProviderName, settings: Settings) -> str:
@@ -158,10 +166,11 @@ def _in_protocol(provider: Model, protocol: str, brief: bool, calling: set[str])
     return Inline(provider, calling if protocol == "auto" else None)
 
 
-def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Model:
+def _replay(cassettes: Sequence[Path], workspace: Workspace, rerun_into: Path | None) -> Model:
     from jupyter_agent.recording.cassette import load
-    from jupyter_agent.recording.replay import Replay
+    from jupyter_agent.recording.tape import Player, Recorder, Rerun
     from jupyter_agent.recording.trusted import digest_of
+    from jupyter_agent.recording.wrappers import RecordedModel
 
     if not cassettes:
         raise ConfigError(
@@ -169,12 +178,18 @@ def _replay(cassettes: Sequence[Path], workspace: Workspace) -> Model:
         )
     origins = [(path, digest_of(path)) for path in cassettes]
     loaded = [load(path) for path in cassettes]
+    first, name = loaded[0], cassettes[0].name
+    if rerun_into is not None:
+        recorder = Recorder(
+            rerun_into, workspace, name=first.provider, model=first.model, source=first.source
+        )
+        return RecordedModel(Rerun(first, name, recorder, workspace))
     if len(loaded) == 1:
-        return Replay(loaded[0], cassettes[0].name, workspace, origins=origins)
+        return RecordedModel(Player(first, name, workspace, origins=origins))
     files = [p.name for p, each in zip(cassettes, loaded, strict=True) for _ in each.turns]
-    together = replace(loaded[0], turns=tuple(turn for each in loaded for turn in each.turns))
+    together = replace(first, turns=tuple(turn for each in loaded for turn in each.turns))
     names = " or ".join(path.name for path in cassettes)
-    return Replay(together, names, workspace, files, origins)
+    return RecordedModel(Player(together, names, workspace, files, origins))
 
 
 def _live(name: ProviderName, settings: Settings, folder: Path, embedded: Embedded | None) -> Model:

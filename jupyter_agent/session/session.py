@@ -20,7 +20,7 @@ from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.grounding import Index
-from jupyter_agent.recording.tape import tape_of
+from jupyter_agent.recording.wrappers import tape_of
 from jupyter_agent.session.agent_setup import AgentSetup
 from jupyter_agent.session.answer import Answer
 from jupyter_agent.session.kernel import Kernel
@@ -159,7 +159,7 @@ class Session:
         A recording and its replay begin anew, as the notebook does.
         """
         wanted = settings.session.resume == "auto" and not self.history and not self.is_restored
-        if not wanted or tape_of(self.kernel.provider(settings), Nobody()).is_exact:
+        if not wanted or tape_of(self.kernel.provider(settings)).is_exact:
             return
         found = self.kernel.conversations
         stored = found.look(self.name)

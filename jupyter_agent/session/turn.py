@@ -201,7 +201,7 @@ class Turn:
         is_live = self._agent.provider.source == "live"
         proposals = self._session.setup.proposals
         receipt = self._findings.receipt(
-            changes(self._before, after, one_line, self._undo.mutated),
+            tuple(self._tape.variables(changes(self._before, after, one_line, self._undo.mutated))),
             len(proposals) if outcome.stop_reason == "end" else 0,
             files=files,
             context="".join(self._context),

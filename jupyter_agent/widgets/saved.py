@@ -18,7 +18,7 @@ from jupyter_agent.core.legible import cut, line, stable
 from jupyter_agent.core.markdown import inert
 from jupyter_agent.core.messages import JsonObject, Output, clean
 from jupyter_agent.core.redact import redact_json, secret_values
-from jupyter_agent.core.transcript import CallView, StepView, TurnView
+from jupyter_agent.core.transcript import CallView, StepView, TurnView, is_rich
 from jupyter_agent.core.wording import (
     MARKS,
     PLAN_MARKS,
@@ -54,8 +54,6 @@ _GIST = "background:none;padding:0;opacity:.75"
 _TINTS = {"+": "rgba(46,160,67,.18)", "-": "rgba(220,70,70,.18)"}
 _BLANK_LINE = re.compile(r"\n(?=[ \t]*\n)")
 _MATH = re.compile(r"[$\\]")
-_OBJECT = re.compile(r"<[^<>\n]*>")
-_TEXT_KINDS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +112,9 @@ def _displays(view: TurnView) -> Iterator[SavedOutput]:
     limit = _share(view, HTML_LIMIT, HTML_TOTAL)
     for call in view.calls:
         for output in call.result.display if call.result else ():
-            if _is_rich(output):
+            if is_rich(output):
                 data = {kind: _stored(kind, v, limit) for kind, v in output.data.items()}
                 yield SavedOutput(data, _safe(output.metadata))
-
-
-def _is_rich(output: Output) -> bool:
-    """True for displays of code, and for values that are pictures or interactive.
-
-    Also for values with an empty plain text (`<IPython.core.display.HTML object>`). A table that is
-    merely the value of an expression stays in the transcript.
-    """
-    if output.kind != "result":
-        return output.kind == "display"
-    only_a_name = _OBJECT.fullmatch(str(output.data.get("text/plain", "")))
-    return bool(only_a_name and len(output.data) > 1) or not _TEXT_KINDS.issuperset(output.data)
 
 
 def _stored(kind: str, value: Any, limit: int) -> Any:

@@ -26,12 +26,12 @@ class Compactor:
         limit: The setting `token_limit`.
         keep: Stores the full texts of shortened messages.
         contexts: Returns the texts to restore afterwards.
-        asks: True if a model writes the summaries. A recording and its replay do without, so that
-            both have the same conversation.
 
     Attributes:
-        limit, asks: As above; both may be changed between turns.
+        limit: As above; it may be changed between turns.
         counter: Counts the session's messages.
+        decided: Takes whether the conversation is too long, and returns whether to shorten it: a
+            replay does where its recording did.
     """
 
     def __init__(
@@ -39,10 +39,9 @@ class Compactor:
         limit: int,
         keep: Keep | None = None,
         contexts: Callable[[], Sequence[str]] = tuple,
-        asks: bool = True,
     ) -> None:
         self.limit = limit
-        self.asks = asks
+        self.decided: Callable[[bool], bool] = bool
         self.counter = TokenCounter()
         self._usage = Usage()
         self._keep = keep
@@ -60,7 +59,7 @@ class Compactor:
         """True if the conversation must be shortened before this request."""
         estimate = self.estimate(request, provider)
         due = should_compact(estimate, self._reported, self.limit)
-        return due and max(estimate, self._reported) > self._no_help
+        return self.decided(due and max(estimate, self._reported) > self._no_help)
 
     def replied(self, request: Request, provider: Model, usage: Usage) -> None:
         """Calibrate the estimate by the tokens that the API reported for a request."""
@@ -85,7 +84,7 @@ class Compactor:
         try:
             compaction = await compact(
                 request.messages,
-                model if self.asks else None,
+                model,
                 self.counter,
                 self.limit,
                 self._keep,

@@ -200,7 +200,7 @@ class ModelSummary:
     async def __call__(self, prompt: str) -> str:
         """The model's text. Raises `ProviderError` if the call fails or the reply has no text."""
         message = Message("user", (Text(prompt),))
-        request = Request(render("summarizer"), (message,), tools_allowed=False)
+        request = Request(render("summarizer"), (message,), tools_allowed=False, purpose="summary")
         async with aclosing(stream_with_retry(self._provider, request, self._retry)) as stream:
             async for part in stream:
                 if isinstance(part, MessageFinished):

@@ -6,6 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.core.plaintext import one_line
@@ -15,10 +16,9 @@ from jupyter_agent.notebooks.check.findings import CassetteSummary, Finding
 from jupyter_agent.notebooks.check.notebook_scan import NotebookScan, RequestedTurn
 from jupyter_agent.notebooks.check.replay import record_again
 from jupyter_agent.notebooks.check.traces import Machine, strings
-from jupyter_agent.recording.cassette import load
-from jupyter_agent.recording.cassette_model import Cassette
-from jupyter_agent.recording.coverage import coverage, nearest, task_of
-from jupyter_agent.recording.digests import extend
+from jupyter_agent.recording.cassette import Cassette, RecordedTurn, load
+from jupyter_agent.recording.coverage import coverage, nearest
+from jupyter_agent.recording.learning import variations
 
 _NUMBERED = re.compile(r", line (\d+):")
 
@@ -100,12 +100,11 @@ class UsedCassettes:
         for number in covers[scan.path].missing:
             yield _unrecorded(scan, of_notebooks[scan.path][number], cassette)
         if is_new:
-            lines = _turn_lines(path, cassette)
-            yield from _altered(path, cassette, lines)
+            yield from _varying(scan, path, cassette)
             if path.resolve() not in self._open:
                 unasked = [set(cover.orphans) for cover in covers.values()]
                 for number in sorted(set.intersection(*unasked)):
-                    yield _orphan(scan, path, cassette, number, lines)
+                    yield _orphan(scan, path, cassette.turns[number])
 
 
 def given_away(path: Path, machine: Machine) -> Iterator[Finding]:
@@ -168,44 +167,41 @@ def _unrecorded(scan: NotebookScan, turn: RequestedTurn, cassette: Cassette) -> 
     )
 
 
-def _orphan(
-    scan: NotebookScan, path: Path, cassette: Cassette, number: int, lines: dict[int, int]
-) -> Finding:
-    task = one_line(task_of(cassette.turns[number]), 60)
+def _orphan(scan: NotebookScan, path: Path, turn: RecordedTurn) -> Finding:
     return Finding(
         "warning",
         "orphan",
-        f"{path.name} holds a recording that no cell asks for: {task!r}",
+        f"{path.name} holds a recording that no cell asks for: {one_line(turn.task, 60)!r}",
         f"Put the cell back, or record the notebook anew: {record_again(scan.path)}",
         path,
-        lines[number],
+        turn.line,
     )
 
 
-def _altered(path: Path, cassette: Cassette, lines: dict[int, int]) -> Iterator[Finding]:
-    """Turns whose task is not what their digest was made from: somebody edited the file."""
-    for number, turn in enumerate(cassette.turns):
-        if turn[0].turn != extend("", turn[0].asked):
+def _varying(scan: NotebookScan, path: Path, cassette: Cassette) -> Iterator[Finding]:
+    """What a replay does not compare, and turns of which that is not known."""
+    for turn in cassette.turns:
+        alone = replace(cassette, turns=(turn,))
+        for variation in variations(alone):
             yield Finding(
-                "error",
-                "damaged",
-                f"{path.name}, line {lines[number]}: the task does not fit its digest, so that it "
-                "is not found in a replay.",
-                "Restore the file, or record the turn anew.",
+                "notice",
+                "varies",
+                f"{one_line(turn.task, 40)!r}, {variation.words}",
+                "It is not compared. Mend the code if it should not vary.",
                 path,
-                lines[number],
+                turn.line,
             )
-
-
-def _turn_lines(path: Path, cassette: Cassette) -> dict[int, int]:
-    """The line of the file on which each recorded turn begins."""
-    rows = path.read_text(encoding="utf-8-sig").split("\n")
-    written = [number for number, row in enumerate(rows, 1) if row.strip()][1:]
-    starts, place = {}, 0
-    for number, turn in enumerate(cassette.turns):
-        starts[number] = written[place]
-        place += len(turn)
-    return starts
+    once = [turn for turn in cassette.turns if turn.runs < 2]
+    if once:
+        yield Finding(
+            "notice",
+            "recorded-once",
+            f"{path.name}: {_turns(len(once))} ran once only while recorded, so that it is not "
+            "known what varies from run to run.",
+            f"To learn it without asking a model: jupyter agent record {scan.path.name} --prove",
+            path,
+            once[0].line,
+        )
 
 
 def _turns(number: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "notice"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,8 @@ class Finding:
     """One thing that is not as it should be.
 
     Attributes:
-        severity: An `error` fails the check; a `warning` does so where it is strict.
+        severity: An `error` fails the check; a `warning` does so where it is strict; a `notice`
+            never does.
         kind: A word for programs: `not-recorded`, `orphan`, `secret`.
         message: What is wrong, in one line.
         remedy: What to do about it, in one line; empty where the message says it.

@@ -256,7 +256,11 @@ def _suite(
     for cell, those in cells.items():
         title = "notebook" if cell is None else f"cell {cell + 1}"
         case = ElementTree.SubElement(suite, "testcase", classname=_xml(name), name=title)
-        failing = [found for found in those if strict or found.severity == "error"]
+        failing = [
+            found
+            for found in those
+            if found.severity == "error" or (strict and found.severity == "warning")
+        ]
         if failing:
             failures += 1
             kinds = ", ".join(dict.fromkeys(found.kind for found in failing))
