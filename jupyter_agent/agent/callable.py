@@ -45,7 +45,7 @@ class CodeTools:
         passed: Called with the ruling of each call that may run.
         finished: Called with the result of each call that ran.
         show: Shows a picture as an output of the code.
-        run: Runs a prepared call at once.
+        run: Runs a prepared call at once; None: `carried_out`.
     """
 
     namespace: Namespace
@@ -54,7 +54,7 @@ class CodeTools:
     passed: Note
     finished: Callable[[ToolResult], None] = lambda result: None
     show: Callable[[Image], None] = lambda image: None
-    run: Callable[[Prepared], ToolResult] = lambda prepared: carried_out(prepared)
+    run: Callable[[Prepared], ToolResult] | None = None
 
 
 class CallableToolbox(Toolbox):
@@ -134,7 +134,8 @@ class _Functions:
         if refusal:
             noted["state"] = "refused"
             raise PermissionError(refusal)
-        return self._text(self._around.run(prepared), noted)
+        run = self._around.run or carried_out
+        return self._text(run(prepared), noted)
 
     def _refusal(self, prepared: Prepared) -> str:
         ruling = self._around.rule(prepared)

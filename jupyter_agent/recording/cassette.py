@@ -403,17 +403,14 @@ def _turn(path: Path, block: Sequence[tuple[int, JsonObject, str]]) -> RecordedT
             first,
             "this turn is not as it was recorded (a line was edited, exchanged or taken away)",
         )
-    number = first
-    try:
-        steps = []
-        for number, value, _ in known[1:-1]:
-            steps.append(_step(value))
-        number = known[-1][0]
-        ending = _END.validate_python(known[-1][1])
-        number = first
-        opening = _HEAD.validate_python(head)
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
-        raise _damaged(path, number, "not what a cassette holds there") from None
+    readers = (_HEAD.validate_python, *(_step for _ in known[1:-1]), _END.validate_python)
+    read: list[Any] = []
+    for (number, value, _), reader in zip(known, readers, strict=True):
+        try:
+            read.append(reader(value))
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
+            raise _damaged(path, number, "not what a cassette holds there") from None
+    opening, *steps, ending = read
     unknown = tuple(text for *_, text in others)
     return RecordedTurn(steps=tuple(steps), line=first, others=unknown, **opening, **ending)
 
