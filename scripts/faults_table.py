@@ -9,14 +9,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "faults.md"
 INTRO = """# Faults of a model's server
 
-Each line of these tables is a test in `tests/faults/`, run over real HTTP. Where no format is named,
-it is run with Anthropic's and with OpenAI's. (`scripts/faults_table.py` makes this page.)
+Each line of these tables is a test in `tests/faults/`, run over real HTTP. Where no format is
+named, it is run with Anthropic's and with OpenAI's. (`scripts/faults_table.py` makes this page.)
 
 Whatever happens, no tool runs twice, no word is shown twice, and the next turn continues from the
 finished steps. A failed model call is repeated at most three times (`retry.max_retries`), after
 growing waits, or after the wait that the server asks for. Meanwhile the transcript says *Try 1
-failed and was repeated* and why. After the last try the turn ends with one line: what was wrong, how
-often it was tried, and what to do.
+failed and was repeated* and why. After the last try the turn ends with one line: what was wrong,
+how often it was tried, and what to do.
 """
 HEAD = "| Fault | Tries | What the person sees | The turn |\n| --- | --- | --- | --- |"
 
