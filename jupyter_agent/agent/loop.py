@@ -36,6 +36,7 @@ from jupyter_agent.core.messages import (
     ToolResult,
     Usage,
 )
+from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.ports import Model, Nobody, Request, User
 from jupyter_agent.core.tool import Prepared, Printed, report
 from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
@@ -170,8 +171,7 @@ class _Turn:
     def _is_out_of_budget(self, steps: int) -> bool:
         reached = self._agent.budget.used_up(self.usage) if steps else ""
         if reached:
-            done = "1 step" if steps == 1 else f"{steps} steps"
-            self.why = f"{reached} after {done}; what was done stays."
+            self.why = f"{reached} after {count(steps, 'step')}; what was done stays."
         return bool(reached)
 
     def hear(self) -> None:

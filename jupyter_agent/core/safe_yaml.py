@@ -27,12 +27,8 @@ def load(text: str) -> object:
         ValueError: A value is invalid for its type: a date on the 99th.
         RecursionError: It nests too deeply.
     """
-    loader = _Bounded if may_nest_deeply(text) else _fast()
+    loader = _Bounded if may_nest_deeply(text) else _Fast
     return yaml.load(text, loader)
-
-
-def _fast() -> type[yaml.SafeLoader]:
-    return _Fast
 
 
 def flatten_within_bounds(flatten: Callable[[yaml.MappingNode], None], node: Any) -> None:

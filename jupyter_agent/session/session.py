@@ -14,9 +14,8 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.history import repair
 from jupyter_agent.core.messages import JsonObject, Message, Usage
-from jupyter_agent.core.plaintext import one_line as one_line_of
+from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.core.ports import Nobody, Request, User
-from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.grounding import Index
@@ -215,7 +214,7 @@ class Session:
             for block in message.blocks
             if message.role == "user" and block.type == "text"
         )
-        turns, first = count(len(stored.turns), "turn"), one_line_of(next(tasks, ""), 60)
+        turns, first = count(len(stored.turns), "turn"), one_line(next(tasks, ""), 60)
         return (
             f"the conversation in {self._kept_in} ({turns}, beginning with “{first}”) was not "
             "written by you in this folder, or by an earlier version. Look at the file; "
