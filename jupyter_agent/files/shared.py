@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ READ_LIMIT = 64 * 1024 * 1024
 """Bytes of a file that is read whole; a longer one is refused."""
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.01
+_tokens: dict[int, str] = {}
 
 
 def cache_folder(state: Path) -> Path:
@@ -66,7 +68,7 @@ def locked(path: Path, state: Path, seconds: float = _LOCK_SECONDS) -> Iterator[
         lock.release()
 
 
-def is_held(lock: Path) -> bool:
+def is_locked(lock: Path) -> bool:
     """True if somebody holds a lock file: another process, or another lock object of this one.
 
     False if there is no file. A link, a folder or a pipe counts as held.
@@ -88,6 +90,11 @@ def is_held(lock: Path) -> bool:
         return True
     probe.release()
     return False
+
+
+def process_token() -> str:
+    """A random name of this process, the same until it ends; a forked one has its own."""
+    return _tokens.setdefault(os.getpid(), secrets.token_hex(8))
 
 
 def read_regular(path: Path) -> bytes | None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from jupyter_agent.files.atomic import STATE_FOLDER
-from jupyter_agent.files.shared import is_held
+from jupyter_agent.files.shared import is_locked
 from jupyter_agent.files.workspace import Workspace
 
 DAY = 24 * 60 * 60
@@ -146,7 +146,7 @@ def _is_in_use(path: Path, name: str) -> bool:
 def _is_locked(session: Path) -> bool:
     """True if a kernel holds the lock of a conversation."""
     try:
-        return is_held(Path(f"{session}.lock"))
+        return is_locked(Path(f"{session}.lock"))
     except OSError:
         return True  # nobody knows: counts as held
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from jupyter_agent.files.shared import is_held, set_aside
+from jupyter_agent.files.shared import is_locked, set_aside
 
 
 def test_a_lock_is_held_until_it_is_released(tmp_path: Path) -> None:
     """Asking neither makes the file nor takes the lock away."""
     path = tmp_path / "work.lock"
-    assert not is_held(path) and not path.exists()
+    assert not is_locked(path) and not path.exists()
     with FileLock(path):
-        assert is_held(path) and is_held(path)
-    assert not is_held(path)
+        assert is_locked(path) and is_locked(path)
+    assert not is_locked(path)
 
 
 def test_what_is_no_lock_file_counts_as_held(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_what_is_no_lock_file_counts_as_held(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "link.lock").symlink_to(tmp_path / "file")
     (tmp_path / "folder.lock").mkdir()
-    assert is_held(tmp_path / "link.lock") and is_held(tmp_path / "folder.lock")
+    assert is_locked(tmp_path / "link.lock") and is_locked(tmp_path / "folder.lock")
 
 
 def test_data_set_aside_has_a_name_of_its_own(tmp_path: Path) -> None:
