@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import click
 
 from jupyter_agent import config as configuration
-from jupyter_agent.core.wording import count
+from jupyter_agent.core.plaintext import count
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.magics.parser import argument, command
 from jupyter_agent.magics.report import CommandReport, report, table

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.workspace import cassette_of
 from jupyter_agent.notebooks.check.findings import CassetteSummary, Finding
@@ -138,10 +138,11 @@ def _texts(line: str) -> Iterator[str]:
 
 def _unread(scan: NotebookScan, path: Path, error: ConfigError) -> Finding:
     if not path.exists():
+        turns = count(len(scan.turns), "turn")
         return Finding(
             "error",
             "no-cassette",
-            f"there is no cassette {path.name}, and {_turns(len(scan.turns))} to replay.",
+            f"there is no cassette {path.name}, and {turns} of the agent to replay.",
             f"Record it: {record_again(scan.path)}",
             scan.path,
             scan.line(scan.turns[0].cell),
@@ -206,7 +207,3 @@ def _turn_lines(path: Path, cassette: Cassette) -> dict[int, int]:
         starts[number] = written[place]
         place += len(turn)
     return starts
-
-
-def _turns(number: int) -> str:
-    return "1 turn of the agent" if number == 1 else f"{number} turns of the agent"
