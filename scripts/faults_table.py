@@ -7,16 +7,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "faults.md"
-INTRO = """# What can go wrong on the way to a model
+INTRO = """# Faults of a model's server
 
-Made by `scripts/faults_table.py` from the tests in `tests/faults/`, which try each line over real
-HTTP, with Anthropic's format and with OpenAI's where none is named.
+Each line of these tables is a test in `tests/faults/`, run over real HTTP. Where no format is
+named, it is run with Anthropic's and with OpenAI's. (`scripts/faults_table.py` makes this page.)
 
-Whatever happens, no tool runs twice, no word is shown twice, and the next turn goes on from what
-was done. A call that failed is tried again at most three times (`retry.max_retries`), after waits
-that grow, or after the wait that the server asks for. In between the transcript says *Try 1 failed
-and was repeated* and why; after the last try the turn ends with one line: what was wrong, how
-often it was tried, what to do.
+Whatever happens, no tool runs twice, no word is shown twice, and the next turn continues from the
+finished steps. A failed model call is repeated at most three times (`retry.max_retries`), after
+growing waits, or after the wait that the server asks for. Meanwhile the transcript says *Try 1
+failed and was repeated* and why. After the last try the turn ends with one line: what was wrong,
+how often it was tried, and what to do.
 """
 HEAD = "| Fault | Tries | What the person sees | The turn |\n| --- | --- | --- | --- |"
 

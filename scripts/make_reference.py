@@ -32,8 +32,7 @@ from jupyter_agent.core import events, messages
 from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
 from jupyter_agent.magics import parser as magic_parser
 from jupyter_agent.magics.commands import COMMANDS, HEADINGS
-from jupyter_agent.recording import cassette, cassette_model
-from jupyter_agent.recording.digests import Digests, asked
+from jupyter_agent.recording import cassette
 from jupyter_agent.session.options import option_rows
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -322,47 +321,57 @@ def cassette_format() -> str:
     """The lines of a cassette, and what is in them."""
     kinds = [
         value
-        for value in vars(cassette_model).values()
-        if is_dataclass(value) and value.__module__ == cassette_model.__name__
+        for name, value in vars(cassette).items()
+        if is_dataclass(value)
+        and value.__module__ == cassette.__name__
+        and not name.startswith("_")
     ]
     return page(
         "Cassette format",
-        f"Format version {cassette.FORMAT}. [Cassettes](../cassettes.md) tells what they are for. "
-        "A cassette is UTF-8 text, one JSON object on each line: a header, then the model calls, "
-        "turn by turn in the order of the notebook. What is empty is left out.",
+        f"Format version {cassette.FORMAT}. [Cassettes](../cassettes.md) explains what they are "
+        "for. A cassette is UTF-8 text with one JSON object on each line. Fields with their "
+        "default values are left out.",
         "## An example",
         f"```json\n{_example_cassette()}```",
-        "`conversation` is the digest of the whole conversation before the reply, `turn` that of "
-        "the current turn alone, `asked` what was new since the step before. `finished` is the "
-        "reply: the event [MessageFinished](events.md#messagefinished-message-finished).",
+        "The first line is the header. Each turn is a block with a blank line before it: a line of "
+        "the kind `turn`, a line of the kind `step` for each model call, and a line of the kind "
+        "`end`. A step's `reply` is the event "
+        "[MessageFinished](events.md#messagefinished-message-finished).",
+        "`digest` is the SHA-256 digest of the turn's lines as JSON with sorted keys, without "
+        "`digest` itself and without the marks of varying spans; 32 hexadecimal digits. "
+        "`before` is the digest of the conversation before the turn. It tells turns with the same "
+        "task apart, and a replay does without it.",
+        "In `text`, `shown` and `summary` a span between ⟨ and ⟩ varies from run to run. A bracket "
+        "that belongs to the text has a backslash before it.",
+        "## Later versions",
+        "A later version may add fields, which this one ignores. It may add kinds of lines: one "
+        'with `"optional": true` is kept and not used; any other is refused, with a line that asks '
+        "to update the package. Any other change gives the format a new number.",
         "## What the lines hold",
-        "By the names that the code has for them. `Cassette` is the header, with the turns; "
-        "`Entry` is a line, and its `reply` is `finished` in the file.",
+        "By the names that the code has for them.",
         *(dataclass_section(kind) for kind in kinds),
         "## Words",
-        words_of(cassette_model),
+        words_of(cassette),
     )
 
 
 def _example_cassette() -> str:
     """A cassette as `save` writes it."""
-    task = messages.Message("user", (messages.Text("How many rows has `penguins`?"),))
-    call = messages.ToolCall("call_1", "execute_code", '{"code": "len(penguins)"}')
+    code = '{"code": "%timeit -n 10 len(penguins)\\nlen(penguins)"}'
+    call = messages.ToolCall("call_1", "execute_code", code)
     reply = messages.Message("assistant", (messages.Text("I count."), call))
-    result = messages.ToolResult("call_1", (messages.Text("344"),))
-    back = messages.Message("user", (result,))
     answer = messages.Message("assistant", (messages.Text("It has 344 rows."),))
-    said = (([task], reply, "tool_use"), ([task, reply, back], answer, "end"))
-    turn = []
-    for step, (before, spoken, stop) in enumerate(said, 1):
-        digest = Digests().conversation(before)
-        finished = events.MessageFinished(spoken, messages.Usage(900, 20), stop)  # type: ignore[arg-type]
-        turn.append(cassette_model.RecordedCall(digest, digest, step, asked(before), finished))
+    usage = messages.Usage(900, 20)
+    text = "⟨170 ns⟩ ± ⟨12 ns⟩ per loop (mean ± std. dev. of ⟨7⟩ runs, ⟨10 loops each⟩)\n344"
+    result = cassette.RecordedResult("execute_code", "4f3c1d0a9b2e7f65", text, call=0)
+    steps = (
+        cassette.RecordedStep(events.MessageFinished(reply, usage, "tool_use"), results=(result,)),
+        cassette.RecordedStep(events.MessageFinished(answer, usage, "end")),
+    )
+    turn = cassette.RecordedTurn("How many rows has `penguins`?", steps=steps, runs=2)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "example.cassette.jsonl"
-        cassette.save(
-            cassette_model.Cassette("openai", "some-model", "recorded", (tuple(turn),)), path
-        )
+        cassette.save(cassette.Cassette("openai", "some-model", "recorded", (turn,)), path)
         return path.read_text(encoding="utf-8")
 
 

@@ -24,7 +24,7 @@ from jupyter_agent.core.events import (
     ToolStarted,
     TurnStop,
 )
-from jupyter_agent.core.history import free_id, repair
+from jupyter_agent.core.history import TextLength, free_id, repair
 from jupyter_agent.core.messages import (
     Context,
     Image,
@@ -36,10 +36,9 @@ from jupyter_agent.core.messages import (
     ToolResult,
     Usage,
 )
+from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.ports import Model, Nobody, Request, Tools, User
-from jupyter_agent.core.printed import Printed
-from jupyter_agent.core.text_length import TextLength
-from jupyter_agent.core.tool import Prepared, report
+from jupyter_agent.core.tool import Prepared, Printed, report
 from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 
@@ -132,7 +131,7 @@ class _Turn:
         self.why = ""
         self._repetition = RepetitionDetector()
         self._compacted = False
-        self._extent = TextLength()
+        self._text_length = TextLength()
         self._agent = agent
         self._history = history
         self._emit = emit
@@ -171,8 +170,7 @@ class _Turn:
     def _is_out_of_budget(self, steps: int) -> bool:
         reached = self._agent.budget.used_up(self.usage) if steps else ""
         if reached:
-            done = "1 step" if steps == 1 else f"{steps} steps"
-            self.why = f"{reached} after {done}; what was done stays."
+            self.why = f"{reached} after {count(steps, 'step')}; what was done stays."
         return bool(reached)
 
     def hear(self) -> None:
@@ -222,7 +220,7 @@ class _Turn:
             tuple(self._history),
             agent.toolbox.specs,
             tools_allowed=tools_allowed,
-            characters=self._extent.of(self._history),
+            characters=self._text_length.of(self._history),
         )
 
     async def _ask_once(self, tools_allowed: bool) -> MessageFinished:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from jupyter_agent.cli.report import Progress, code_cells, ended_by_signals
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks import NotebookWatch
 from jupyter_agent.notebooks.jobs import find
@@ -148,9 +148,9 @@ def _record(path: Path, name: str, how: _How) -> bool:
         except AgentError as error:
             report.line(f"FAILED {one_line(str(error), 500)}", fg="red")
             return False
-        turns = "1 turn" if done.turns == 1 else f"{done.turns} turns"
         where = ", ".join(each.name for each in done.cassettes)
         seconds = time.monotonic() - began
+        turns = count(done.turns, "turn")
         report.line(f"recorded {seconds:.1f} s  {shown}: {turns} in {where}", fg="green")
         for line in done.varying:
             report.line(f"  varies: {one_line(line, 300)}")

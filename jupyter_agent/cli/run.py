@@ -13,7 +13,7 @@ import click
 
 from jupyter_agent.cli.report import Progress, code_cells, ended_by_signals, failure
 from jupyter_agent.config import Settings
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks.jobs import CellDone, Job, NotebookDone, NotebookOutcome, Told, find
 
@@ -195,9 +195,9 @@ class _Batch:
         parts = [f"{passed} passed", f"{self.failed} failed"]
         if self.done < len(self.jobs):
             parts.append(f"{len(self.jobs) - self.done} not run to the end")
-        count = f"{len(self.jobs)} notebook{'' if len(self.jobs) == 1 else 's'}"
+        notebooks = count(len(self.jobs), "notebook")
         seconds = time.monotonic() - self._began
-        click.secho(f"{count} in {seconds:.0f} s: {', '.join(parts)}.", bold=True)
+        click.secho(f"{notebooks} in {seconds:.0f} s: {', '.join(parts)}.", bold=True)
         if self.folder:
             click.echo(f"The executed notebooks are in {self.folder}.")
         elif self.in_place:

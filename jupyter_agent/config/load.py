@@ -16,7 +16,7 @@ from jupyter_agent.config import held
 from jupyter_agent.config.checking import config_error, in_words, spelled
 from jupyter_agent.config.layers import Layer, layer
 from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
-from jupyter_agent.core.safe_yaml import flatten_within_bounds
+from jupyter_agent.core.safe_yaml import BoundedLoader
 
 USER_FILE = "jupyter_agent.yaml"
 WORKSPACE_FILE = "config.yaml"
@@ -50,8 +50,8 @@ def _can_be_entered(folder: Path) -> bool:
         return False
 
 
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, with duplicate keys as errors and a line in every error."""
+class _Loader(BoundedLoader):
+    """The safe loader, with duplicate keys as errors and a line in every error."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Here and not in construct_mapping: merge keys (<<) are still apart.
@@ -65,9 +65,6 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add((key.tag, key.value))
         return node
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        flatten_within_bounds(super().flatten_mapping, node)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

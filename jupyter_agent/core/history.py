@@ -1,4 +1,4 @@
-"""Repairs a conversation, so that every provider accepts it.
+"""Repairs a conversation, so that every provider accepts it, and counts its text.
 
 `repair` is pure and idempotent. Messages in order stay the very same objects, since digests and
 prompt caches depend on them.
@@ -123,3 +123,35 @@ def task_index(messages: Sequence[Message]) -> int:
 def turn_messages(messages: Sequence[Message]) -> Sequence[Message]:
     """The messages of the current turn."""
     return messages[task_index(messages) :]
+
+
+class TextLength:
+    """Counts the characters of a history. A message that was counted before is not read again."""
+
+    def __init__(self) -> None:
+        self._characters = 0
+        self._counted: list[Message] = []
+
+    def of(self, history: Sequence[Message]) -> int:
+        """The number of characters of all texts, without pictures.
+
+        Counts everything again if the history no longer begins with the counted messages, as
+        after a compaction.
+        """
+        counted = len(self._counted)
+        # Compares identities, in C: nothing beside the sending of a request.
+        if list(history[:counted]) != self._counted:
+            counted = self._characters = 0
+            self._counted.clear()
+        for message in history[counted:]:
+            self._characters += sum(map(_length, message.blocks))
+            self._counted.append(message)
+        return self._characters
+
+
+def _length(block: Block) -> int:
+    if isinstance(block, ToolResult):
+        return len(block.text)
+    if isinstance(block, ToolCall):
+        return len(block.name) + len(block.arguments)
+    return len(getattr(block, "text", ""))

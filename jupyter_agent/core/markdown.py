@@ -133,6 +133,12 @@ def _in_text(line: str) -> str:
     )
 
 
+def code_fence(text: str) -> str:
+    """The backticks around a code block: three, or more than any run of them in the text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    return "`" * max(3, longest + 1)
+
+
 def _in_code(text: str) -> str:
     return _TAG.sub("<" + _JOINER, _decoded_later(text, _JOINER))
 

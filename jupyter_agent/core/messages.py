@@ -23,41 +23,42 @@ def clean(text: str) -> str:
     return text
 
 
+class _Words:
+    """The base of blocks with a text, in which lone surrogates are replaced."""
+
+    __slots__ = ()
+    text: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clean(self.text))
+
+
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(_Words):
     """Words. Lone surrogates are replaced on construction."""
 
     text: str
     type: Literal["text"] = "text"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", clean(self.text))
-
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(_Words):
     """Text that the session adds to a task. Providers send it as text, cassettes ignore it."""
 
     text: str
     type: Literal["context"] = "context"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", clean(self.text))
-
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Said(_Words):
     """A line that the user typed during a turn. Providers send it as text."""
 
     text: str
     type: Literal["said"] = "said"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", clean(self.text))
-
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class Thinking(_Words):
     """A model's reasoning.
 
     `metadata` is opaque: data that the provider named in its key `provider` needs back unchanged
@@ -67,9 +68,6 @@ class Thinking:
     text: str
     metadata: JsonObject = field(default_factory=dict)
     type: Literal["thinking"] = "thinking"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", clean(self.text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,3 +53,8 @@ def one_line(text: str, limit: int = 80) -> str:
     """The first line that is not blank, cut to `limit` characters."""
     line = next((line.strip() for line in plain(text).split("\n") if line.strip()), "")
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: `1 step`, `2 steps`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

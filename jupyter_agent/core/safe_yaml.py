@@ -27,15 +27,11 @@ def load(text: str) -> object:
         ValueError: A value is invalid for its type: a date on the 99th.
         RecursionError: It nests too deeply.
     """
-    loader = _Bounded if may_nest_deeply(text) else _fast()
+    loader = BoundedLoader if may_nest_deeply(text) else _Fast
     return yaml.load(text, loader)
 
 
-def _fast() -> type[yaml.SafeLoader]:
-    return _Fast
-
-
-def flatten_within_bounds(flatten: Callable[[yaml.MappingNode], None], node: Any) -> None:
+def _flatten_within_bounds(flatten: Callable[[yaml.MappingNode], None], node: Any) -> None:
     """Put merged mappings (`<<`) into a mapping, up to a number of entries.
 
     Args:
@@ -51,18 +47,18 @@ def flatten_within_bounds(flatten: Callable[[yaml.MappingNode], None], node: Any
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 
 
-class _Bounded(yaml.SafeLoader):
+class BoundedLoader(yaml.SafeLoader):
     """The loader in Python, with bounds for merged mappings."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        flatten_within_bounds(super().flatten_mapping, node)
+        _flatten_within_bounds(super().flatten_mapping, node)
 
 
 class _Fast(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """libyaml's loader, where there is one, with the same bounds."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        flatten_within_bounds(super().flatten_mapping, node)
+        _flatten_within_bounds(super().flatten_mapping, node)
 
 
 def may_nest_deeply(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from jupyter_agent.core.events import Sink, ToolOutput
 from jupyter_agent.core.messages import Image, JsonObject, Output, Text, ToolCall, ToolSpec
 
 Effect = Literal["reads", "writes", "executes"]
@@ -157,3 +159,36 @@ class Prepared:
             return self.tool.preview(**self.values)
         except Exception:
             return ()  # the call itself will fail and give the reason
+
+
+_WHOLE = 10_000
+"""Characters of one call's output that are passed on as they come."""
+_MOST_EVENTS = 1_000
+_PASSING = 160
+"""Characters of the temporary line that shows the latest output."""
+_INTERVAL = 0.25
+
+
+class Printed:
+    """Emits `ToolOutput`: the beginning as it comes, later a temporary line four times a second."""
+
+    def __init__(self, call_id: str, emit: Sink) -> None:
+        self._call_id = call_id
+        self._emit = emit
+        self._room = _WHOLE
+        self._events = 0
+        self._last = 0.0
+
+    def __call__(self, text: str) -> None:
+        # A line that is overwritten (a progress bar) is temporary from its start.
+        if self._room > 0 and self._events < _MOST_EVENTS and "\r" not in text:
+            self._events += 1
+            self._emit(ToolOutput(self._call_id, text[: self._room]))
+            self._room -= len(text)
+            return
+        now = time.monotonic()
+        line = text[-4 * _PASSING :].replace("\r", "\n").strip()
+        if line and now - self._last >= _INTERVAL:
+            self._last = now
+            latest = line.rsplit("\n", 1)[-1][-_PASSING:]
+            self._emit(ToolOutput(self._call_id, latest=latest))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from jupyter_agent.core.events import FileChange, Grounded, Receipt, VariableChange
 from jupyter_agent.core.legible import line
 from jupyter_agent.core.messages import Output
+from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.transcript import CallState, CallView, TurnView
 
 UNSEEN = "not seen in any output"
@@ -63,10 +64,6 @@ def summary(view: TurnView) -> str:
     if view.model:
         parts.append(view.model)
     return " · ".join(parts)
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def ending(view: TurnView) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ READ_LIMIT = 64 * 1024 * 1024
 """Bytes of a file that is read whole; a longer one is refused."""
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.01
+_tokens: dict[int, str] = {}
 
 
 def cache_folder(state: Path) -> Path:
@@ -64,6 +66,35 @@ def locked(path: Path, state: Path, seconds: float = _LOCK_SECONDS) -> Iterator[
         yield
     finally:
         lock.release()
+
+
+def is_locked(lock: Path) -> bool:
+    """True if somebody holds a lock file: another process, or another lock object of this one.
+
+    False if there is no file. A link, a folder or a pipe counts as held.
+
+    Raises:
+        OSError: The file cannot be examined.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        if not stat.S_ISREG(lock.lstat().st_mode):
+            return True
+    except FileNotFoundError:
+        return False
+    probe = FileLock(lock, mode=0o600, thread_local=False)
+    try:
+        probe.acquire(timeout=0)
+    except Timeout:
+        return True
+    probe.release()
+    return False
+
+
+def process_token() -> str:
+    """A random name of this process, the same until it ends; a forked one has its own."""
+    return _tokens.setdefault(os.getpid(), secrets.token_hex(8))
 
 
 def read_regular(path: Path) -> bytes | None:
@@ -112,12 +143,13 @@ def replace(path: Path, data: bytes, durable: bool = True) -> None:
         atomic.sync_folder(path.parent)
 
 
-def set_aside(path: Path, data: bytes | None = None) -> Path:
-    """Keep damaged data as `NAME.corrupt-<time>`, and return that path.
+def set_aside(path: Path, data: bytes | None = None, why: str = "corrupt") -> Path:
+    """Keep data that is unusable as `NAME.corrupt-<time>`, and return that path.
 
     Args:
-        path: The damaged file. Without `data` it is moved as a whole.
+        path: The unusable file. Without `data` it is moved as a whole.
         data: The damaged part; it is copied, and the file itself stays for the caller to repair.
+        why: The word in the new name.
 
     Raises:
         OSError: Nothing was moved.
@@ -125,7 +157,7 @@ def set_aside(path: Path, data: bytes | None = None) -> Path:
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     for number in range(1, 1000):
         end = stamp if number == 1 else f"{stamp}-{number}"
-        aside = path.with_name(f"{path.name}.corrupt-{end}")
+        aside = path.with_name(f"{path.name}.{why}-{end}")
         try:
             handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -137,7 +169,7 @@ def set_aside(path: Path, data: bytes | None = None) -> Path:
         if data is None:
             os.replace(path, aside)  # noqa: PTH105 (onto the name that was just taken)
         return aside
-    raise FileExistsError(f"no free name for {path.name}.corrupt-{stamp}")
+    raise FileExistsError(f"no free name for {path.name}.{why}-{stamp}")
 
 
 def today() -> str:

@@ -178,20 +178,16 @@ def personal_key() -> bytes:
     Raises:
         ConfigError: It cannot be read or made.
     """
-    from filelock import FileLock, Timeout
-
     path = Path(jupyter_config_dir()) / KEY
     try:
         if (key := _read_key(path)) is not None:
             return key
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS, mode=0o600):
+        with _locked(path):
             if (key := _read_key(path)) is None:
                 key = secrets.token_hex(32).encode("ascii")
                 atomic_write(path, key, mode=0o600)
             return key
-    except Timeout:
-        raise ConfigError(f"{path} is locked by another process. Try again.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read or made: {error.strerror or error}.") from error
 
@@ -231,20 +227,28 @@ def _place(place: str | Path) -> str:
 
 
 @contextmanager
-def _changing() -> Iterator[Trusted]:
-    """Yields the store's content for changes; reads and writes it back under its lock."""
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock beside a file. Raises `ConfigError` if another process does for too long."""
     from filelock import FileLock, Timeout
 
+    try:
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS, mode=0o600):
+            yield
+    except Timeout:
+        raise ConfigError(f"{path} is locked by another process. Try again.") from None
+
+
+@contextmanager
+def _changing() -> Iterator[Trusted]:
+    """Yields the store's content for changes; reads and writes it back under its lock."""
     path = store_path()
     try:
         private_folder(path.parent)
-        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_SECONDS, mode=0o600):
+        with _locked(path):
             trusted = _read()
             yield trusted
             data = json.dumps({"version": _VERSION, "trusted": trusted}, indent=2) + "\n"
             atomic_write(path, data.encode("ascii"), private=True)
-    except Timeout:
-        raise ConfigError(f"{path} is locked by another process. Try again.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
 

@@ -41,8 +41,6 @@ _UNITS: dict[str, tuple[float, ...]] = {
 _MAGNITUDE = {word: Decimal(size) for size, words in _MAGNITUDES.items() for word in words.split()}
 _UNIT = {word: factors for words, factors in _UNITS.items() for word in words.split()}
 _WORD = re.compile(r"[ \u00a0\u202f\u2009]?([A-Za-zµμ°€£$×]{1,12}\.?)(?![A-Za-z0-9_])")
-_ADJOINED = re.compile(r"[A-Za-zµμ°]{1,5}(?![A-Za-z0-9_])")
-_SPACES = " \u00a0\u202f\u2009"
 
 
 @dataclass(frozen=True, slots=True)

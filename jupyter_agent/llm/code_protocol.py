@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any
 
 from jupyter_agent.core.events import MessageFinished, ReplySource
+from jupyter_agent.core.markdown import code_fence
 from jupyter_agent.core.messages import (
     Block,
     Context,
@@ -293,9 +294,8 @@ def _fenced(call: ToolCall) -> str:
     if call.name != ACT or not isinstance(code, str):
         given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
         code = f"print({call.name}({given}))"
-    longest = max((len(ticks) for ticks in re.findall(r"`{3,}", code)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}python\n{code}\n{fence}"
+    ticks = code_fence(code)
+    return f"{ticks}python\n{code}\n{ticks}"
 
 
 # What comes back ---------------------------------------------------------------------------------

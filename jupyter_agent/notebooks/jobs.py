@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.notebooks.below import files_below
+from jupyter_agent.notebooks.find import files_below
 from jupyter_agent.notebooks.one import NotebookExecution, NotebookWatch, execute
 
 _NEVER_ENTERED = {"node_modules", "__pycache__"}

@@ -119,16 +119,18 @@ def prove(
     watch: NotebookWatch | None = None,
     tell: Tell = lambda line: None,
     strict: bool = False,
+    write_outputs: bool = True,
 ) -> Recording:
     """Learn what varies in the recording of a notebook. No model is asked.
 
-    Args and errors are those of `record`.
+    Args and errors are those of `record`. `write_outputs` is False where the notebook is open: then
+    its file stays as it is, and the notes name the cells whose saved outputs are others now.
     """
     with _recorder(path, {}, None, timeout, watch, tell) as recorder:
         tell("running its code again, to learn what varies (its code runs twice)")
         recorder.learn(strict)
         tell("replaying, to see that it holds")
-        return recorder.keep(recorder.prove())
+        return recorder.keep(recorder.prove(), write_outputs)
 
 
 @contextmanager
@@ -339,7 +341,7 @@ class _NotebookRecorder:
             )
         return tuple(self._notes)
 
-    def keep(self, recording: Recording) -> Recording:
+    def keep(self, recording: Recording, write_outputs: bool = True) -> Recording:
         """Replace the old cassettes by the new ones, and write the outputs into the notebook.
 
         Raises:
@@ -363,8 +365,15 @@ class _NotebookRecorder:
                     trust_as_written(cassette)
             except OSError as error:
                 raise AgentError(f"{cassette} cannot be written: {error.strerror}.") from None
-        write_in_place(self.original, replace(recording.execution, path=self.path))
-        return recording
+        if write_outputs:
+            write_in_place(self.original, replace(recording.execution, path=self.path))
+            return recording
+        parted = differences(self.notebook, recording.execution.notebook)
+        cells = ", ".join(str(each.number) for each in parted if each.of_agent)
+        if not cells:
+            return recording
+        note = f"the saved outputs of cell {cells} are others now: run it again, and save"
+        return replace(recording, notes=(*recording.notes, note))
 
     def _execute(self, settings: Mapping[str, str], before: Before) -> NotebookExecution:
         """Execute the notebook, from the second time on in the folder as it was at first."""

@@ -214,7 +214,6 @@ class TurnFindings:
 
 _LINE_NUMBER = re.compile(r"^ *[0-9]+\|", re.MULTILINE)
 _RAN = ("done", "failed", "interrupted", "timed_out")
-_LONGEST_SAVED = 200
 
 
 def _merged(before: FileChange | None, latest: FileChange) -> FileChange | None:

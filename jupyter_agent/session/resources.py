@@ -38,6 +38,19 @@ class Memory:
     search: MemorySearch
 
 
+class Notices:
+    """Lines for the user, each of which is shown once."""
+
+    def __init__(self) -> None:
+        self._shown: list[str] = []
+
+    def new(self, *lines: str) -> list[str]:
+        """The lines that no earlier call returned, without empty ones."""
+        found = [line for line in lines if line and line not in self._shown]
+        self._shown += found
+        return found
+
+
 class Resources:
     """The stores that one session reads and writes, found when it begins.
 
@@ -66,7 +79,7 @@ class Resources:
         name = kernel.path.name if kernel.path else ""
         self._kernel = kernel
         self._enabled: ToolsSettings = settings.tools
-        self._told: list[str] = []
+        self._notices = Notices()
         self.model = ""
         self.skills = Skills(kernel.skill_places() if settings.tools.enable_skills else ())
         self.notes = Notes(workspace)
@@ -134,8 +147,7 @@ class Resources:
 
     def untold(self) -> list[str]:
         """The notices that were not returned yet: each appears once in a session."""
-        found = [line for line in self.notices if line not in self._told]
-        self._told += found
+        found = self._notices.new(*self.notices)
         if more := len(found[_MOST_NOTICES:]):
             return [*found[:_MOST_NOTICES], f"{more} more notices: %agent status shows them."]
         return found

@@ -14,9 +14,8 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.history import repair
 from jupyter_agent.core.messages import JsonObject, Message, Usage
-from jupyter_agent.core.plaintext import one_line as one_line_of
+from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.core.ports import Nobody, Request, User
-from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.grounding import Index
@@ -24,6 +23,7 @@ from jupyter_agent.recording.wrappers import tape_of
 from jupyter_agent.session.agent_setup import AgentSetup
 from jupyter_agent.session.answer import Answer
 from jupyter_agent.session.kernel import Kernel
+from jupyter_agent.session.resources import Notices
 from jupyter_agent.session.turn import Turn, TurnUsage
 from jupyter_agent.stores.conversations import Stored, gone
 from jupyter_agent.tools.plan import PlanItem
@@ -41,6 +41,7 @@ class Session:
         turn_usages: The tokens of each turn.
         last_stop: Why the last turn ended; None before the first.
         is_restored: True once an earlier kernel's conversation was restored, or looked for.
+        notices: The lines that a turn shows only if no earlier one has shown them.
     """
 
     def __init__(self, kernel: Kernel, name: str = "default") -> None:
@@ -53,7 +54,7 @@ class Session:
         self.is_restored = False
         self.numbers: Index | None = None
         self.schemas: dict[str, str] = {}
-        self._told: list[str] = []
+        self.notices = Notices()
         self.late: list[str] = []
 
     def reset(self) -> None:
@@ -126,12 +127,6 @@ class Session:
         """Note why a turn ended and its usage."""
         self.last_stop = stop
         self.turn_usages.append(used)
-
-    def untold(self, *lines: str) -> list[str]:
-        """The lines among these that were not shown in this session yet."""
-        untold = [line for line in lines if line and line not in self._told]
-        self._told += untold
-        return untold
 
     async def interruptible(self, work: Coroutine[Any, Any, T], doing: str = "") -> T:
         """Await work in a task of its own, so that an interrupt ends it and not the user's cell.
@@ -215,7 +210,7 @@ class Session:
             for block in message.blocks
             if message.role == "user" and block.type == "text"
         )
-        turns, first = count(len(stored.turns), "turn"), one_line_of(next(tasks, ""), 60)
+        turns, first = count(len(stored.turns), "turn"), one_line(next(tasks, ""), 60)
         return (
             f"the conversation in {self._kept_in} ({turns}, beginning with “{first}”) was not "
             "written by you in this folder, or by an earlier version. Look at the file; "

@@ -160,7 +160,7 @@ class Turn:
                 *self._tape.warnings(),
                 *setup.resources.untold(),
                 *self._shown,
-                *session.untold(self._no_tracing, *self._kernel.take_notices()),
+                *session.notices.new(self._no_tracing, *self._kernel.take_notices()),
             ]
         )
         self._context = [block.text for block in message.blocks if isinstance(block, Context)]
@@ -225,7 +225,7 @@ class Turn:
         """Emit the turn's first event, and once a notice of settings that wait for trust."""
         model = self._agent.provider
         self._emit(TurnStarted(self._task, model.name, model.model, model.source))
-        for line in self._session.untold(self._kernel.ignored):
+        for line in self._session.notices.new(self._kernel.ignored):
             self._emit(Noticed(line, not self._tape.is_exact, in_sight=True))
 
     def _notify(self, lines: Iterable[str]) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from typing import Any
 from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.files.atomic import open_private, ordinary, private_folder
+from jupyter_agent.files.shared import process_token
 from jupyter_agent.files.trust import Grant
 
 FOLDER = "jupyter_agent_turns"
@@ -35,7 +35,6 @@ _RUNS, _ENDED = b"{", b"-"
 _written: dict[Path, TurnMarker] = {}
 _locks: dict[Path, Any] = {}
 """The lock of this kernel, until it ends."""
-_tokens: dict[int, str] = {}
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def begin(began: TurnMarker) -> Path:
     Raises:
         OSError: It cannot be written.
     """
-    place = _folder() / f"{_token()}.json"
+    place = _folder() / f"{process_token()}.json"
     if _written.get(place) == began and place.exists():
         _mark(place, _RUNS)  # most turns begin in the same state as the last one
         return place
@@ -83,7 +82,7 @@ def end(place: Path) -> None:
 
 def others() -> list[tuple[Path, int]]:
     """The files of other kernels, each with a stamp that changes with each turn."""
-    own = f"{_token()}.json"
+    own = f"{process_token()}.json"
     try:
         with os.scandir(_folder()) as entries:
             found = [e for e in entries if e.name.endswith(".json") and e.name != own]
@@ -163,11 +162,6 @@ def _remove_forgotten(folder: Path) -> None:
 
 def _folder() -> Path:
     return Path(jupyter_config_dir()) / FOLDER
-
-
-def _token() -> str:
-    """The id of this process; a forked one has its own."""
-    return _tokens.setdefault(os.getpid(), secrets.token_hex(8))
 
 
 def _text(content: bytes | None) -> str | None:

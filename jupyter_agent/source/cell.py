@@ -132,11 +132,10 @@ class _LiteralRemover(ast.NodeTransformer):
         known = node.value is None or isinstance(node.value, (bool, type(...)))
         return node if known else _name(PLACEHOLDER)
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+    def visit_JoinedStr(self, node: ast.AST) -> ast.expr:
         return _name(PLACEHOLDER)
 
-    def visit_TemplateStr(self, node: ast.AST) -> ast.expr:
-        return _name(PLACEHOLDER)
+    visit_TemplateStr = visit_JoinedStr
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         match magic_call(node):

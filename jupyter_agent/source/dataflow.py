@@ -219,18 +219,14 @@ class _Reader(ast.NodeVisitor):
         else:
             self.facts.deletes.add(node.id)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        self._part(node, node.ctx)
-
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        self._part(node, node.ctx)
-
-    def _part(self, node: ast.Attribute | ast.Subscript, ctx: ast.expr_context) -> None:
-        if not isinstance(ctx, ast.Load):
+    def _part(self, node: ast.Attribute | ast.Subscript) -> None:
+        if not isinstance(node.ctx, ast.Load):
             self._effect_on(node.value)
         elif self._program.guarded:
             self.facts.effect = True
         self.generic_visit(node)
+
+    visit_Attribute = visit_Subscript = _part
 
     def _effect_on(self, owner: ast.expr | None) -> None:
         self.facts.effect = True
@@ -273,15 +269,11 @@ class _Reader(ast.NodeVisitor):
         self._consumed(node.iter)
         self.generic_visit(node)
 
-    def visit_With(self, node: ast.With) -> None:
-        self.facts.effect = True
-        self.generic_visit(node)
-
     def _with_effect(self, node: ast.AST) -> None:
         self.facts.effect = True
         self.generic_visit(node)
 
-    visit_AsyncFor = visit_AsyncWith = visit_Await = visit_Raise = _with_effect
+    visit_With = visit_AsyncWith = visit_AsyncFor = visit_Await = visit_Raise = _with_effect
     visit_Yield = visit_YieldFrom = _with_effect
 
     def visit_Starred(self, node: ast.Starred) -> None:

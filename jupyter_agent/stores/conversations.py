@@ -33,7 +33,6 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
@@ -48,6 +47,7 @@ from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.files import trust
 from jupyter_agent.files.atomic import atomic_write, ordinary, private_folder
 from jupyter_agent.files.jsonl import Reader, Upkeep, append, decode, encode
+from jupyter_agent.files.shared import set_aside
 from jupyter_agent.kernel.context import Level
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.describe.introspection import module_name, type_name
@@ -380,7 +380,7 @@ class Conversations:
             self._lock = None
             self.path = self._free_path(self.path)
         if self._to_move_aside and trust.sign(""):
-            aside = self._move_aside(self.path, "foreign")
+            aside = set_aside(self.path, why="foreign")
             self._upkeep.notices.append(
                 f"The conversation in sessions/{self.path.name} was not written by you in this "
                 f"folder, so a new one begins. It was moved to {aside.name}; "
@@ -408,7 +408,7 @@ class Conversations:
     def _open(self, path: Path) -> None:
         data = path.read_bytes() if ordinary(path) else b""
         if data and not _is_ours(data):
-            aside = self._move_aside(path, "corrupt")
+            aside = set_aside(path)
             self._upkeep.notices.append(
                 f"{path.name} is no conversation that this version can read. It was moved to "
                 f"{aside.name}, and a new one begins."
@@ -464,12 +464,6 @@ class Conversations:
             self._lock = lock
             return path
         raise OSError(0, f"{_MOST_KERNELS} kernels of this notebook run already")
-
-    def _move_aside(self, path: Path, why: str) -> Path:
-        time = datetime.now(UTC).strftime("%Y%m%d_%H%M%S_%f")
-        aside = path.with_name(f"{path.name}.{why}-{time}")
-        path.rename(aside)
-        return aside
 
     def _header(self) -> dict[str, Any]:
         self._id = self._id or secrets.token_hex(8)

@@ -20,6 +20,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.shared import is_locked
 from jupyter_agent.files.workspace import Workspace
 
 DAY = 24 * 60 * 60
@@ -27,7 +28,7 @@ MEGABYTE = 1024 * 1024
 LOGS, SESSIONS, OUTPUTS = "logs", "sessions", "outputs"
 _NAMES = {
     LOGS: re.compile(r"agent_run_\d{8}_\d{6}(?:_\d+)?\.jsonl"),
-    SESSIONS: re.compile(r".+\.jsonl(?:\.(?:corrupt|foreign)-[\d_]+)?"),
+    SESSIONS: re.compile(r".+\.jsonl(?:\.(?:corrupt|foreign)-[\d_-]+)?"),
     OUTPUTS: re.compile(r".+\.txt"),
 }
 NAMED = re.compile(re.escape(f"{STATE_FOLDER}/{OUTPUTS}/") + r"([^\s\"'\\/;]+)")
@@ -144,19 +145,10 @@ def _is_in_use(path: Path, name: str) -> bool:
 
 def _is_locked(session: Path) -> bool:
     """True if a kernel holds the lock of a conversation."""
-    place = Path(f"{session}.lock")
     try:
-        if not stat.S_ISREG(place.lstat().st_mode):
-            return True  # no lock of this package: counts as held
-    except FileNotFoundError:
-        return False
-    lock = FileLock(place, mode=0o600, thread_local=False)
-    try:
-        lock.acquire(timeout=0)
-    except (Timeout, OSError):
-        return True
-    lock.release()
-    return False
+        return is_locked(Path(f"{session}.lock"))
+    except OSError:
+        return True  # nobody knows: counts as held
 
 
 def _is_being_written(log: Path) -> bool:

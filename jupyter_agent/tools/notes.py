@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from jupyter_agent.core.messages import Output
 from jupyter_agent.core.plaintext import one_line
-from jupyter_agent.core.quoting import escaped, quoted
+from jupyter_agent.core.quoting import escaped, quoted, timeless
 from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.memory.notes import GENERAL, Notes, shown_time
-from jupyter_agent.tools.recalled import recalled
 
 NOTE_TOOLS = frozenset({"record_note", "recall_notes"})
 
@@ -61,3 +61,13 @@ def note_tools(notes: Notes) -> list[Tool]:
         return recalled(notes.recall(category))
 
     return [record_note, recall_notes]
+
+
+def recalled(text: str) -> ToolReturn:
+    """The model reads when things were saved; what stays in the notebook is without it.
+
+    A replay saves the same things anew, and its outputs have to be those of the recording.
+    """
+    shown = timeless(text)
+    display = (Output("result", {"text/plain": shown}),) if shown != text else ()
+    return ToolReturn(text, display)

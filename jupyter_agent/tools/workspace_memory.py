@@ -13,7 +13,7 @@ from jupyter_agent.memory.context import Contexts, Filters, Status, Topic
 from jupyter_agent.memory.entries import Kind
 from jupyter_agent.memory.scope import Scope
 from jupyter_agent.memory.store import Saved, WorkspaceMemory
-from jupyter_agent.tools.recalled import recalled
+from jupyter_agent.tools.notes import recalled
 
 if TYPE_CHECKING:
     from jupyter_agent.memory.search import MemorySearch

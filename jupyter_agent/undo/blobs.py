@@ -6,12 +6,11 @@ import contextlib
 import hashlib
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterator, Set
 from pathlib import Path
 
-from jupyter_agent.files.atomic import open_private, private_folder
+from jupyter_agent.files.atomic import atomic_write, private_folder
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -52,18 +51,7 @@ class Blobs:
         """
         path = self._path(digest)
         private_folder(path.parent)
-        temporary = path.with_name(f"{secrets.token_hex(8)}.tmp")
-        try:
-            with open_private(temporary, "xb") as stream:
-                stream.write(data)
-                if durable:
-                    stream.flush()
-                    os.fsync(stream.fileno())
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        atomic_write(path, data, private=True, durable=durable)
         self.total += len(data)
 
     def content(self, digest: str, size: int | None = None) -> bytes | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.atomic import STATE_FOLDER
@@ -124,8 +125,7 @@ class Checkpoints:
         if not found:
             raise AgentError(" ".join([NOTHING, *self.remarks()]))
         if turns > len(found):
-            count = f"{len(found)} turns" if len(found) > 1 else "1 turn"
-            raise AgentError(f"There are only {count} to undo, not {turns}.")
+            raise AgentError(f"There are only {count(len(found), 'turn')} to undo, not {turns}.")
         chosen = found[:turns]
         if any(self._storage.is_running(record) for record in chosen):
             raise AgentError("The turn is still running. Wait for it, or interrupt the kernel.")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_agent.core.plaintext import one_line, plain
+from jupyter_agent.core.plaintext import count, one_line, plain
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.undo.checkpoints import NOTHING, Checkpoints
@@ -119,8 +119,7 @@ def _changed(turn: JournalRecord, bindings: Bindings) -> str:
 
 
 def _files(turn: JournalRecord) -> str:
-    count = sum(bool(entry.left) for entry in turn.entries.values())
-    return f"{count} file" if count == 1 else f"{count} files"
+    return count(sum(bool(entry.left) for entry in turn.entries.values()), "file")
 
 
 def _preview(plan: Undo, bindings: Bindings) -> str:
@@ -235,8 +234,8 @@ def _news(undone: Undo, rebound: Sequence[Rebound]) -> str:
     if undone.kind == "redo":
         first = "The person took back the last undo: what it had undone is there again."
     else:
-        count = len(undone.turns)
-        which = "your last turn" if count == 1 else f"your last {count} turns"
+        number = len(undone.turns)
+        which = "your last turn" if number == 1 else f"your last {number} turns"
         first = f"The person undid {which}. What you did there is not so any more."
     files = [
         ("Files put back as they were", _paths(undone.steps, "restored")),

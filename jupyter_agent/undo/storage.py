@@ -28,6 +28,7 @@ from filelock import FileLock, Timeout
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
 from jupyter_agent.files.atomic import private_folder
+from jupyter_agent.files.shared import is_locked, process_token
 from jupyter_agent.files.textfile import size
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo import journal
@@ -43,8 +44,8 @@ _ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9]{6}_[0-9a-f]{6}")
 _TOKEN = re.compile(r"[0-9a-f]{16}")
 _LAST_YEAR = 9999
 _KERNELS = "kernels"
+_RUNNING = "running"
 _SECRET = secrets.token_bytes(32)
-_kernels: dict[int, str] = {}
 _held: dict[Path, FileLock] = {}
 """The locks of this kernel, until it ends."""
 _TIME_FORMAT = "%Y%m%d_%H%M%S_%f"
@@ -281,16 +282,16 @@ class Storage:
 
     def is_of_other_kernel(self, record: JournalRecord) -> bool:
         """True if another kernel wrote the record, and still runs."""
-        if record.kernel == _kernel():
+        if record.kernel == process_token():
             return False
         path = self.folder / _KERNELS / f"{record.kernel}.lock"
         if not _TOKEN.fullmatch(record.kernel) or not path.is_file():
             return False
-        return _is_held(FileLock(path, mode=0o600, thread_local=False))
+        return is_locked(path)
 
     def _own_kernel(self) -> str:
         """This kernel's id. Takes the lock by which others see that it runs."""
-        kernel = _kernel()
+        kernel = process_token()
         path = self.folder / _KERNELS / f"{kernel}.lock"
         if not path.exists():
             self._remove_locks_of_ended_kernels()
@@ -310,11 +311,11 @@ class Storage:
 
     def running_lock(self, record: JournalRecord) -> FileLock:
         """The lock that a kernel holds while it writes a record."""
-        return FileLock(self.folder / record.id / "running", mode=0o600, thread_local=False)
+        return FileLock(self.folder / record.id / _RUNNING, mode=0o600, thread_local=False)
 
     def is_running(self, record: JournalRecord) -> bool:
         """True if a kernel is writing the record."""
-        return not record.ended and _is_held(self.running_lock(record))
+        return not record.ended and is_locked(self.folder / record.id / _RUNNING)
 
     def _names(self) -> list[str]:
         try:
@@ -326,16 +327,6 @@ class Storage:
                 )
         except OSError:
             return []
-
-
-def _is_held(lock: FileLock) -> bool:
-    """True if another kernel holds the lock."""
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    lock.release()
-    return False
 
 
 def finished(records: Sequence[JournalRecord]) -> list[JournalRecord]:
@@ -373,8 +364,3 @@ def _is_id(name: str) -> bool:
 
 def _time(text: str) -> datetime:
     return datetime.strptime(text, _TIME_FORMAT).replace(tzinfo=UTC)
-
-
-def _kernel() -> str:
-    """The id of this process. A forked process gets its own."""
-    return _kernels.setdefault(os.getpid(), secrets.token_hex(8))

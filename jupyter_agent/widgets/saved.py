@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from jupyter_agent.core.legible import cut, line, stable
-from jupyter_agent.core.markdown import inert
+from jupyter_agent.core.markdown import code_fence, inert
 from jupyter_agent.core.messages import JsonObject, clean
 from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.core.transcript import CallView, StepView, TurnView, is_rich
@@ -345,6 +345,5 @@ def _span(text: str) -> str:
 def _fenced(text: str, limit: int, language: str = "") -> str:
     """A code block whose fence is longer than any run of backticks inside."""
     text = inert("```\n" + cut(text, limit))[4:]
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"\n{fence}{language}\n{text}\n{fence}\n"
+    ticks = code_fence(text)
+    return f"\n{ticks}{language}\n{text}\n{ticks}\n"

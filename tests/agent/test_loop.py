@@ -33,6 +33,7 @@ from jupyter_agent.core.events import (
     ToolFinished,
     ToolStarted,
 )
+from jupyter_agent.core.history import TextLength
 from jupyter_agent.core.messages import (
     Block,
     Context,
@@ -45,7 +46,6 @@ from jupyter_agent.core.messages import (
     Usage,
 )
 from jupyter_agent.core.ports import ReplyPart, Request
-from jupyter_agent.core.text_length import TextLength
 from jupyter_agent.core.tool import Tool, tool
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.errors import ContextOverflow, ProviderError, ToolError

@@ -7,8 +7,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_agent.core.history import TextLength
 from jupyter_agent.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
-from jupyter_agent.core.text_length import TextLength
 
 blocks = st.one_of(
     st.builds(Text, st.text(max_size=9)),

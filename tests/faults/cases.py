@@ -344,7 +344,7 @@ NO_STREAM = [
         "a web page instead of a reply",
     ),
     _broke(
-        "A web page that is declared a stream.",
+        "A web page with the content type of a stream.",
         lambda w: w.sized(PAGE, STREAM),
         "a web page instead of a reply",
     ),
@@ -469,7 +469,7 @@ FORM = [
         lambda w: w.stream(b'event: ping\ndata: {"type": "ping"}\n\n', *w.whole(SAID)),
     ),
     _harmless(
-        "Events that nobody knows.",
+        "Unknown events.",
         lambda w: w.stream(
             b'event: brand_new\ndata: {"type": "brand_new", "x": [1]}\n\n', *w.whole(SAID)
         ),
@@ -481,7 +481,7 @@ FORM = [
         lambda w: w.stream(*(e.replace(b"data: ", b"data:") for e in w.whole(SAID))),
     ),
     _harmless(
-        "The reply is declared plain text.", lambda w: w.stream(*w.whole(SAID), kind="text/plain")
+        "The content type is plain text.", lambda w: w.stream(*w.whole(SAID), kind="text/plain")
     ),
     _harmless(
         "Each byte comes in a chunk of its own.",
@@ -490,7 +490,7 @@ FORM = [
     ),
     _harmless("No `[DONE]`.", lambda w: w.stream(*w.whole(SAID)[:-1]), only="openai"),
     _harmless(
-        "A `[DONE]` where there should be none.",
+        "An unexpected `[DONE]`.",
         lambda w: w.stream(*w.whole(SAID), b"data: [DONE]\n\n"),
         only="anthropic",
     ),
@@ -522,9 +522,9 @@ FORM = [
     _harmless("Two stop reasons.", _two_stops),
     _harmless("No usage.", _without_usage),
     _harmless("A usage that is null.", lambda w: _without_usage(w, {"usage": None})),
-    _harmless("Nulls wherever there can be some.", _nulls),
+    _harmless("Null in every field that may be null.", _nulls),
     _broke(
-        "A chunk that is no JSON.", lambda w: _raw(w, *w.text(HALF), b"data: {oops\n\n"), GARBLED
+        "A chunk that is not JSON.", lambda w: _raw(w, *w.text(HALF), b"data: {oops\n\n"), GARBLED
     ),
     _broke(
         "An event that is cut in two by the end.",
@@ -532,7 +532,7 @@ FORM = [
         CUT,
     ),
     _broke(
-        "Bytes that are no UTF-8.",
+        "Bytes that are not UTF-8.",
         lambda w: _raw(w, *w.text(HALF), _delta(w, "x").replace(b'"x"', b'"\xff"')),
         "",
     ),
@@ -590,7 +590,7 @@ CONTENT = [
         lambda w: w.good("All d", stop="max_tokens"),
         texts=("All d",),
         sees="cut off at its token limit",
-        happens="ends with what there is, and says so",
+        happens="ends with the partial reply, and says so",
     ),
     _harmless(
         "The model refuses.",
@@ -745,7 +745,7 @@ IN_THE_STREAM = [
     _broke("Rate limit, amid the words.", _event(_kind("rate_limit_error"), HALF), "429: Busy"),
     _broke("Server error, amid the words.", _event(_kind("api_error"), HALF), "500: Busy"),
     _broke("An error of an unknown kind.", _event(_kind("brand_new"), HALF), "Busy"),
-    _broke("An error that is a mere text.", _event("Busy", HALF), "Busy"),
+    _broke("An error that is only a text.", _event("Busy", HALF), "Busy"),
     _broke(
         "An error code that is a number.", _event({"message": "Busy", "code": 502}, HALF), "502"
     ),
@@ -783,15 +783,15 @@ IN_THE_STREAM = [
         texts=(HALF,),
     ),
     _refused(
-        "A wrong key, told in the stream.", _event(_kind("authentication_error", "Bad")), "401"
+        "A wrong key, reported in the stream.", _event(_kind("authentication_error", "Bad")), "401"
     ),
     _refused(
-        "A quota that is used up, told in the stream.",
+        "A used-up quota, reported in the stream.",
         _event(_kind("billing_error", "Pay", code="insufficient_quota")),
         "The quota is used up",
     ),
     _refused(
-        "A conversation that is too long, told in the stream.",
+        "A conversation that is too long, reported in the stream.",
         _event(_kind("invalid_request_error", "prompt is too long")),
         "too long",
         happens=SHORTENED,
@@ -945,16 +945,16 @@ TRIES = [
 ]
 
 GROUPS = {
-    "On the way": CONNECTION,
+    "Connection": CONNECTION,
     "Silence": SILENCE,
-    "No stream": NO_STREAM,
+    "Replies that are not a stream": NO_STREAM,
     "The form of the stream": FORM,
-    "What is said": CONTENT,
+    "Content of the reply": CONTENT,
     "Tool calls": CALLS,
     "Errors in a stream with status 200": IN_THE_STREAM,
     "Statuses": STATUSES,
     "Waits that a server asks for": RETRY_AFTER,
-    "Again and again": TRIES,
+    "Repeated faults": TRIES,
 }
 
 

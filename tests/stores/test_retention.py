@@ -104,6 +104,19 @@ def test_what_is_not_ours_stays(workspace: Workspace, name: str) -> None:
     assert path.exists()
 
 
+def test_conversations_that_were_set_aside_go(workspace: Workspace) -> None:
+    """Under the names of this version and of the first one."""
+    names = (
+        "corrupt-20240101_120000_123456",
+        "corrupt-20240101-120000",
+        "foreign-20240101-120000-2",
+    )
+    for name in names:
+        put(workspace, f"sessions/work.jsonl.{name}", 400)
+    gone = cleaned(workspace, sessions=Limit(30, PLENTY))
+    assert gone == {f"work.jsonl.{name}" for name in names}
+
+
 def test_links_are_not_followed(
     workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -37,7 +37,7 @@ from jupyter_agent.agent.compaction.rounds import (
 )
 from jupyter_agent.agent.compaction.summary import Round, Summarize, Summary, summary
 from jupyter_agent.core.messages import Context, Image, Message
-from jupyter_agent.core.plaintext import shorten
+from jupyter_agent.core.plaintext import count, shorten
 from jupyter_agent.llm.tokens import TokenCounter
 
 STEPS_KEPT = 4
@@ -94,18 +94,14 @@ class Compaction:
         """The removed parts, as sentences for the user."""
         by = "by the model" if self.by_model else "without a model"
         lines = (
-            (self.results, f"{_many(self.results, 'long tool result')} moved out."),
-            (self.pictures, f"{_many(self.pictures, 'picture')} left out."),
-            (self.steps, f"{_many(self.steps, 'step')} summarized {by}."),
+            (self.results, f"{count(self.results, 'long tool result')} moved out."),
+            (self.pictures, f"{count(self.pictures, 'picture')} left out."),
+            (self.steps, f"{count(self.steps, 'step')} summarized {by}."),
             (self.problem, f"The summary call failed: {self.problem.rstrip('.')}."),
-            (self.words, f"{_many(self.words, 'old message')} of the person's cut."),
+            (self.words, f"{count(self.words, 'old message')} of the person's cut."),
             (self.files, f"What was moved or cut is whole in {_places(self.files)}."),
         )
         return tuple(line for there, line in lines if there)
-
-
-def _many(count: int, thing: str) -> str:
-    return f"1 {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def _places(files: Sequence[str]) -> str:

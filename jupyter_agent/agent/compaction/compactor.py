@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jupyter_agent.agent.compaction.compact import STEPS_KEPT, Compaction, compact
-from jupyter_agent.agent.compaction.due import should_compact
 from jupyter_agent.agent.compaction.offload import Keep
 from jupyter_agent.agent.compaction.summary import ModelSummary
 from jupyter_agent.core.messages import Usage
@@ -113,3 +112,15 @@ class Compactor:
         if self._reported > self.limit and self._sent:
             return max(ratio, min(_MOST, self._reported / self._sent))
         return ratio
+
+
+def should_compact(estimate: int, reported: int, limit: int) -> bool:
+    """True if a conversation has become too long.
+
+    Args:
+        estimate: Our own count of the next request's tokens.
+        reported: The tokens, in and out, that the API reported for the last reply; 0 if it
+            reported none, or the conversation was shortened since.
+        limit: The setting `token_limit`.
+    """
+    return max(estimate, reported) > limit

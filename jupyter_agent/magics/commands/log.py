@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from jupyter_agent.core.plaintext import one_line, plain
-from jupyter_agent.core.wording import count
+from jupyter_agent.core.plaintext import count, one_line, plain
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.magics.commands.turns import shown
 from jupyter_agent.magics.parser import Command, PositiveNumber, Unexpected, Word, argument, family

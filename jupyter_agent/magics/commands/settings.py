@@ -7,10 +7,11 @@ from collections.abc import Iterable
 import click
 
 from jupyter_agent import config as configuration
-from jupyter_agent.core.wording import count
+from jupyter_agent.core.plaintext import count
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.magics.parser import argument, command
+from jupyter_agent.magics.parser import Command, argument, command, family
 from jupyter_agent.magics.report import CommandReport, report, table
+from jupyter_agent.recording.learning import variations
 from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.version import __version__
 
@@ -97,12 +98,13 @@ def config(
     )
 
 
-@command(
+@family(
     "cassette",
     heading="Settings",
     examples={
         "%agent cassette": "see which one is in use, and what it holds",
         "%agent cassette analysis.cassette.jsonl": "record into this file, or replay it",
+        "%agent cassette prove": "run the recorded turns again, to learn what varies",
     },
 )
 @argument("file", required=False, metavar="FILE", help="a cassette; it need not exist yet")
@@ -124,7 +126,30 @@ def cassette(sessions: KernelSessions, file: str | None) -> str:
     turns = count(len(tape.turns), "turn")
     replies = f"{tape.replies} {tape.source} {'reply' if tape.replies == 1 else 'replies'}"
     model = f" of {tape.model}" if tape.source == "recorded" else ""
-    return f"Cassette {path.name}: {turns}, {replies}{model}."
+    once = sum(turn.runs < 2 for turn in tape.turns)
+    unknown = f" {count(once, 'turn')} ran only once: %agent cassette prove" if once else ""
+    varying = "".join(f"\nVaries: {each.words}" for each in variations(tape))
+    return f"Cassette {path.name}: {turns}, {replies}{model}.{unknown}{varying}"
+
+
+@cassette.command("prove", cls=Command)
+@click.pass_obj
+def _prove(sessions: KernelSessions) -> str:
+    """execute the saved notebook again, without a model, and learn what varies"""
+    from jupyter_agent.notebooks.recording import prove
+
+    kernel = sessions.kernel
+    kernel.refuse_while_busy()
+    if kernel.path is None:
+        raise ConfigError(
+            "The notebook's name is not known here. In a terminal: "
+            "jupyter agent record NOTEBOOK --prove"
+        )
+    proved = prove(kernel.path, write_outputs=False)
+    names = ", ".join(path.name for path in proved.cassettes)
+    varying = "".join(f"\nVaries: {line}" for line in proved.varying) or "\nNothing varies."
+    notes = "".join(f"\n{note}" for note in proved.notes)
+    return f"Proved: {count(proved.turns, 'turn')} in {names}.{varying}{notes}"
 
 
 @command(

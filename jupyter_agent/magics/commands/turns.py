@@ -7,9 +7,9 @@ from decimal import Decimal
 import click
 
 from jupyter_agent.core.messages import Usage
+from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.redact import MARK, redact, secret_values
 from jupyter_agent.core.transcript import TurnView
-from jupyter_agent.core.wording import count
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.magics.ask import publish

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.workspace import cassette_of
 from jupyter_agent.notebooks.check.findings import CassetteSummary, Finding
@@ -137,10 +137,11 @@ def _texts(line: str) -> Iterator[str]:
 
 def _unread(scan: NotebookScan, path: Path, error: ConfigError) -> Finding:
     if not path.exists():
+        turns = count(len(scan.turns), "turn")
         return Finding(
             "error",
             "no-cassette",
-            f"there is no cassette {path.name}, and {_turns(len(scan.turns))} to replay.",
+            f"there is no cassette {path.name}, and {turns} of the agent to replay.",
             f"Record it: {record_again(scan.path)}",
             scan.path,
             scan.line(scan.turns[0].cell),
@@ -196,13 +197,9 @@ def _varying(scan: NotebookScan, path: Path, cassette: Cassette) -> Iterator[Fin
         yield Finding(
             "notice",
             "recorded-once",
-            f"{path.name}: {_turns(len(once))} ran once only while recorded, so that it is not "
-            "known what varies from run to run.",
+            f"{path.name}: {count(len(once), 'turn')} ran only once while recorded, so that it is "
+            "not known what varies from run to run.",
             f"To learn it without asking a model: jupyter agent record {scan.path.name} --prove",
             path,
             once[0].line,
         )
-
-
-def _turns(number: int) -> str:
-    return "1 turn of the agent" if number == 1 else f"{number} turns of the agent"

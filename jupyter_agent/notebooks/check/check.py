@@ -21,7 +21,6 @@ from pathlib import Path
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.workspace import CASSETTE, cassette_of, cassettes_in
 from jupyter_agent.notebooks.check.cassettes import UsedCassettes, given_away
-from jupyter_agent.notebooks.check.find import find_files, find_notebooks
 from jupyter_agent.notebooks.check.findings import Checked, CheckReport, Finding
 from jupyter_agent.notebooks.check.notebook_scan import (
     CellProblem,
@@ -31,6 +30,7 @@ from jupyter_agent.notebooks.check.notebook_scan import (
 )
 from jupyter_agent.notebooks.check.replay import replayed
 from jupyter_agent.notebooks.check.traces import Machine, Trace, strings, this_machine
+from jupyter_agent.notebooks.find import find_files, find_notebooks
 from jupyter_agent.session.effective_settings import effective_settings
 
 

@@ -14,9 +14,9 @@ from jupyter_agent import config
 from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.files import trust
 from jupyter_agent.files.workspace import CASSETTE
-from jupyter_agent.notebooks.check.find import find_files
 from jupyter_agent.notebooks.check.notebook_scan import NotebookScan, scan_notebook
 from jupyter_agent.notebooks.doctor.examined import Examined
+from jupyter_agent.notebooks.find import find_files
 from jupyter_agent.recording.cassette import load
 from jupyter_agent.session.effective_settings import EffectiveSettings
 from jupyter_agent.skills.discovery import discover, places

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +12,7 @@ from jupyter_core.paths import jupyter_config_path, jupyter_path
 
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks.doctor.examined import Examined
+from jupyter_agent.notebooks.doctor.packages import installed_version
 
 _LOADS = "%load_ext jupyter_agent"
 _KERNEL, _FRONT = "kernel", "front end"
@@ -65,7 +65,7 @@ def examine_kernel() -> Iterator[Examined]:
 
 def examine_front() -> Iterator[Examined]:
     """The widgets' extensions where this environment's JupyterLab looks for them."""
-    if _version("jupyterlab") is None and _version("notebook") is None:
+    if installed_version("jupyterlab") is None and installed_version("notebook") is None:
         yield Examined(
             _FRONT,
             "live view",
@@ -90,7 +90,7 @@ def examine_front() -> Iterator[Examined]:
 
 def _discovery() -> Iterator[Examined]:
     """How a kernel comes to know its notebook, by which a cassette is found."""
-    server = _version("jupyter-server")
+    server = installed_version("jupyter-server")
     told = "Jupyter's server tells it by JPY_SESSION_NAME, VS Code by a variable"
     text = f"{told}; nbval and plain nbclient tell nothing: name the cassette in the notebook."
     if server is not None and int(server.partition(".")[0]) < 2:
@@ -135,10 +135,3 @@ def _disabled() -> set[str]:
         elif isinstance(names, list):
             found |= set(map(str, names))
     return found
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None

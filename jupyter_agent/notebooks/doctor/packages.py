@@ -34,7 +34,7 @@ def examine_packages() -> Iterator[Examined]:
         wanted = []
     yield from _needed(wanted)
     for name in _OPTIONAL:
-        version = _version(name)
+        version = installed_version(name)
         yield Examined(_TOPIC, name, "ok" if version else "note", version or "not installed")
 
 
@@ -45,7 +45,7 @@ def _needed(wanted: list[str]) -> Iterator[Examined]:
     asked = [Requirement(line) for line in wanted]
     needed = {one.name: one for one in asked if one.marker is None or one.marker.evaluate()}
     for name in (*_SHOWN, *(name for name in needed if name not in _SHOWN)):
-        version, wish = _version(name), needed.get(name)
+        version, wish = installed_version(name), needed.get(name)
         again = f'Install it: pip install "{wish or name}"'
         if version is None:
             yield Examined(_TOPIC, name, "problem", "not installed", again)
@@ -56,7 +56,8 @@ def _needed(wanted: list[str]) -> Iterator[Examined]:
             yield Examined(_TOPIC, name, "ok", version)
 
 
-def _version(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
+    """The version of an installed distribution; None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

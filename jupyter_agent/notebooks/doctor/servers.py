@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.files import trust
 from jupyter_agent.mcp.definitions import Definition, read_definitions
 from jupyter_agent.mcp.servers import TRUST_KIND, Offer, Servers
@@ -47,9 +47,7 @@ def examine_servers(place: EffectiveSettings, *, offline: bool) -> Iterator[Exam
             yield Examined(_TOPIC, _name(definition), "problem", text, remedy)
         else:
             number = tools[definition.name]
-            text = (
-                f"it was started, offers {number} tool{'' if number == 1 else 's'}, and was ended"
-            )
+            text = f"it was started, offers {count(number, 'tool')}, and was ended"
             yield Examined(_TOPIC, _name(definition), "ok" if number else "warning", text)
 
 

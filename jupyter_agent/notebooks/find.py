@@ -1,13 +1,13 @@
-"""The notebooks that are meant by the paths of a command line."""
+"""Finds the notebooks and other files that the paths of a command line name."""
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from jupyter_agent.errors import ConfigError
-from jupyter_agent.notebooks.below import files_below
 
 _LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages"})
 
@@ -36,6 +36,22 @@ def find_files(folder: Path, pattern: str) -> Iterator[Path]:
     yield from files_below(
         folder, pattern, lambda each: each.name not in _LEFT_OUT and not _is_environment(each)
     )
+
+
+def files_below(folder: Path, pattern: str, enters: Callable[[Path], bool]) -> Iterator[Path]:
+    """The files whose names fit a pattern, folder by folder in order. Hidden ones are left out.
+
+    Args:
+        folder: Where to begin.
+        pattern: As in a shell.
+        enters: Whether to look into a folder that is not hidden. Links are not followed.
+    """
+    for root, names, files in os.walk(folder):
+        here = Path(root)
+        names[:] = sorted(n for n in names if not n.startswith(".") and enters(here / n))
+        for name in sorted(fnmatch.filter(files, pattern)):
+            if not name.startswith("."):
+                yield here / name
 
 
 def _is_environment(folder: Path) -> bool:
