@@ -88,11 +88,11 @@ class Checkpoints:
         others, foreign = len(self.turns_of_others()), self._storage.foreign()
         found = []
         if others:
-            found.append(f"{others} of other running kernels: undo them there.")
+            found.append(f"Turns of other running kernels: {others}. Undo them there.")
         if foreign:
             found.append(
-                f"{foreign} in {STATE_FOLDER}/checkpoints that were not written by you in this "
-                "folder with this version: they are not undone."
+                f"Turns in {STATE_FOLDER}/checkpoints that were not written by you in this folder "
+                f"with this version, and so are not undone: {foreign}."
             )
         return found
 

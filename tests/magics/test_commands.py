@@ -148,7 +148,10 @@ def test_help(kernel: LiveKernel, command: str) -> None:
 
 def test_help_for_one(kernel: LiveKernel) -> None:
     """Ask about one command, in any of the usual ways: its words, what it does, examples."""
-    told = "%agent config [KEY [VALUE]]  the settings, or one of them; with a value set it"
+    told = (
+        "%agent config [KEY [VALUE]]  the settings, or one of them; "
+        "with VALUE, set it for this kernel"
+    )
     for words in ("help config", "config --help", "config -h", "config ?"):
         first, meanings, examples = said(kernel, words).split("\n\n")
         assert first == told
@@ -242,7 +245,7 @@ def test_an_open_quotation_mark(kernel: LiveKernel) -> None:
 
 def test_resetting_a_session_that_is_not_there(kernel: LiveKernel) -> None:
     """Reset a session under a wrong name: one line says that there is none."""
-    line = "ConfigError: %agent reset: there is no session 'nobody'."
+    line = "ConfigError: %agent reset: there is no session 'nobody'. %agent status lists them."
     assert error(kernel, "reset nobody") == line
 
 
@@ -274,7 +277,10 @@ def test_config_sets_and_takes_back(kernel: LiveKernel) -> None:
         ("max_retries 3", "there is no setting max_retries. Did you mean retry.max_retries?"),
         ("max_steps many", "max_steps must be a whole number from 1 to 1000, not 'many'."),
         ("mode sometimes", "mode must be auto, live, record, replay or cached, not 'sometimes'."),
-        ("model my model", "%agent config takes KEY, or KEY VALUE. Put quotes around spaces."),
+        (
+            "model my model",
+            "%agent config takes KEY, or KEY VALUE. Put a value with spaces in quotes.",
+        ),
     ],
 )
 def test_a_wrong_setting(kernel: LiveKernel, words: str, line: str | None) -> None:
@@ -322,7 +328,7 @@ def test_history(kernel: LiveKernel) -> None:
     assert rows[0][1] == "Divide." and rows[1][1] == "execute_code 1 / 0"
     assert "ZeroDivisionError" in rows[2][1]
     assert rows[3][1] == "It cannot be done."
-    assert "there is no session 'x'" in error(kernel, "history x")
+    assert "there is no session 'x'. %agent status lists them." in error(kernel, "history x")
 
 
 def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:

@@ -94,7 +94,7 @@ def test_the_section_is_what_is_sent(
         assert counts.count("\n") == 3 + has_rules == 3 + told.startswith("<rules ")
         rules = told.rpartition("</rules>\n\n")
         sent = section(ask(talking, server, task), task).removeprefix("".join(rules[:2]).rstrip())
-        assert rules[2] == (sent.strip("\n") or "Nothing is told of the kernel.")
+        assert rules[2] == (sent.strip("\n") or "Nothing about the kernel is sent.")
         assert (sent == "") == (level == "none")
         talking.run("names.append('Cid')\nmore = 1")
 

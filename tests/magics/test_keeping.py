@@ -198,7 +198,7 @@ def test_cleaning_by_command(desk: LiveKernel, tmp_path: Path) -> None:
     os.utime(tmp_path / own, (0, 0))
     stays = "What is in use or was changed within a day stays."
     shown = desk.run("%agent log clean show").said.strip()
-    assert shown == f"This would go: 3 run logs (0.0 MB). {stays}"
+    assert shown == f"Would be removed: 3 run logs (0.0 MB). {stays}"
     assert desk.run("%agent log clean sessions undo --all").said.strip().startswith("There is noth")
     assert desk.run("%agent log clean logs --days 500").said.strip().startswith("There is nothing")
     assert desk.run("%agent log clean").said.strip() == f"Removed: 3 run logs (0.0 MB). {stays}"

@@ -161,7 +161,7 @@ def test_much_to_find(tmp_path: Path) -> None:
     turn, folder = events("Find."), tmp_path / "logs"
     logged(folder, [turn[0], *turn[1:6] * 40, turn[-1]])
     rows = said(folder, "grep look").splitlines()
-    assert len(rows) == 31 and rows[-1] == "(more was found; give more words)"
+    assert len(rows) == 31 and rows[-1] == "(there are more results; give more words)"
 
 
 def test_path(folder: Path) -> None:

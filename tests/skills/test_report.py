@@ -74,7 +74,7 @@ def test_check(say: Callable[..., str], root: Path, write: Write) -> None:
         (("trust",), "Usage: "),
         (("trust", "a", "b"), "Usage: "),
         (("plotting-well", "x"), "Usage: "),
-        (("check", "nowhere"), "There is no folder nowhere."),
+        (("check", "nowhere"), "There is no folder nowhere. Name a folder of skills."),
         (("check", "."), "has a SKILL.md"),
         (("revoke", "plotting-well"), "The workspace has no skill"),
     ],

@@ -154,10 +154,10 @@ async def test_variables_of_an_earlier_kernel(notebook: Notebook, root: Path) ->
     """After a restart the files go back, and it is said that the variables do not."""
     await notebook.turn("task", {"a.txt": "new"}, kept=2)
     again = Notebook(root, Checkpoints(Workspace(root), "a.ipynb"))
-    assert "  variables: not remembered, none would change" in again.undo("show").text
+    assert "  variables: their values are not kept, so none would change" in again.undo("show").text
     report = again.undo()
     assert "a.txt: removed, to the trash" in report.text
-    assert "variables: not remembered any more, so they are as they were" in report.text
+    assert "variables: their values are not kept any more, so they stay as they are" in report.text
 
 
 def test_nothing_to_undo(notebook: Notebook) -> None:

@@ -286,7 +286,7 @@ def test_more_files_than_are_looked_at(root: Path) -> None:
     run(turn, lambda: (root / "deep" / "x.txt").write_text("1"))
     turn.end()
     assert turn.notices == (
-        "Only 4 files were looked at, of which code may change others.",
+        "Only 4 files were looked at: changes of other files cannot be undone.",
         "deep/x.txt: cannot be restored, since undo does not look at it",
     )
     report = command(checkpoints, Bindings(), {})
