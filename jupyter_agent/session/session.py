@@ -164,7 +164,7 @@ class Session:
         found = self.kernel.conversations
         stored = found.look(self.name)
         if stored.history and found.is_foreign:
-            self.late.append(f"Not resumed by itself: {self._foreign(stored)}")
+            self.late.append(f"Not resumed automatically: {self._foreign(stored)}")
             return
         self._restore()
 
@@ -202,7 +202,9 @@ class Session:
         found = self.kernel.conversations
         stored = found.look(self.name)
         if found.path is None:
-            raise AgentError(f"%agent resume: what was kept cannot be read: {found.problem}.")
+            raise AgentError(
+                f"%agent resume: the stored conversation cannot be read: {found.problem}."
+            )
         if stored.history and found.is_foreign and not trusted:
             raise AgentError(f"%agent resume: {self._foreign(stored)}")
         return self._restore(trusted)
@@ -219,7 +221,7 @@ class Session:
         return (
             f"the conversation in {self._kept_in} ({turns}, beginning with “{first}”) was not "
             "written by you in this folder, or by an earlier version. Look at the file; "
-            "%agent resume --trust goes on with it."
+            "%agent resume --trust continues it."
         )
 
     @property

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jupyter_agent.core.redact import redact, secret_values
+from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.workspace import Workspace
@@ -88,11 +89,11 @@ class Checkpoints:
         others, foreign = len(self.turns_of_others()), self._storage.foreign()
         found = []
         if others:
-            found.append(f"Turns of other running kernels: {others}. Undo them there.")
+            found.append(f"{count(others, 'turn')} of other running kernels: undo them there.")
         if foreign:
             found.append(
-                f"Turns in {STATE_FOLDER}/checkpoints that were not written by you in this folder "
-                f"with this version, and so are not undone: {foreign}."
+                f"{count(foreign, 'turn')} in {STATE_FOLDER}/checkpoints, not written by you in "
+                "this folder with this version: not undone."
             )
         return found
 
@@ -124,8 +125,7 @@ class Checkpoints:
         if not found:
             raise AgentError(" ".join([NOTHING, *self.remarks()]))
         if turns > len(found):
-            count = f"{len(found)} turns" if len(found) > 1 else "1 turn"
-            raise AgentError(f"There are only {count} to undo, not {turns}.")
+            raise AgentError(f"There are only {count(len(found), 'turn')} to undo, not {turns}.")
         chosen = found[:turns]
         if any(self._storage.is_running(record) for record in chosen):
             raise AgentError("The turn is still running. Wait for it, or interrupt the kernel.")

@@ -75,7 +75,7 @@ def test_each_kernel_its_own_turns(root: Path, owner: str) -> None:
         assert [record.task for record in checkpoints.turns()] == ["mine"]
         assert [record.task for record in checkpoints.turns_of_others()] == ["theirs"]
         assert undo(checkpoints) == {"mine.txt": "removed"}
-        with pytest.raises(AgentError, match="1 of other running kernels: undo them there"):
+        with pytest.raises(AgentError, match="1 turn of other running kernels: undo them there"):
             checkpoints.plan()
         assert redo(checkpoints) == {"mine.txt": "restored"}
     assert [record.task for record in checkpoints.turns()] == ["theirs", "mine"]
@@ -338,7 +338,7 @@ def test_a_planted_journal_does_nothing(root: Path, path: str) -> None:
     plant(root, path=path)
     checkpoints = Checkpoints(Workspace(root), "a.ipynb")
     assert checkpoints.turns() == []
-    with pytest.raises(AgentError, match=r"There is no turn to undo\. 1 in .* not undone"):
+    with pytest.raises(AgentError, match=r"There is no turn to undo\. 1 turn in .* not undone"):
         checkpoints.plan()
     turn = checkpoints.begin()
     run(turn, lambda: (root / "b.txt").write_text("1"))
@@ -372,7 +372,7 @@ def test_a_journal_counts_in_its_own_folder(
         shutil.copytree(root, other)
     elsewhere = Checkpoints(Workspace(other), "a.ipynb")
     assert elsewhere.turns() == []
-    with pytest.raises(AgentError, match=r"There is no turn to undo\. 1 in .* in this folder"):
+    with pytest.raises(AgentError, match=r"There is no turn to undo\. 1 turn in .* in this folder"):
         elsewhere.plan()
     assert (other / "a.txt").read_text() == "1"
     if how.startswith("moved"):
