@@ -133,7 +133,8 @@ class PrivacySettings(_Group):
 
     outputs: Literal["full", "shapes"] = Field(
         "full",
-        description="full sends outputs of code to the model; shapes sends only what kinds of outputs there were, and their sizes.",
+        description="full sends outputs of code to the model; shapes sends only what kinds of "
+        "outputs there were, and their sizes.",
     )
 
 
@@ -276,14 +277,14 @@ class Settings(_Group):
     tool_protocol: Literal["auto", "native", "text", "code"] = Field(
         "auto",
         description="How the model calls tools: native, only by the API; text, also in the text of "
-        "its replies; auto, as text, but asks about each of these calls, and ignores them where the "
-        "server calls tools by the API; code, for models without tool calling, which write one "
+        "its replies; auto, as text, but asks about each of these calls, and ignores them where "
+        "the server calls tools by the API; code, for models without tool calling, which write one "
         "block of Python. For the provider local, auto means code.",
     )
     instructions: Literal["auto", "full", "short"] = Field(
         "auto",
-        description="The instructions in the system prompt: short leaves out those that small models "
-        "do not follow (skills, memory, tools other than code); auto means short for the provider "
+        description="The instructions in the system prompt: short leaves out those that small "
+        "models do not follow (skills, memory, tools other than code); auto means short for the provider "
         "local, and full for others.",
     )
     max_steps: int = Field(50, ge=1, le=1000, description="Most model calls in one turn.")

@@ -188,7 +188,7 @@ def test_interrupted(tmp_path: Path) -> None:
         code, said = finish(command)
     assert code == 130
     assert tape.read_text(encoding="utf-8") == "an old recording, even a damaged one"
-    assert "The cassette is as it was. What was recorded is in " in said
+    assert "The cassette is unchanged. The failed recording is in " in said
 
 
 def test_what_cannot_be_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,7 +194,7 @@ def test_functions_with_something_inside_are_named(desk: LiveKernel) -> None:
     desk.script("Fill.", {"calls": [call("execute_code", code=code)]}, {"text": "Done."})
     desk.run("%%agent\nFill.")
     said = desk.run("%agent undo").said
-    assert "not looked at inside: Box (type), seen (function)" in said
+    assert "not checked for changes inside: Box (type), seen (function)" in said
 
 
 def test_a_turn_without_a_change(desk: LiveKernel) -> None:

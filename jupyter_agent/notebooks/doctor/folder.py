@@ -88,11 +88,16 @@ def _loosened(place: EffectiveSettings) -> Iterator[Examined]:
                 "the folder's file sets it, but your file or the environment overrides that.",
             )
         elif _LOOSE.get(key) == value:
-            remedy = "Set it in your own file, which a folder cannot loosen, or remove it from the folder's."
+            remedy = (
+                "Set it in your own file, which a folder cannot loosen, or remove it from this one."
+            )
             text = f"the folder's file sets it to {value}."
             yield Examined(_RIGHTS, key, "warning", text, remedy)
         elif key in _LEADING:
-            text = f"the folder's file sets it to {shown}: it decides where your key and data go, or what the model reads."
+            text = (
+                f"the folder's file sets it to {shown}: it decides where your key and data go, or "
+                "what the model reads."
+            )
             yield Examined(_RIGHTS, key, "warning", text, "Check that you trust this value.")
         elif config.is_secret(key):
             text = "the folder's file holds it (not shown), and may be shared with others."

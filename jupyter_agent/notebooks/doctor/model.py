@@ -58,7 +58,8 @@ def examine_model(
             _TOPIC,
             "provider",
             "warning",
-            "none: no key, no address and no provider is set, so that notebooks can only be replayed.",
+            "none: no key, no address and no provider is set, so that notebooks can only be "
+            "replayed.",
             "Set ANTHROPIC_API_KEY or OPENAI_API_KEY before Jupyter starts, or provider and "
             "api_base for a server of your own.",
         )

@@ -68,7 +68,10 @@ def _unused(definition: Definition, place: EffectiveSettings) -> Examined | None
         return Examined(_TOPIC, name, "note", "disabled, not started")
     root = place.workspace.root
     if definition.needs_trust and not trust.is_trusted(TRUST_KIND, root, definition.digest):
-        text = f"it came with the workspace and is not trusted, so it was not started: {definition.does}"
+        text = (
+            "it came with the workspace and is not trusted, so it was not started: "
+            f"{definition.does}"
+        )
         remedy = f"Look at it, then in a notebook: %agent mcp trust {name}"
         return Examined(_TOPIC, name, "warning", text, remedy)
     return None
