@@ -284,8 +284,8 @@ class Settings(_Group):
     instructions: Literal["auto", "full", "short"] = Field(
         "auto",
         description="The instructions in the system prompt: short leaves out those that small "
-        "models do not follow (skills, memory, tools other than code); auto means short for the provider "
-        "local, and full for others.",
+        "models do not follow (skills, memory, tools other than code); auto means short for the "
+        "provider local, and full for others.",
     )
     max_steps: int = Field(50, ge=1, le=1000, description="Most model calls in one turn.")
     max_tokens: int | None = Field(None, ge=1, description="Most tokens in one reply.")

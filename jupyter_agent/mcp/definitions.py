@@ -189,7 +189,7 @@ class Definition:
         entry = self.entry
         words = entry.url or " ".join([entry.command, *entry.args])
         given = f"; it gets {', '.join(self._takes)}" if self._takes else ""
-        vouched = "; what it says of its tools is believed" if entry.trust_annotations else ""
+        vouched = "; what it says about its tools is trusted" if entry.trust_annotations else ""
         # On one line, but all of the lines: what is agreed to must not hide below the first.
         return one_line(" ".join(words.split()), 200) + one_line(given, 200) + vouched
 

@@ -92,7 +92,9 @@ async def test_a_task_that_comes_twice() -> None:
     model = Scripted([("Go.", [{"text": "1"}]), ("Go.", [{"text": "2"}])])
     texts = [(await parts(model, user("Go.")))[0] for _ in range(2)]
     assert texts == [TextDelta("1"), TextDelta("2")]
-    with pytest.raises(ProviderError, match=r"^The script has no turn for the task 'Go\.'\.$"):
+    with pytest.raises(
+        ProviderError, match=r"^The script has no turn for the task 'Go\.'\. Add one to it\.$"
+    ):
         await parts(model, user("Go."))
 
 

@@ -206,7 +206,7 @@ def test_every_word_has_a_meaning(name: str) -> None:
 def test_what_the_magic_takes(kernel: LiveKernel) -> None:
     """`%%agent?` lists the options with what they mean."""
     page = str(kernel.run("%%agent?").reply["payload"])
-    assert "--max-steps N" in page and "how many model calls at the most" in page
+    assert "--max-steps N" in page and "the most model calls of the turn" in page
 
 
 def test_the_rich_form(kernel: LiveKernel) -> None:

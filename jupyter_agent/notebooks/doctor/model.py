@@ -128,7 +128,9 @@ def _why(name: str, resolved: Resolved, environ: Mapping[str, str]) -> str:
             return f"{key} is set ({resolved.source_of(key)})"
     names = [v for v in (*_KEYS, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL") if environ.get(v)]
     own = [variable for variable in names if variable.startswith(name.upper())]
-    more = " (keys of both providers are set: Anthropic's is used)" if len(own) < len(names) else ""
+    more = (
+        " (keys of both providers are set: Anthropic's is taken)" if len(own) < len(names) else ""
+    )
     if more and name == "openai":
         more = f" and the model {settings.model} is not one of Anthropic's"
     return f"{' and '.join(own)} is set{more}"
@@ -219,16 +221,14 @@ def _answered(said: str, name: str, model: str, reply: Any) -> Examined:
     text = f"{said}: {status}"
     if status in (401, 403):
         remedy = f"Check the key in {key}, and that it belongs to this server."
-        return Examined(_TOPIC, "server", "problem", f"{text}: the server refuses the key.", remedy)
+        return Examined(_TOPIC, "server", "problem", f"{text}: the key is refused.", remedy)
     if status == 407:
         return Examined(_TOPIC, "server", "problem", f"{text}: the proxy asks for a login.", _PROXY)
     if status >= 500:
         remedy = "The service has trouble: try again a little later."
-        return Examined(_TOPIC, "server", "problem", f"{text}: the server failed.", remedy)
+        return Examined(_TOPIC, "server", "problem", f"{text}: a failure of the server.", remedy)
     if status >= 300:
-        text += (
-            ": the server answers, but lists no models, so that the model's name is not checked."
-        )
+        text += ": the server answers, but has no list of models to check the model's name with."
         return Examined(_TOPIC, "server", "ok", text)
     known = _models(reply)
     if known and model not in known:
