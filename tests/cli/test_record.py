@@ -118,8 +118,7 @@ def test_turns_that_no_cell_asks_for_are_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_a_replay_that_shows_something_else(tmp_path: Path) -> None:
-    """A turn that does not come out the same again is no recording; a cell of the person's own
-    that does not is named."""
+    """A turn whose replay differs is not kept; a cell of the person's own that differs is named."""
     path = write(tmp_path / "a.ipynb", LOAD, "import time\nprint(time.time_ns())", "%%agent\nTime")
     code = "import uuid\nprint(uuid.uuid4().int)"
     place = script(tmp_path / "s.yaml", ("Time", compute(code, "now")))
@@ -176,7 +175,7 @@ def test_a_cassette_of_two_notebooks(tmp_path: Path) -> None:
 
 
 def test_interrupted(tmp_path: Path) -> None:
-    """Ctrl-C in the middle of a recording leaves the old one as it was."""
+    """Ctrl-C in the middle of a recording leaves the old cassette as it was."""
     write(tmp_path / "a.ipynb", LOAD, "%%agent\nFirst", "open('here', 'w')\nwhile True: pass")
     place = script(tmp_path / "s.yaml", ("First", say("new")))
     tape = tmp_path / "a.cassette.jsonl"

@@ -186,7 +186,7 @@ def test_what_is_agreed_to_is_told_whole(desk: Desk) -> None:
     found = read_definitions(desk.root / ".jupyter_agent").servers
     assert found["code"].does == "python -c import nice import evil"
     assert found["asks"].does == "http://a/b; it gets KEY, OTHER"
-    assert found["vouches"].does.endswith("is believed")
+    assert found["vouches"].does.endswith("is trusted")
 
 
 async def test_annotations_count_only_where_they_are_trusted(desk: Desk) -> None:
