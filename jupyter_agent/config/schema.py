@@ -287,7 +287,7 @@ class Settings(_Group):
         "models do not follow (skills, memory, tools other than code); auto means short for the "
         "provider local, and full for others.",
     )
-    max_steps: int = Field(50, ge=1, le=1000, description="Most model calls in one turn.")
+    max_steps: int = Field(50, ge=1, le=1000, description="Model calls in one turn, at most.")
     max_tokens: int | None = Field(None, ge=1, description="Most tokens in one reply.")
     timeout: float = Field(
         600.0, gt=0, description="Most seconds of silence from the model server."

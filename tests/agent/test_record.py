@@ -72,7 +72,8 @@ def test_an_excerpt() -> None:
 
 
 def test_without_a_model() -> None:
-    """The record has the goal, the actions, failures and answers, and says how many are left out.
+    """The record has the goal, the actions, failures and answers, and says how many are
+    left out.
     """
     messages = [m for n in range(200) for m in step(f"work_{n}()", "ok")]
     messages += [*step("bad()", "NameError: bad", True), Message("assistant", (Text("It is 5."),))]

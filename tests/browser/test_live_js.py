@@ -222,7 +222,8 @@ def test_a_card_keeps_what_the_person_chose(book: Notebook) -> None:
 
 
 def test_a_running_card_opens_itself_and_folds_when_the_agent_goes_on(book: Notebook) -> None:
-    """The card of long-running code opens to show its output, and folds when the next step begins.
+    """The card of long-running code opens to show its output, and folds when the next step
+    begins.
     """
     book.show(state(step(calls=[call(state="running", seconds=None)])))
     card = book.page.locator(".ja-card details")

@@ -463,7 +463,8 @@ def test_warnings_fail_where_it_is_strict(original: Recorded, tmp_path: Path) ->
 
 
 def test_the_text(original: Recorded) -> None:
-    """The text has a line for the notebook with the replies' source, the replay's time, and a sum.
+    """The text has a line for the notebook with the replies' source, the replay's time, and
+    a sum.
     """
     folder = original.path.parent
     said = run("check", *ALLOWED, folder=folder, home=folder.parent)

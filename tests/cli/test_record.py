@@ -152,7 +152,8 @@ def test_one_cell_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "two, better" in shown(path, 4)
 
     before = tape.read_bytes()
-    with pytest.raises(AgentError, match=r"cell 3 is not an agent cell\. The agent cells are: 2 \(Sam"):
+    message = r"cell 3 is not an agent cell\. The agent cells are: 2 \(Sam"
+    with pytest.raises(AgentError, match=message):
         record(path, settings, cell=3)
     with pytest.raises(AgentError, match="2 agent cells have 'same  WORDS'"):
         cell_with_task(read(path), "same  WORDS")

@@ -125,7 +125,8 @@ def test_brief_events_come_back_equal(event: Event) -> None:
 
 
 def test_what_brief_leaves_out() -> None:
-    """Only default values are left out: a false that is no default stays, and so does each `type`.
+    """Only default values are left out: a false that is no default stays, and so does each
+    `type`.
     """
     result = ToolResult("c", (Text("a"),))
     assert event_to_brief_json(ToolFinished(result, 0.0)) == {

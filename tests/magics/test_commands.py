@@ -48,7 +48,7 @@ def row(text: str, key: str) -> list[str]:
 
 
 def test_commands_before_the_first_turn(fresh: LiveKernel) -> None:
-    """Ask for what no turn has made yet: each command says so instead of failing."""
+    """Before the first turn each command says that there is nothing yet, without an error."""
     status = said(fresh, "status")
     assert row(status, "sessions")[1:] == ["(none", "yet)"]
     assert row(status, "mode")[1:] == ["auto"]
@@ -62,7 +62,7 @@ def test_commands_before_the_first_turn(fresh: LiveKernel) -> None:
 
 
 def test_looking_leaves_nothing_behind(fresh: LiveKernel) -> None:
-    """Run commands that only look: no file or folder is made beside the notebook."""
+    """Commands that only show something create no file or folder."""
     before = set(fresh.folder.iterdir())
     for command in (
         "status",
@@ -84,7 +84,7 @@ def test_looking_leaves_nothing_behind(fresh: LiveKernel) -> None:
 
 
 def test_the_environment_is_a_source(tmp_path: Path) -> None:
-    """Set a variable before the kernel starts: the configuration names it as the source."""
+    """The configuration names a variable of the environment as a source."""
     with LiveKernel(tmp_path, {"JUPYTER_AGENT_MAX_STEPS": "7"}) as kernel:
         kernel.load()
         assert row(said(kernel, "config max_steps"), "max_steps") == [
@@ -161,7 +161,7 @@ def test_help_for_one(kernel: LiveKernel) -> None:
 
 
 def test_help_undo(kernel: LiveKernel) -> None:
-    """Its words and options, each with what it means, and examples to copy."""
+    """The help of undo has its arguments and options with their meanings, and examples."""
     first, details, meanings, examples = said(kernel, "help undo").split("\n\n")
     assert first.startswith("%agent undo [show] [N] [--over FILE ...] | list | redo  take back")
     assert "Files that you changed after the turn stay as they are" in details
@@ -183,7 +183,7 @@ def leaves(command: click.Command) -> Iterator[click.Command]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command has examples, and the words of each example are understood."""
+    """Each command has examples, and each example parses."""
     command = commands.COMMANDS[name]
     for leaf in leaves(command):
         monkeypatch.setattr(leaf, "callback", lambda **words: "understood")
@@ -196,7 +196,7 @@ def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_word_has_a_meaning(name: str) -> None:
-    """What the usage of a command names, its help explains."""
+    """The help explains each word of a command's usage."""
     explained = " ".join(word for word, _ in parser.meanings(commands.COMMANDS[name]))
     assert set(re.findall(r"[-\w]+", parser.words(commands.COMMANDS[name]))) <= set(
         re.findall(r"[-\w]+", explained)
@@ -210,7 +210,7 @@ def test_what_the_magic_takes(kernel: LiveKernel) -> None:
 
 
 def test_the_rich_form(kernel: LiveKernel) -> None:
-    """In a notebook a table: everything in it is escaped, and the plain text says the same."""
+    """A notebook shows an escaped table; the plain text says the same."""
     kernel.helper("%agent config model '<b>m</b>'")
     (shown,) = kernel.helper("%agent status").displays
     assert "<td" in shown["text/html"] and "&lt;b&gt;m&lt;/b&gt;" in shown["text/html"]
@@ -318,7 +318,7 @@ def test_show_gives_the_transcript_again(kernel: LiveKernel) -> None:
 
 
 def test_history(kernel: LiveKernel) -> None:
-    """What was said and done, a line each; what failed is told."""
+    """The history has one line for each message and call, and marks failures."""
     kernel.helper("%agent reset")
     assert said(kernel, "history") == "Nothing has been said yet."
     kernel.script("Divide.", execute_code("1 / 0"), {"text": "It cannot be done.\nSorry."})
@@ -373,7 +373,7 @@ def test_tools_lists_what_the_model_may_call(kernel: LiveKernel) -> None:
 
 
 def test_log_names_the_last_log(kernel: LiveKernel) -> None:
-    """Ask for the log: its path leads to the last turn's lines."""
+    """`%agent log` gives the path to the last turn's log."""
     turn = kernel.agent("1")
     path = Path(said(kernel, "log").splitlines()[0])
     assert tuple(logged(path)) == turn.events
@@ -406,7 +406,7 @@ def test_a_cassette_is_recorded_and_replayed(kernel: LiveKernel) -> None:
 
 
 def test_a_folder_is_no_cassette(kernel: LiveKernel) -> None:
-    """Name a folder as the cassette: one line says what it is, and nothing changes."""
+    """A folder given as the cassette is refused in one line, and nothing changes."""
     (kernel.folder / "a_folder").mkdir()
     before = said(kernel, "cassette")
     line = "ConfigError: a_folder is a folder, not a cassette file."

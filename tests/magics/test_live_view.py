@@ -97,7 +97,7 @@ def test_the_state_after_a_turn(kernel: LiveKernel) -> None:
 
 
 def test_two_turns_in_a_row(kernel: LiveKernel) -> None:
-    """Run two agent cells: each has a view of its own, and none is left open."""
+    """Two agent cells have a view each, and none stays open."""
     pages = []
     for word in ("first", "second"):
         running, page = start(kernel, execute_code(WAIT + GOING + WAIT), {"text": word})
@@ -172,7 +172,7 @@ def test_ten_megabytes_do_not_cross_the_wire(kernel: LiveKernel) -> None:
 
 
 def test_yes(kernel: LiveKernel) -> None:
-    """Press Yes: the code runs."""
+    """After Yes the code runs."""
     running, page = start(kernel, execute_code("!touch ran.txt"), {"text": "Done."})
     call = page.until_asked()
     assert call["question"]["text"] == "Run this code?"
@@ -184,7 +184,7 @@ def test_yes(kernel: LiveKernel) -> None:
 
 
 def test_no_with_a_reason(kernel: LiveKernel) -> None:
-    """Press No with a reason: nothing runs, and the next request holds the reason."""
+    """After No with a reason nothing runs, and the next request has the reason."""
     with served(kernel, [run_code("!touch ran.txt"), Reply(text="All right.")]) as server:
         running, page = begin(kernel, "Touch.")
         page.until_asked()
@@ -196,7 +196,7 @@ def test_no_with_a_reason(kernel: LiveKernel) -> None:
 
 
 def test_always(kernel: LiveKernel) -> None:
-    """Press Always: the second such call, and that of the next turn, run without a question."""
+    """After Always the next calls of the kind, also in the next turn, run without a question."""
     running, page = start(
         kernel, execute_code("!touch ran.txt"), execute_code("!touch again.txt"), {"text": "Done."}
     )
@@ -244,7 +244,7 @@ def test_steering_reaches_the_next_request(kernel: LiveKernel) -> None:
 
 
 def test_steering_in_the_last_step(kernel: LiveKernel) -> None:
-    """Type while the model gives its answer: it reads that, and goes on."""
+    """Words typed while the model answers are read, and the turn goes on."""
     slow = Reply(text=tuple(f"{n} " for n in range(60)), pause=0.02)
     with served(kernel, [slow, Reply(text="In euros: 7.")]) as server:
         running, page = begin(kernel, "Sum up.")
@@ -256,7 +256,7 @@ def test_steering_in_the_last_step(kernel: LiveKernel) -> None:
 
 
 def test_words_typed_too_late(kernel: LiveKernel) -> None:
-    """Type, and stop the turn before the model could read it: the next turn's model does."""
+    """Words that a stopped turn did not read reach the next turn's model."""
     slow = Reply(text=tuple(f"{n} " for n in range(600)), pause=0.02)
     with served(kernel, [slow, Reply(text="Here it is.")]) as server:
         running, page = begin(kernel, "Sum up again.")
@@ -405,7 +405,7 @@ def test_hostile_messages_do_nothing(kernel: LiveKernel) -> None:
 
 
 def test_endless_words_are_cut(kernel: LiveKernel) -> None:
-    """Paste 10 MB as steering and as a reason: what is kept is bounded, and the turn goes on."""
+    """10 MB of pasted words are cut, and the turn goes on."""
     running, page = start(
         kernel, execute_code("!touch ran.txt"), {"text": "Done."}, {"text": "Yes."}
     )

@@ -101,7 +101,7 @@ def test_a_folder_sends_nothing_elsewhere(
 def test_no_setting_of_a_folder_acts(
     tmp_path: Path, own: ModelServer, values: dict[str, object]
 ) -> None:
-    """Whatever a folder sets of where replies come from and what is sent, the turn is one's own."""
+    """A folder's settings for models and sent data do not affect the turn."""
     settings(tmp_path, **values)
     script = [{"task": "Hello.", "replies": [{"text": "From the folder's script."}]}]
     (tmp_path / "script.yaml").write_text(yaml.safe_dump(script), encoding="utf-8")
@@ -114,7 +114,7 @@ def test_no_setting_of_a_folder_acts(
 
 
 def test_without_a_model_the_line_says_what_was_ignored(tmp_path: Path) -> None:
-    """The folder's server is the only one there is: the error says that it waits for trust."""
+    """If only the folder names a server, the error says that its settings wait for trust."""
     settings(tmp_path, api_base="http://127.0.0.1:9/v1")
     with LiveKernel(tmp_path) as kernel:
         kernel.load()
@@ -223,7 +223,7 @@ def test_the_agents_code_does_not_decide_its_next_turn(steered: Steered, way: st
 
 
 def test_nor_after_a_restart(tmp_path: Path) -> None:
-    """What its code wrote into the person's own files counts in no kernel to come."""
+    """Changes of the agent's code in the person's files do not count in later kernels."""
     steered = Steered(tmp_path)
     with steered.theirs, steered.own, steered.kernel as kernel:
         kernel.load()
@@ -277,7 +277,7 @@ def test_nor_where_it_ends_the_kernel(tmp_path: Path, way: str) -> None:
 
 
 def test_nor_what_it_trusted_before_it_ended_the_kernel(tmp_path: Path) -> None:
-    """Its code trusts settings that it wrote into the folder, and ends the kernel."""
+    """Trust given by the agent's code before it ended the kernel does not count."""
     steered = Steered(tmp_path)
     with steered.theirs, steered.own, steered.kernel as kernel:
         kernel.load()
@@ -288,7 +288,7 @@ def test_nor_what_it_trusted_before_it_ended_the_kernel(tmp_path: Path) -> None:
 
 
 def test_a_death_without_a_change_leaves_nothing(tmp_path: Path) -> None:
-    """A kernel dies in mid-turn and nothing was changed: the person's next edit counts at once."""
+    """After a kernel dies in mid-turn without changes, the person's next edit counts at once."""
     steered = Steered(tmp_path)
     with steered.theirs, steered.own, steered.kernel as kernel:
         kernel.load()

@@ -111,7 +111,7 @@ async def test_an_endless_answer(desk: Desk) -> None:
 
 
 async def test_nothing_is_asked_of_the_person(desk: Desk) -> None:
-    """Sampling and elicitation are declined, and the tool goes on."""
+    """Sampling and elicitation are declined, and the tool continues."""
     desk.user(srv=good())
     await desk.offer()
     assert "no sampling" in await desk.text("srv__samples")
@@ -223,7 +223,7 @@ async def test_faulty_servers_hold_nobody_up(desk: Desk) -> None:
 
 
 async def test_a_lying_server(desk: Desk) -> None:
-    """Impossible schemas are replaced and told, entries without a name left out."""
+    """Impossible schemas are replaced with a notice, entries without a name left out."""
     desk.user(liar=bad("lies"), fine=good())
     offer = await desk.offer()
     ours = {tool.name: tool.schema for tool in offer.tools if tool.server.name == "liar"}
