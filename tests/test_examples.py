@@ -139,7 +139,7 @@ def assert_committed(folder: Path, made: Path, names: Sequence[str]) -> None:
 
 @EACH
 def test_by_nbconvert(clone: Path, tmp_path: Path, names: Sequence[str]) -> None:
-    """`jupyter nbconvert --execute` over some of them, or all."""
+    """`jupyter nbconvert --execute` runs some of the examples, or all."""
     files = [f"{name}.ipynb" for name in names]
     made = ["--to", "notebook", "--output-dir", str(tmp_path / "made")]
     run(clone, "-m", "jupyter", "nbconvert", "--execute", *made, *files)
@@ -148,7 +148,7 @@ def test_by_nbconvert(clone: Path, tmp_path: Path, names: Sequence[str]) -> None
 
 @EACH
 def test_by_papermill(clone: Path, tmp_path: Path, names: Sequence[str]) -> None:
-    """papermill over some of them, or all."""
+    """papermill runs some of the examples, or all."""
     (tmp_path / "made").mkdir()
     run(clone, "-c", PAPERMILL, str(tmp_path / "made"), *[f"{name}.ipynb" for name in names])
     assert_committed(clone, tmp_path / "made", names)
@@ -197,7 +197,7 @@ def _has_receipt(output: Any) -> bool:
 
 
 def test_the_data_are_made_as_stated(tmp_path: Path) -> None:
-    """`scripts/make_data.py` makes the very bytes that the examples ship."""
+    """`scripts/make_data.py` makes exactly the shipped bytes."""
     spec = spec_from_file_location("make_data", ROOT / "scripts" / "make_data.py")
     assert spec and spec.loader
     made = module_from_spec(spec)

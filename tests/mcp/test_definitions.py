@@ -115,7 +115,7 @@ def test_torn_files(state: Path, text: bytes) -> None:
 
 
 def test_variables() -> None:
-    """`${NAME}` and `${NAME:-default}` are replaced; a missing variable is an error with its place."""
+    """`${NAME}` and `${NAME:-default}` are replaced; an error names the place of a missing one."""
     environ = {"A": "1", "B": ""}
     assert expand("x${A}y${B}z${C:-d}", environ, "here") == "x1yzd"
     assert expand("$A {A} $", environ, "here") == "$A {A} $"

@@ -80,7 +80,7 @@ async def test_plans(call: CallTool) -> None:
 
 
 async def test_other_topics(call: CallTool) -> None:
-    """Overviews are whole, features without front matter have their heading, empty topics say so."""
+    """Overviews are whole, features have front matter or a heading, empty topics say so."""
     data = await told(call, topics=["overview", "features", "architecture"])
     assert data["overview"]["content"] == "# DevTools\n\nThe whole story."
     assert data["features"][0]["name"] == "Login"

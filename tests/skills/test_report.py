@@ -80,7 +80,7 @@ def test_check(say: Callable[..., str], root: Path, write: Write) -> None:
     ],
 )
 def test_what_is_wrong(say: Callable[..., str], words: tuple[str, ...], why: str) -> None:
-    """A wrong command is one line."""
+    """A wrong command is one line that says what is wrong."""
     with pytest.raises(ConfigError) as caught:
         say(*words)
     assert why in str(caught.value) and "\n" not in str(caught.value)

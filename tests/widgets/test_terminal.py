@@ -114,8 +114,7 @@ def test_a_reply_that_was_not_streamed() -> None:
 
 
 def test_a_try_that_failed() -> None:
-    """A model call fails in the middle of its text and is repeated: that is said, and the text of
-    the second try is whole."""
+    """A retry after partial text is shown, and the second text is whole."""
     start: list[Event] = [TurnStarted("Add.", "anthropic", "m"), StepStarted(1, 5)]
     text = written([*start, TextDelta("It i"), Retrying("overloaded", 1, 0.1), reply("It is 2.")])
     lines = text.splitlines()
