@@ -166,8 +166,7 @@ def test_by_nbval_side_by_side(clone: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", NAMES)
 def test_twice_by_nbclient(name: str, clone: Path) -> None:
-    """Replay a notebook twice in one folder: the same bytes, those of the notebook in git, which
-    stays as it is."""
+    """Two replays in one folder give the bytes of the notebook in git, which stays unchanged."""
     first, second = replayed(clone, name), replayed(clone, name)
     assert shown(first) == shown(second)
     assert shown(first, pictures=False) == shown(read(EXAMPLES / f"{name}.ipynb"), pictures=False)
@@ -176,8 +175,9 @@ def test_twice_by_nbclient(name: str, clone: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_reader_sees(name: str) -> None:
-    """Each notebook says who wrote the replies, as its cassette does; its answers have no number
-    that was seen nowhere; none shows an error or a path of a machine."""
+    """Each notebook names the author of its replies, and shows no unseen number, error or
+    path of a machine.
+    """
     notebook, cassette = read(EXAMPLES / f"{name}.ipynb"), EXAMPLES / f"{name}.cassette.jsonl"
     source = json.loads(cassette.read_text(encoding="utf-8").partition("\n")[0])["source"]
     assert f"**{source}**" in notebook.cells[0].source

@@ -258,9 +258,7 @@ def test_cached_asks_for_what_is_new(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_what_was_looked_at_before_it_was_changed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files that were read, searched or missing before a later turn changed them replay
-    correctly.
-    """
+    """Files read, searched or missing before a later turn changed them replay correctly."""
     edit = "file.write_text(file.read_text().replace('doble', 'double'));"
     change = f"import pathlib\nfile = pathlib.Path('tool.py')\n{edit}"
     look = [

@@ -68,7 +68,7 @@ def export(made: Any, path: str, workspace: Workspace) -> str:
 
     if not path.endswith(".ipynb"):
         raise ConfigError(
-            f"%agent export: {path!r} is not a notebook. Name a file that ends in .ipynb."
+            f"%agent export: {path!r} is no notebook. Name a file that ends in .ipynb."
         )
     try:
         target = workspace.writable(path)
@@ -81,7 +81,7 @@ def export(made: Any, path: str, workspace: Workspace) -> str:
         _write_new(target, data)
     except FileExistsError:
         raise ConfigError(
-            f"%agent export: {shown} exists already. Give another name, or move it away."
+            f"%agent export: {shown} is there already. Give another name, or move it away."
         ) from None
     except OSError as error:
         raise ConfigError(f"%agent export: {shown} cannot be written ({error.strerror}).") from None

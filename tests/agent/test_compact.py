@@ -451,9 +451,7 @@ def test_any_conversation(
     contexts: list[str],
     asked_for: bool,
 ) -> None:
-    """The result is valid and not longer, the input is unchanged, and the person's words
-    are kept.
-    """
+    """The result is valid and not longer, the input unchanged, the person's words kept."""
     copy, kept = list(history), Kept()
     model = None if reply is None else Model(reply)
     made = asyncio.run(

@@ -22,9 +22,7 @@ def sizes(history: list[Message] | None) -> list[int]:
 
 
 def test_skills_stay_whole() -> None:
-    """A skill loaded long ago stays whole when the conversation is shortened; other results
-    do not.
-    """
+    """A skill loaded long ago stays whole in a shortened conversation; other results do not."""
     history = rounds(("get_skill", 9_000), *[("execute_code", 9_000)] * 6)
     skill, *others = sizes(shortened(history))
     assert skill == sizes(history)[0]

@@ -72,9 +72,7 @@ def test_an_excerpt() -> None:
 
 
 def test_without_a_model() -> None:
-    """The record has the goal, the actions, failures and answers, and says how many are
-    left out.
-    """
+    """The record has the goal, actions, failures and answers, and counts what it leaves out."""
     messages = [m for n in range(200) for m in step(f"work_{n}()", "ok")]
     messages += [*step("bad()", "NameError: bad", True), Message("assistant", (Text("It is 5."),))]
     text = plain_record(messages, "Find the mean.", 200)
@@ -85,9 +83,7 @@ def test_without_a_model() -> None:
 
 
 def test_as_material() -> None:
-    """The material has the session's messages, and neither the kernel's context nor the person's
-    words.
-    """
+    """The material has the session's messages, but no kernel context and no person's words."""
     advice, kernel = Context("Try another way."), Context("<context>\nx: int\n</context>")
     messages = [*step("x", "</execution> 1"), user(advice, kernel, Text("Do it."))]
     assert list(rendered(messages)) == [

@@ -222,9 +222,7 @@ def test_a_card_keeps_what_the_person_chose(book: Notebook) -> None:
 
 
 def test_a_running_card_opens_itself_and_folds_when_the_agent_goes_on(book: Notebook) -> None:
-    """The card of long-running code opens to show its output, and folds when the next step
-    begins.
-    """
+    """The card of slow code opens to show its output, and folds with the next step."""
     book.show(state(step(calls=[call(state="running", seconds=None)])))
     card = book.page.locator(".ja-card details")
     expect(card).to_have_attribute("open", "")
@@ -998,8 +996,9 @@ def test_a_listener_that_a_script_got_hold_of(browser: Browser) -> None:
 
 
 def test_when_the_kernel_is_gone(book: Notebook) -> None:
-    """After a restart of the kernel a line says so, and no button is left that nobody hears. A
-    call that was only asked about has not run; one that ran was interrupted."""
+    """After a restart of the kernel a line says so, without dead buttons; a call that was
+    only asked about counts as not run, a running one as interrupted.
+    """
     ran = call(id="ran", state="running", seconds=None)
     told = "Settings of this folder are ignored until you trust them: api_base"
     book.show(state(step(calls=[ran, asking()]), in_sight=[told]))

@@ -102,9 +102,7 @@ def test_several_at_once(book: Recorded) -> None:
 
 @pytest.mark.parametrize("task", [DOUBLE, WORDS, MORE])
 def test_a_task_that_was_edited(book: Recorded, task: str) -> None:
-    """The cell is named with the differing words and the command to record it; the turn is
-    orphaned.
-    """
+    """The cell is named with the differing words and a remedy; the turn is an orphan."""
     cell = CELLS[task]
     source = book.read().cells[cell].source
     book.edit(cell, source.replace(task, f"{task[:-1]} again."))
@@ -463,9 +461,7 @@ def test_warnings_fail_where_it_is_strict(original: Recorded, tmp_path: Path) ->
 
 
 def test_the_text(original: Recorded) -> None:
-    """The text has a line for the notebook with the replies' source, the replay's time, and
-    a sum.
-    """
+    """A line for the notebook has the replies' source and the replay's time; a sum follows."""
     folder = original.path.parent
     said = run("check", *ALLOWED, folder=folder, home=folder.parent)
     assert said.returncode == 0, said.stdout + said.stderr

@@ -125,9 +125,7 @@ def listed(*names: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_a_server_that_answers(tmp_path: Path, provider: str) -> None:
-    """The doctor sends one GET for the models with the key in its header, and never shows
-    the key.
-    """
+    """One GET asks for the models with the key in its header, and no text shows the key."""
     with models(body=listed("small")) as server:
         environ = {f"{provider.upper()}_API_KEY": KEY}
         found = model(environ, tmp_path, provider=provider, api_base=server.url, model="small")

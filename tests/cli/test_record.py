@@ -59,8 +59,9 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_from_a_model_then_without_it(tmp_path: Path) -> None:
-    """Over real HTTP: the recording is proven with the server asked no more than once, and the
-    notebook runs in replay to the same bytes."""
+    """A recording over real HTTP asks each turn once, and replays to the same bytes without
+    the server.
+    """
     path = write(tmp_path / "a.ipynb", LOAD, "%%agent\nWhat is 6 * 7?", "# done")
     replies = [Reply(calls=(Call("execute_code", '{"code": "6 * 7"}'),)), Reply(text="It is 42.")]
     with ModelServer(replies) as server:
@@ -85,8 +86,9 @@ def test_from_a_model_then_without_it(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_turns_that_no_cell_asks_for_are_dropped(tmp_path: Path) -> None:
-    """In the cassette that the notebook names, in whatever mode it sets itself; a failure
-    afterwards leaves cassette and notebook as they were, and what was recorded is kept."""
+    """Unused turns are dropped from the notebook's cassette; a failure afterwards leaves
+    cassette and notebook unchanged, and keeps the recording elsewhere.
+    """
     top = f"{LOAD}\n%agent cassette tape.jsonl\n%agent config mode replay"
     path = write(tmp_path / "a.ipynb", top, "%%agent\nFirst", "%%agent\nSecond")
     place = script(tmp_path / "s.yaml", ("First", say("one")), ("Second", say("two")))
@@ -134,8 +136,9 @@ def test_a_replay_that_shows_something_else(tmp_path: Path) -> None:
 
 
 def test_one_cell_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two cells with the same words the second is recorded; the others are replayed, and
-    their turns stay where they are, and no more trusted than they were."""
+    """Of two cells with the same words only the second is recorded; the others are
+    replayed, and their turns keep their places and their trust.
+    """
     same = "%%agent --fresh\nSame words"
     path = write(tmp_path / "a.ipynb", LOAD, same, "# heading", same, "%%agent\nLast")
     told = [("Same words", say("one")), ("Same words", say("two")), ("Last", say("three"))]
@@ -192,8 +195,9 @@ def test_interrupted(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No agent cell is no failure; a cassette named where it is too late is one, before any
-    kernel is started; wrong usage has exit code 2."""
+    """A notebook without agent cells is no failure; a cassette named too late fails before
+    a kernel starts; wrong usage has exit code 2.
+    """
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "plain.ipynb", "1")
     late = "%agent cassette x\nfrom jupyter_agent import ask\nawait ask('A')"

@@ -34,8 +34,9 @@ def outputs(path: Path) -> list[Any]:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    """All notebooks below it run, two at once; what failed is told with its cell; copies are
-    made of all that could be read, and the notebooks themselves stay as they were."""
+    """All notebooks of a folder run, two at once; failures name their cell, readable
+    notebooks are copied, and the originals stay.
+    """
     write(tmp_path / "deep" / "good.ipynb", "x = 1", "x + 1")
     write(
         tmp_path / "bad.ipynb", "# a heading", "print('before')", "%time\nraise OSError('no')", "2"

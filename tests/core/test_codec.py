@@ -125,9 +125,7 @@ def test_brief_events_come_back_equal(event: Event) -> None:
 
 
 def test_what_brief_leaves_out() -> None:
-    """Only default values are left out: a false that is no default stays, and so does each
-    `type`.
-    """
+    """Only defaults are left out: a false that is no default and each `type` stay."""
     result = ToolResult("c", (Text("a"),))
     assert event_to_brief_json(ToolFinished(result, 0.0)) == {
         "type": "tool_finished",

@@ -359,9 +359,7 @@ def test_a_thousand_variables_are_cheap() -> None:
 
 
 def test_the_receipt_of_a_turn(kernel: LiveKernel) -> None:
-    """A turn's receipt names each variable that it added, bound, mutated or deleted, and no
-    other.
-    """
+    """The receipt names exactly the variables that the turn added, bound, mutated or deleted."""
     kernel.run("import pandas as pd\nkept = [1]\nbound = 1\ngone = 'x'\nitems = {'a': 1}")
     kernel.run("table = pd.DataFrame({'k': ['a', 'b'], 'v': [1, 2]})\ngroups = table.groupby('k')")
     kernel.agent(

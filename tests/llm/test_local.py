@@ -425,9 +425,7 @@ except ConfigError as error:
 
 
 def test_chosen(weights: Path, tmp_path: Path) -> None:
-    """Weights select the provider local, with the code protocol and short instructions by
-    default.
-    """
+    """Weights select the provider local, by default with code protocol and short instructions."""
     given: dict[str, Any] = {"local.model_path": str(weights), "local.context": 4096}
     settings = settings_of(**given)
     key = {"OPENAI_API_KEY": "dummy-" + "for-tests"}

@@ -125,9 +125,7 @@ async def test_stop_reasons(kind: str, stop: ReplyStop) -> None:
 
 @KINDS
 async def test_contradicting_stop_reasons(kind: str) -> None:
-    """Calls count even with an answer's stop reason; a call's stop reason without calls
-    does not.
-    """
+    """Calls count despite an answer's stop reason; a call's stop reason alone is no call."""
     assert (await reply_of(kind, Reply(calls=(Call("a"),), stop="end"))).stop_reason == "tool_use"
     assert (await reply_of(kind, Reply(text="x", stop="tool_use"))).stop_reason == "end"
 

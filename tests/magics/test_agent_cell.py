@@ -212,8 +212,9 @@ def test_the_answer_and_its_facts(kernel: LiveKernel) -> None:
 
 @pytest.mark.parametrize("shown", ["_agent", "[_agent]", "_agent.code", "vars(_agent)"])
 def test_the_answer_as_an_output(kernel: LiveKernel, shown: str) -> None:
-    """What shows the answer is stored in the notebook: without secrets, in each form. As a value
-    the answer and the code are whole."""
+    """A displayed answer is stored without secrets in each form; as a value, answer and
+    code are whole.
+    """
     secret = "hunter" + "22"
     code = f"password = '{secret}'"
     kernel.script("Set it.", execute_code(code), {"text": f"The password is {secret}, 'as' said."})

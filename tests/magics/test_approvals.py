@@ -169,8 +169,9 @@ def test_a_write_over_an_unread_file(kernel: LiveKernel, mine: Path) -> None:
 
 
 def test_a_person_without_a_widget(kernel: LiveKernel) -> None:
-    """Run the cell where the widget is missing: after two seconds the view is plain HTML, then the
-    question comes as a line of text."""
+    """Without the widget, after two seconds the view is plain HTML, and the question a line
+    of text.
+    """
     started = time.monotonic()
     running, logs = ask(kernel, RISKY["a shell command"][0])
     prompt = running.question()
@@ -245,9 +246,7 @@ def test_an_interrupt_at_the_question(kernel: LiveKernel) -> None:
 
 
 def test_a_question_that_nobody_answers(kernel: LiveKernel) -> None:
-    """An unanswered question is a refusal after its time; the turn goes on, a late answer is
-    ignored.
-    """
+    """After its time an open question is a refusal; the turn goes on without a late answer."""
     kernel.helper("%agent config approvals.timeout 1")
     running, logs = ask(kernel, RISKY["a shell command"][0], "after = 1")
     running.question()
@@ -277,9 +276,7 @@ def test_the_time_of_all_tries_counts(kernel: LiveKernel) -> None:
 
 
 def test_always_holds_for_its_kind_and_session(kernel: LiveKernel) -> None:
-    """Always covers the same kind in this session; another kind, another session and a reset
-    session ask again.
-    """
+    """Always covers one kind in one session; other kinds, sessions and a reset ask again."""
     running, logs = ask(kernel, "!touch ran.txt", "!touch ran_again.txt")
     running.question()
     running.type("a")

@@ -212,8 +212,7 @@ def test_what_is_trusted_is_the_content(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_what_a_server_said_needs_no_question(tmp_path: Path) -> None:
-    """In the shipped example nothing is called, so nobody is asked, and the outputs are the same
-    bytes as where nobody is there."""
+    """The shipped example calls no server in a replay, asks nobody, and has the same bytes."""
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     book = json.loads((EXAMPLES / "08_mcp.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]

@@ -133,8 +133,7 @@ GROUPS = {
 
 @pytest.mark.parametrize("command", ["", "help"])
 def test_help(kernel: LiveKernel, command: str) -> None:
-    """Ask for help, or type no command at all: every command is listed with its purpose, below the
-    heading of its group."""
+    """The help lists every command with its purpose, below the heading of its group."""
     head, *groups = said(kernel, command).split("\n\n")
     assert head.startswith("%%agent on the first line of a cell")
     listed = {}

@@ -32,9 +32,7 @@ def test_the_traits() -> None:
 
 
 def test_percent_config(kernel: LiveKernel) -> None:
-    """`%config` sets, reads and lists settings; `%agent config` names it as source and overrides
-    it.
-    """
+    """`%config` sets, reads and lists settings, and is a source that overrides others."""
     kernel.helper("%config AgentMagics.max_steps = 7")
     assert kernel.run("%config AgentMagics.max_steps").result == "7"
     kernel.helper("%config AgentMagics.retry__max_retries = 5")

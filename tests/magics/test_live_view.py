@@ -123,8 +123,7 @@ def test_a_widget_goes_after_the_next_one_came(kernel: LiveKernel) -> None:
 
 
 def test_operations_make_the_state(kernel: LiveKernel) -> None:
-    """Ask for the whole state in the middle of a streamed reply: it is what the operations have
-    made of the page."""
+    """In the middle of a streamed reply the whole state equals the result of the operations."""
     pieces = tuple(f"word {number} " for number in range(120))
     with served(kernel, [Reply(text=pieces, pause=0.01)]):
         running, page = begin(kernel, "Stream.")
@@ -330,8 +329,9 @@ def test_stop_while_a_question_waits(kernel: LiveKernel) -> None:
 
 
 def test_what_was_only_asked_about_has_not_run(kernel: LiveKernel) -> None:
-    """Press Stop at the question: the transcript and the model are told that the call has not run,
-    and a call that ran is told apart."""
+    """After Stop at the question, transcript and model say that the call has not run,
+    unlike an earlier one.
+    """
     asked = Reply(text="I look.", calls=(Call("execute_code", '{"code": "!touch ran.txt"}'),))
     with served(kernel, [asked, run_code(WAIT * 60), Reply(text="Well.")]) as server:
         running, page = begin(kernel, "Touch.")
@@ -384,8 +384,7 @@ HOSTILE: list[object] = [
 
 
 def test_hostile_messages_do_nothing(kernel: LiveKernel) -> None:
-    """Send the kernel all sorts of wrong messages while a question waits: it still waits, and the
-    right answer is taken."""
+    """Malformed messages do not end a question; the right answer does."""
     running, page = start(kernel, execute_code("!touch ran.txt"), {"text": "Done."})
     call = page.until_asked()
     wrong = [

@@ -151,8 +151,9 @@ def test_the_agent_cannot_trust_by_itself(tmp_path: Path) -> None:
 
 
 def test_writing_where_trust_is_kept_is_asked_about(tmp_path: Path) -> None:
-    """The person's own settings lie inside of the workspace, as with a home folder: code that
-    names a server there, or looks for them elsewhere, is not run without a yes."""
+    """If the person's settings lie inside the workspace, code that writes there, or moves
+    the place of them, needs a yes.
+    """
     with LiveKernel(tmp_path, {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}) as desk:
         desk.load()
         turn = desk.agent(

@@ -203,8 +203,9 @@ def test_switched_off_nothing_is_recorded(desk: LiveKernel, tmp_path: Path) -> N
 
 
 def test_a_replay_on_another_day(tmp_path: Path) -> None:
-    """Notes and lessons are saved anew in a replay, on another day: the same way, the same
-    outputs. So they are in the folder of the recording, where they are there already."""
+    """A replay on another day saves notes and lessons again with the same outputs, also if
+    they exist already.
+    """
     outputs = []
     for name, zone, mode in (
         ("first", "Etc/GMT+12", "record"),

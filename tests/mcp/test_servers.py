@@ -262,8 +262,9 @@ async def test_processes_end(desk: Desk, tmp_path: Path) -> None:
 
 
 async def test_an_entry_that_is_taken_out(desk: Desk, tmp_path: Path) -> None:
-    """A session that has the tools cannot start the server any more, unless it is put back; other
-    time-outs hold at once and end nothing."""
+    """A removed entry's server cannot be started until it is put back; changed time-outs
+    take effect without a restart.
+    """
     desk.user(srv=good())
     await desk.offer()
     first = int(await desk.text("srv__process"))

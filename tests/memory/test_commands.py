@@ -108,8 +108,9 @@ def test_review(memory: WorkspaceMemory, root: MemoryRoot) -> None:
 
 
 def test_what_others_wrote(memory: WorkspaceMemory, search: MemorySearch, root: MemoryRoot) -> None:
-    """Records, names of files and of folders that somebody planted: one line each, no codes of
-    terminals; a pipe is not waited for, and an impossible folder costs none of the others."""
+    """Planted records and names are one line each, without terminal codes; a pipe or a bad
+    folder blocks nothing.
+    """
     memory.save(Scope("devtools"), "decision", "Use seals", "They bark.", "style", ["t"])
     records = root.path / "agent-transcripts"
     records.mkdir()

@@ -99,9 +99,7 @@ def cluster(one_cluster: Cluster) -> Cluster:
 
 @pytest.mark.deep
 def test_a_worker_is_killed_midway(cluster: Cluster, tmp_path: Path) -> None:
-    """A killed worker's notebook runs again elsewhere: none is lost or completed twice, no
-    kernel stays.
-    """
+    """A killed worker's notebook runs again elsewhere, once, and no kernel stays."""
     names = ["a", "b", "c", "d"]
     write_holding(tmp_path, *names)
     arguments = "run", ".", "--scheduler", cluster.address, "--to", "made"

@@ -121,9 +121,7 @@ def sources(made: Any) -> list[tuple[str, str]]:
 
 
 def test_what_ran_in_a_turn() -> None:
-    """Executed code has its words, its end and the line of its failure; unexecuted code is
-    left out.
-    """
+    """Executed code has its words, end and failing line; unexecuted code is left out."""
     found = [(each.step, each.state, each.failed_line, each.words) for each in executed(TURN)]
     assert found == [
         (1, "done", None, "I look."),
@@ -327,8 +325,9 @@ def run(cells: list[str], folder: Path) -> dict[str, Any]:
 )
 @pytest.mark.timeout(300)
 def test_the_law_on_the_examples(name: str, tmp_path: Path) -> None:
-    """Each example is run from its cassette; with the promoted cells in the place of its turns, and
-    as the notebooks that it exports, fresh kernels come to the same variables."""
+    """Each example's promoted cells and exported notebooks give the same variables in fresh
+    kernels.
+    """
     folder = tmp_path / "book"
     shutil.copytree(EXAMPLES, folder)
     book = nbformat.read(folder / f"{name}.ipynb", as_version=4)

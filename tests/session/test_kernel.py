@@ -35,9 +35,7 @@ def test_a_layer_of_one_turn(here: Kernel) -> None:
 
 
 def test_one_turn_at_a_time(here: Kernel) -> None:
-    """During a turn a second turn and changing commands are refused; after an error they
-    are not.
-    """
+    """During a turn another turn and changing commands are refused; after an error not."""
     with pytest.raises(ZeroDivisionError), here.turn():
         with pytest.raises(AgentError, match="A turn is running already"), here.turn():
             pass

@@ -175,9 +175,7 @@ def results(*counts: int, same: bool = False) -> list[ToolResult]:
 def test_the_bound_over_results(
     counts: tuple[int, ...], most: int, kept: list[int], same: bool
 ) -> None:
-    """Over several results, equal pictures included, the first ones stay and the rest is
-    counted.
-    """
+    """Over several results the first pictures stay, equal ones included; the rest is counted."""
     bounded = _with_few_images(results(*counts, same=same), most)
     found = [sum(isinstance(block, Image) for block in result.content) for result in bounded]
     assert found == kept

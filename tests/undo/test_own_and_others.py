@@ -212,7 +212,7 @@ def test_what_the_code_does_in_other_ways(
 
 @pytest.mark.usefixtures("alone")
 def test_written_by_a_library_under_a_computed_name(root: Path, checkpoints: Checkpoints) -> None:
-    """A file without evidence for its writer is left and named; --over restores it."""
+    """A file without evidence for its writer is left and named; --over undoes it."""
     turn = checkpoints.begin()
     with turn.code("save(folder)"):
         _natively(root)

@@ -195,8 +195,9 @@ def test_changed_twice_within_one_tick(root: Path, checkpoints: Checkpoints) -> 
 
 
 def test_a_fingerprint_that_may_lie(root: Path) -> None:
-    """A file that changed just before a snapshot counts as changed, whatever its times say
-    later; one that changed long before does not."""
+    """A file changed just before a snapshot counts as changed, whatever its later times;
+    one changed long before does not.
+    """
     now = time.time_ns()
     fingerprints = {
         "old.txt": Fingerprint(1, now - 10**9, 0, 7, 0o100644),

@@ -198,8 +198,9 @@ INERT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e
     ],
 )
 def test_hostile_text_is_inert(name: str) -> None:
-    """Hostile text in the model's words, its code, a tool's name, an output and a question: the
-    terminal gets no control character, and no more than it can take."""
+    """Hostile text anywhere in a turn writes no control character to the terminal, and no
+    more text than it can take.
+    """
     text = HOSTILE[name]
     events = turn(text, text, text)
     named = ToolCall("c1", text, json.dumps({text[:100]: text}))
