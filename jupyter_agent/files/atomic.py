@@ -217,7 +217,7 @@ def ordinary(path: Path) -> os.stat_result | None:
         return None
     if not stat.S_ISREG(found.st_mode):
         kind = kind_of(found.st_mode)
-        raise OSError(0, f"{path.parent.name}/{path.name} is {kind}, not a file. Move it away")
+        raise OSError(0, f"{path.parent.name}/{path.name} is {kind} and no file. Move it away")
     return found
 
 

@@ -132,7 +132,7 @@ def _file(name: str, folder: Path) -> Serving:
         ) from None
     if begins != _MAGIC:
         raise ConfigError(
-            f"local.model_path: {path} is not a GGUF file. Name one, or fetch it again."
+            f"local.model_path: {path} is no GGUF file. Name one, or fetch it again."
         )
     return Serving(path.stem, str(path))
 

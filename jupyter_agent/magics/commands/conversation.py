@@ -36,7 +36,7 @@ def _task(function: Any) -> Any:
     heading=_HEADING,
     is_prose=True,
     examples={
-        "%agent context": "see what the model is told of your variables",
+        "%agent context": "see what the next turn sends about your variables",
         "%agent context all Plot @sales": "see the whole request for the task `Plot @sales`",
     },
 )
