@@ -131,9 +131,7 @@ def _file(name: str, folder: Path) -> Serving:
             f"local.model_path: {path} cannot be read ({error.strerror}). Name a GGUF file."
         ) from None
     if begins != _MAGIC:
-        raise ConfigError(
-            f"local.model_path: {path} is no GGUF file. Name one, or fetch it again."
-        )
+        raise ConfigError(f"local.model_path: {path} is no GGUF file. Name one, or fetch it again.")
     return Serving(path.stem, str(path))
 
 

@@ -161,7 +161,7 @@ def _legible(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         return {plain(key): _legible(one, depth - 1) for key, one in value.items()}
     if isinstance(value, int) and value.bit_length() > 63:
-        raise _Unusable("its schema has a number that is too large for JSON")
+        raise _Unusable("its schema has a number that is too large for JSON readers")
     return value
 
 
