@@ -164,7 +164,7 @@ class Session:
         found = self.kernel.conversations
         stored = found.look(self.name)
         if stored.history and found.is_foreign:
-            self.late.append(f"Not resumed automatically: {self._foreign(stored)}")
+            self.late.append(f"Not resumed by itself: {self._foreign(stored)}")
             return
         self._restore()
 
