@@ -84,7 +84,7 @@ class MemorySettings(_Group):
 
 
 class ToolsSettings(_Group):
-    """Which tools the model is offered."""
+    """The tools that are offered to the model."""
 
     enable_file_tools: bool = Field(
         True, description="Offer the tools that read and write files in the workspace."
@@ -119,7 +119,7 @@ class ApprovalsSettings(_Group):
 
 
 class ContextSettings(_Group):
-    """What the model is told about the kernel."""
+    """What is sent to the model about the kernel."""
 
     detail: Literal["none", "names", "schema", "sample"] = Field(
         "schema",
@@ -129,7 +129,7 @@ class ContextSettings(_Group):
 
 
 class PrivacySettings(_Group):
-    """What the model sees of what code shows."""
+    """What the model sees of the outputs of code."""
 
     outputs: Literal["full", "shapes"] = Field(
         "full",
@@ -206,7 +206,7 @@ class LogSettings(_Group):
 
 
 class OutputsSettings(_Group):
-    """What is too long to show, kept in .jupyter_agent/outputs."""
+    """Outputs that are too long to show, kept in .jupyter_agent/outputs."""
 
     keep_days: int = Field(30, ge=1, le=36500, description="Days that a long output is kept.")
     keep_mb: float = Field(
@@ -242,7 +242,7 @@ class LocalSettings(_Group):
 
 
 class HttpSettings(_Group):
-    """The way to the model server, where the environment does not say it."""
+    """The connection to the model server, where environment variables do not set it."""
 
     proxy: SecretStr | None = Field(None, description="Address of a proxy for the model server.")
     ca_bundle: str | None = Field(
