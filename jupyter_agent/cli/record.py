@@ -18,26 +18,28 @@ _SCRIPTED = "scripted"
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="NOTEBOOK|FOLDER...", type=Path)
-@click.option("--provider", help="Who is asked. Without it: as configured.")
-@click.option("--model", help="The model's id.")
+@click.option("--provider", help="The provider to ask. Without it, the configured one.")
+@click.option("--model", help="The id of the model to ask. Without it, the configured one.")
 @click.option(
     "--script",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-    help="Record scripted replies, from this YAML file.",
+    help="Record the scripted replies of this YAML file, without a model.",
 )
 @click.option(
     "--cell",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Record only the agent cell with this number, counted from 1 over all cells, and replay "
-    "the others.",
+    help="Record only the agent cell with this number, counted from 1 over all cells. The others "
+    "are replayed.",
 )
-@click.option("--task", metavar="WORDS", help="The same for the cell whose task has these words.")
+@click.option(
+    "--task", metavar="WORDS", help="Record only the agent cell whose task contains these words."
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="Seconds that one cell may take.  [default: no limit]",
+    help="Time limit for one cell, in seconds.  [default: no limit]",
 )
 def record(
     paths: tuple[Path, ...],
@@ -50,20 +52,20 @@ def record(
 ) -> None:
     """Record the replies of notebooks, and write their outputs.
 
-    Each notebook is executed twice: with the model, then from the new recording, which must show
-    the same. Only then do the new cassette and the outputs take the place of the old ones;
-    recorded turns that no cell asks for any more are dropped.
+    Each notebook is executed twice: with the model, and from the new recording. If both show the
+    same, the new cassette and outputs replace the old ones; otherwise nothing changes. Recorded
+    turns that no cell asks for any more are dropped.
 
     Exit code: 0 when every notebook was recorded, 1 when one was not, 2 for wrong usage.
     """
     if cell and task:
-        raise click.UsageError("--cell and --task exclude each other.")
+        raise click.UsageError("--cell and --task exclude each other. Give one of them.")
     try:
         named = list(find(paths))
     except AgentError as error:
         raise click.UsageError(str(error)) from None
     if (cell or task) and len(named) > 1:
-        raise click.UsageError("--cell and --task are for one notebook.")
+        raise click.UsageError("--cell and --task are for one notebook. Name only that one.")
     given = {"provider": provider or (_SCRIPTED if script else None), "model": model}
     settings = {key: value for key, value in {**given, "script": script}.items() if value}
     failed = 0
@@ -112,7 +114,7 @@ def _record(
         turns = count(done.turns, "turn")
         report.line(f"recorded {seconds:.1f} s  {shown}: {turns} in {where}", fg="green")
         unsteady = [
-            f"cell {cell.number} shows something else each time, which nbval will not take: "
+            f"cell {cell.number} shows something else each time, so that nbval fails on it: "
             f"{cell.words}"
             for cell in done.unsteady
         ]

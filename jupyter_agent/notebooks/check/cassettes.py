@@ -121,9 +121,9 @@ def given_away(path: Path, machine: Machine) -> Iterator[Finding]:
                 trace.severity,
                 trace.kind,
                 f"{path.name} holds {trace.message}",
-                "Record the turn anew without it, and take a secret back."
+                "Record the turn again without it, and revoke the secret."
                 if trace.kind == "secret"
-                else "Record the turn anew without it, or allow it with --allow.",
+                else "Record the turn again without it, or allow it with --allow.",
                 path,
                 number,
             )
@@ -190,8 +190,8 @@ def _altered(path: Path, cassette: Cassette, lines: dict[int, int]) -> Iterator[
             yield Finding(
                 "error",
                 "damaged",
-                f"{path.name}, line {lines[number]}: the task does not fit its digest, so that it "
-                "is not found in a replay.",
+                f"{path.name}, line {lines[number]}: the task does not match its digest, so that "
+                "a replay does not find it.",
                 "Restore the file, or record the turn anew.",
                 path,
                 lines[number],
