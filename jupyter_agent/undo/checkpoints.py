@@ -9,7 +9,6 @@ from pathlib import Path
 
 from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.redact import redact, secret_values
-from jupyter_agent.core.wording import count
 from jupyter_agent.errors import AgentError
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.workspace import Workspace
