@@ -23,8 +23,8 @@ def broken_off(error: Exception) -> AgentError:
     """The one line for an error of a turn that nobody foresaw; the error is its cause."""
     said = " ".join(f"{type(error).__name__}: {error}".split())[:300].rstrip(": ")
     mend = (
-        "Code may have replaced a function of Python; else this is an error of jupyter_agent. "
-        "Restart the kernel, and report it if it comes again."
+        "Code may have replaced a function of Python; otherwise this is a bug in jupyter_agent. "
+        "Restart the kernel, and report the bug if it happens again."
     )
     if isinstance(error, RecursionError):
         mend = "Raise the limit again with sys.setrecursionlimit(3000)."

@@ -55,7 +55,7 @@ async def test_words_that_come_slowly(kind: str, server: Server) -> None:
 
 @pytest.mark.parametrize("path", ["v1/messages", "v1/chat/completions"])
 async def test_replies_in_one_piece(path: str, server: Server) -> None:
-    """Who does not stream gets the reply as one JSON object, with all calls."""
+    """Without streaming the reply is one JSON object with all calls."""
     base = server.plan("whole", {"kind": "many", "codes": ["x = 1", "y = 2"]})
     data = await asyncio.to_thread(_post, f"{base}/{path}")
     text = json.dumps(data)
@@ -72,7 +72,7 @@ def _post(url: str) -> object:
 
 
 def test_the_ends_of_the_styles() -> None:
-    """The last reply is a call where a peer wants one, and words where it does not."""
+    """The last reply is a call for peers that end by one, and words for others."""
     ends = {
         style: chain.reply({"kind": "chain", "steps": 1, "style": style}, 1).calls
         for style in ("code", "final", "bash")
@@ -92,7 +92,7 @@ def body(*texts: str, system: str = "s" * 9_000) -> dict[str, object]:
 
 
 def test_what_a_cache_saves() -> None:
-    """A conversation that only grows is read from the cache; one that begins anew is not."""
+    """A growing conversation is read from the cache; one that begins anew is not."""
     grows = [body(*(f"text {n} " * 400 for n in range(1, end))) for end in range(2, 12)]
     cached, plain = bill(grows, cached=True), bill(grows, cached=False)
     assert cached.sent == plain.sent and plain.read == plain.written == 0
@@ -105,7 +105,7 @@ def test_what_a_cache_saves() -> None:
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.integers(0, 4))
 def test_what_requests_share(texts: list[str], changed: int) -> None:
-    """A request that goes on shares the whole of the one before; a changed one shares less."""
+    """A continued request shares all of the last one; a changed one shares less."""
     first = json.dumps(body(*texts))
     longer = json.dumps(body(*texts, "more"))
     assert shared([first, longer]) == 1.0
@@ -115,7 +115,7 @@ def test_what_requests_share(texts: list[str], changed: int) -> None:
 
 
 def test_unique_content() -> None:
-    """What stands in a log twice counts once, and what a display repeats of a result not at all."""
+    """Content that a log repeats counts once, and a display's copy of a result not at all."""
     result = {"content": [{"type": "text", "text": "one\ntwo"}], "display": []}
     shown = {**result, "display": [{"data": {"text/plain": "one\ntwo\nthree"}}]}
     line = {"type": "tool_finished", "result": result}

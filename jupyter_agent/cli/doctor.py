@@ -24,8 +24,8 @@ _PROBLEM = ("FAIL", "red")
     default=Path(),
     metavar="[FOLDER]",
 )
-@click.option("--offline", is_flag=True, help="Ask no model server and start no MCP server.")
-@click.option("--json", "as_json", is_flag=True, help="The same for programs.")
+@click.option("--offline", is_flag=True, help="Contact no model server and start no MCP server.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON, for programs.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1),
@@ -34,10 +34,11 @@ _PROBLEM = ("FAIL", "red")
     help="Seconds to wait for the model's server.",
 )
 def doctor(folder: Path, offline: bool, as_json: bool, timeout: float) -> None:
-    """Look whether everything is in place for notebooks in FOLDER (default: the current one).
+    """Check the installation and the setup for notebooks in FOLDER (default: the current one).
 
-    Versions, keys (never shown), the model's server, the kernel, the front end, MCP servers,
-    permissions, git and cassettes. Exit codes: 0 no problem (warnings may be), 1 problems.
+    Looks at versions, keys (never shown), the model's server, the kernel, the front end, MCP
+    servers, permissions, git and cassettes. Exit codes: 0 no problems, but perhaps warnings;
+    1 problems.
     """
     from jupyter_agent.notebooks.doctor.doctor import examine
 

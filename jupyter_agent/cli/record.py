@@ -19,26 +19,28 @@ _SCRIPTED = "scripted"
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="NOTEBOOK|FOLDER...", type=Path)
-@click.option("--provider", help="Who is asked. Without it: as configured.")
-@click.option("--model", help="The model's id.")
+@click.option("--provider", help="The provider to ask. Without it, the configured one.")
+@click.option("--model", help="The id of the model to ask. Without it, the configured one.")
 @click.option(
     "--script",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-    help="Record scripted replies, from this YAML file.",
+    help="Record the scripted replies of this YAML file, without a model.",
 )
 @click.option(
     "--cell",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Record only the agent cell with this number, counted from 1 over all cells, and replay "
-    "the others.",
+    help="Record only the agent cell with this number, counted from 1 over all cells. The others "
+    "are replayed.",
 )
-@click.option("--task", metavar="WORDS", help="The same for the cell whose task has these words.")
+@click.option(
+    "--task", metavar="WORDS", help="Record only the agent cell whose task contains these words."
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="Seconds that one cell may take.  [default: no limit]",
+    help="Time limit for one cell, in seconds.  [default: no limit]",
 )
 @click.option("--once", is_flag=True, help="Run the code once only: what varies is not learned.")
 @click.option("--strict", is_flag=True, help="Fail where a result varies from run to run.")
@@ -69,7 +71,7 @@ def record(
     Exit code: 0 when every notebook was recorded, 1 when one was not, 2 for wrong usage.
     """
     if cell and task:
-        raise click.UsageError("--cell and --task exclude each other.")
+        raise click.UsageError("--cell and --task exclude each other. Give one of them.")
     if prove and (cell or task or once or provider or model or script):
         raise click.UsageError("--prove takes no option but --strict and --timeout.")
     if once and strict:
@@ -81,7 +83,7 @@ def record(
     except AgentError as error:
         raise click.UsageError(str(error)) from None
     if (cell or task) and len(named) > 1:
-        raise click.UsageError("--cell and --task are for one notebook.")
+        raise click.UsageError("--cell and --task are for one notebook. Name only that one.")
     given = {"provider": provider or (_SCRIPTED if script else None), "model": model}
     settings = {key: value for key, value in {**given, "script": script}.items() if value}
     failed = 0
@@ -155,7 +157,7 @@ def _record(path: Path, name: str, how: _How) -> bool:
         for line in done.varying:
             report.line(f"  varies: {one_line(line, 300)}")
         unsteady = [
-            f"cell {cell.number} shows something else each time, which nbval will not take: "
+            f"cell {cell.number} shows something else each time, so that nbval fails on it: "
             f"{cell.words}"
             for cell in done.unsteady
         ]

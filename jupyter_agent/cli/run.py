@@ -25,12 +25,12 @@ MODES = get_args(Settings.model_fields["mode"].annotation)
 @click.option(
     "--mode",
     type=click.Choice(MODES),
-    help="Where the replies come from. Without it: as configured.",
+    help="Where the replies come from. Without it, the configured mode.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="Notebooks executed at once, each in a process of its own.  [default: 1]",
+    help="Number of notebooks executed at once, each in its own process.  [default: 1]",
 )
 @click.option(
     "--scheduler",
@@ -42,20 +42,22 @@ MODES = get_args(Settings.model_fields["mode"].annotation)
     "--to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the executed notebooks into this folder, also those that fail.",
+    help="Write the executed notebooks into this folder, including those that fail.",
 )
 @click.option(
     "--in-place",
     is_flag=True,
-    help="Write the outputs into the notebooks. One that fails is left as it was.",
+    help="Write the outputs into the notebooks. A notebook that fails stays as it was.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="Seconds that one cell may take.  [default: no limit]",
+    help="Time limit for one cell, in seconds.  [default: no limit]",
 )
-@click.option("--stop-at-first-failure", is_flag=True, help="End the others when one fails.")
+@click.option(
+    "--stop-at-first-failure", is_flag=True, help="Stop the other notebooks when one fails."
+)
 def run(
     paths: tuple[Path, ...],
     mode: str | None,
@@ -73,9 +75,11 @@ def run(
     Exit code: 0 when every notebook ran to its end, 1 when one did not, 2 for wrong usage.
     """
     if folder and in_place:
-        raise click.UsageError("--to and --in-place exclude each other.")
+        raise click.UsageError("--to and --in-place exclude each other. Give one of them.")
     if scheduler and jobs:
-        raise click.UsageError("--jobs is for this machine; a cluster runs as many as it can.")
+        raise click.UsageError(
+            "--jobs is for this machine; a cluster runs as many as it can. Leave --jobs out."
+        )
     if scheduler is not None and not scheduler.strip():
         raise click.UsageError("--scheduler needs an address, for instance tcp://127.0.0.1:8786.")
     settings = {"mode": mode} if mode else {}

@@ -18,22 +18,30 @@ class _Group(BaseModel):
 class RetrySettings(_Group):
     """How a failed model call is repeated."""
 
-    enabled: bool = Field(True, description="Repeat a model call that failed for a passing reason.")
-    max_retries: int = Field(3, ge=0, description="Repetitions of one model call, at most.")
+    enabled: bool = Field(
+        True, description="Repeat a model call that failed for a temporary reason."
+    )
+    max_retries: int = Field(3, ge=0, description="Most repetitions of one model call.")
     initial_delay: float = Field(1.0, ge=0, description="Seconds before the first repetition.")
-    max_delay: float = Field(60.0, ge=0, description="Seconds before any repetition, at most.")
-    exponential_base: float = Field(2.0, ge=1, description="Each delay is the last one times this.")
+    max_delay: float = Field(60.0, ge=0, description="Most seconds before any repetition.")
+    exponential_base: float = Field(
+        2.0, ge=1, description="Each delay is this many times the last one."
+    )
     max_total: float = Field(
-        300.0, ge=0, description="Seconds of waiting for one model call, all in all."
+        300.0, ge=0, description="Most seconds of waiting for one model call, in total."
     )
 
 
 class BudgetSettings(_Group):
     """The most that one turn may use. It stops between steps; %agent resume goes on."""
 
-    tokens: int | None = Field(None, ge=1, description="Tokens, sent and received.")
-    seconds: float | None = Field(None, gt=0, description="Seconds.")
-    usd: float | None = Field(None, gt=0, description="US dollars, by the published prices.")
+    tokens: int | None = Field(
+        None, ge=1, description="Most tokens of one turn, sent and received."
+    )
+    seconds: float | None = Field(None, gt=0, description="Most seconds of one turn.")
+    usd: float | None = Field(
+        None, gt=0, description="Most US dollars of one turn, by the published prices."
+    )
 
 
 class ThinkingSettings(_Group):
@@ -42,25 +50,28 @@ class ThinkingSettings(_Group):
     mode: Literal["default", "off", "adaptive", "between_tools", "budget"] = Field(
         "default",
         description="Anthropic's modes of thinking; budget uses thinking.budget. default sends "
-        "nothing, and the model does as it does.",
+        "no mode, so that the model decides.",
     )
     budget: int = Field(
-        4096, ge=1024, description="Tokens of thinking in one reply, for the mode budget."
+        4096, ge=1024, description="Most tokens of thinking in one reply, for the mode budget."
     )
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = Field(
-        None, description="How hard the model works: reasoning_effort, or Anthropic's effort."
+        None,
+        description="How hard the model works: OpenAI's reasoning_effort, or Anthropic's effort.",
     )
 
 
 class McpSettings(_Group):
     """How long servers of the Model Context Protocol may take."""
 
-    connect_timeout: float = Field(10.0, gt=0, description="Seconds to connect to an MCP server.")
+    connect_timeout: float = Field(
+        10.0, gt=0, description="Most seconds to connect to an MCP server."
+    )
     execute_timeout: float = Field(
-        60.0, gt=0, description="Seconds that one call of an MCP tool may take."
+        60.0, gt=0, description="Most seconds for one call of an MCP tool."
     )
     sse_read_timeout: float = Field(
-        120.0, gt=0, description="Seconds of silence from an MCP event stream."
+        120.0, gt=0, description="Most seconds of silence from an MCP event stream."
     )
 
 
@@ -68,12 +79,12 @@ class MemorySettings(_Group):
     """What is kept across sessions."""
 
     roots: list[str] = Field(
-        [], description="Further folders of memory to search, besides the workspace's own."
+        [], description="More folders of memory to search, besides the workspace's own."
     )
 
 
 class ToolsSettings(_Group):
-    """Which tools the model is offered."""
+    """The tools that are offered to the model."""
 
     enable_file_tools: bool = Field(
         True, description="Offer the tools that read and write files in the workspace."
@@ -84,7 +95,8 @@ class ToolsSettings(_Group):
     enable_skills: bool = Field(True, description="Offer skills and the tool that loads one.")
     enable_notes: bool = Field(True, description="Offer the tools for notes.")
     enable_memory: bool = Field(
-        True, description="Offer the tools for workspace memory, and tell the hot rules."
+        True,
+        description="Offer the tools for workspace memory, and send the hot rules to the model.",
     )
     enable_mcp: bool = Field(True, description="Offer the tools of MCP servers.")
     skills_dir: str = Field(
@@ -107,20 +119,22 @@ class ApprovalsSettings(_Group):
 
 
 class ContextSettings(_Group):
-    """What the model is told about the kernel."""
+    """What is sent to the model about the kernel."""
 
     detail: Literal["none", "names", "schema", "sample"] = Field(
         "schema",
-        description="What is sent of variables and cells unasked: nothing, names and types, their "
-        "structure without any data, or also some values.",
+        description="What each task sends of variables and cells: none, nothing; names, names and "
+        "types; schema, also their structure, without any data; sample, also some values.",
     )
 
 
 class PrivacySettings(_Group):
-    """What the model sees of what code shows."""
+    """What the model sees of the outputs of code."""
 
     outputs: Literal["full", "shapes"] = Field(
-        "full", description="Whether outputs of code go to the model, or only what they are."
+        "full",
+        description="full sends outputs of code to the model; shapes sends only what kinds of "
+        "outputs there were, and their sizes.",
     )
 
 
@@ -128,10 +142,13 @@ class ImagesSettings(_Group):
     """Pictures that code shows, as the model sees them."""
 
     enabled: bool = Field(
-        True, description="Send pictures to the model; a model without vision needs false."
+        True, description="Send pictures to the model; set false for a model without vision."
     )
     max_side: int = Field(
-        768, ge=64, le=8000, description="Pixels of the longest side; larger ones are scaled down."
+        768,
+        ge=64,
+        le=8000,
+        description="Most pixels of the longest side; larger pictures are scaled down.",
     )
     per_step: int = Field(4, ge=0, le=100, description="Most pictures sent in one step.")
 
@@ -148,11 +165,11 @@ class UndoSettings(_Group):
     """What is kept so that turns can be undone."""
 
     enabled: bool = Field(True, description="Keep what a turn changes, so that it can be undone.")
-    max_file_mb: float = Field(
-        20.0, gt=0, description="Megabytes of the largest file that is kept."
-    )
+    max_file_mb: float = Field(20.0, gt=0, description="Most megabytes of one file that is kept.")
     max_total_mb: float = Field(
-        500.0, gt=0, description="Megabytes that are kept in all; the oldest turns go first."
+        500.0,
+        gt=0,
+        description="Most megabytes that are kept in total; the oldest turns are removed first.",
     )
     keep_days: int = Field(
         30, ge=1, le=36500, description="Days after which a turn cannot be undone any more."
@@ -167,14 +184,14 @@ class SessionSettings(_Group):
     )
     resume: Literal["ask", "auto"] = Field(
         "ask",
-        description="ask brings an earlier kernel's conversation back when you say %agent resume; "
+        description="ask brings an earlier kernel's conversation back when you run %agent resume; "
         "auto does so before the first turn.",
     )
     keep_days: int = Field(
         90, ge=1, le=36500, description="Days that a conversation is kept after its last turn."
     )
     keep_mb: float = Field(
-        200.0, gt=0, description="Megabytes of conversations; the oldest ones go first."
+        200.0, gt=0, description="Most megabytes of conversations; the oldest are removed first."
     )
 
 
@@ -184,16 +201,16 @@ class LogSettings(_Group):
     enabled: bool = Field(True, description="Write one log file for each turn.")
     keep_days: int = Field(30, ge=1, le=36500, description="Days that a run log is kept.")
     keep_mb: float = Field(
-        200.0, gt=0, description="Megabytes of run logs; the oldest ones go first."
+        200.0, gt=0, description="Most megabytes of run logs; the oldest are removed first."
     )
 
 
 class OutputsSettings(_Group):
-    """What is too long to show, kept in .jupyter_agent/outputs."""
+    """Outputs that are too long to show, kept in .jupyter_agent/outputs."""
 
     keep_days: int = Field(30, ge=1, le=36500, description="Days that a long output is kept.")
     keep_mb: float = Field(
-        500.0, gt=0, description="Megabytes of long outputs; the oldest ones go first."
+        500.0, gt=0, description="Most megabytes of long outputs; the oldest are removed first."
     )
 
 
@@ -205,34 +222,34 @@ class LocalSettings(_Group):
     )
     model: str | None = Field(
         None,
-        description="The same by name, hf:OWNER/REPO:FILE: fetched once, which is said before.",
+        description="The embedded model by name, hf:OWNER/REPO:FILE; fetched once, after a notice.",
     )
     download: bool = Field(
-        True, description="Fetch the file that local.model names, where it is not here yet."
+        True, description="Fetch the file that local.model names, if it is not on this machine yet."
     )
     context: int = Field(
-        8192, ge=1024, description="Tokens of the embedded model's context, question and reply."
+        8192, ge=1024, description="Tokens of the embedded model's context: conversation and reply."
     )
     threads: int | None = Field(
         None,
         ge=1,
         le=512,
-        description="Threads of the embedded model; none: the cores that are free.",
+        description="Threads of the embedded model; none uses the cores that are free.",
     )
     gpu_layers: int | None = Field(
-        None, ge=0, description="Layers of the model on a GPU; none: as many as fit."
+        None, ge=0, description="Layers of the embedded model on a GPU; none means as many as fit."
     )
 
 
 class HttpSettings(_Group):
-    """The way to the model server, where the environment does not say it."""
+    """The connection to the model server, where environment variables do not set it."""
 
-    proxy: SecretStr | None = Field(None, description="Address of a proxy.")
+    proxy: SecretStr | None = Field(None, description="Address of a proxy for the model server.")
     ca_bundle: str | None = Field(
         None, description="File or folder of certificates to trust besides the public ones."
     )
     headers: SecretStr | None = Field(
-        None, description="Headers to send, one in a line: Name: value. Never shown."
+        None, description="Headers to send, one a line, as Name: value. Never shown."
     )
 
 
@@ -240,14 +257,14 @@ class Settings(_Group):
     """Every setting with its default. `resolve` makes one from layers."""
 
     provider: Literal["anthropic", "openai", "local", "scripted"] | None = Field(
-        None, description="Which kind of model server is asked."
+        None, description="The kind of model server to ask."
     )
     model: str | None = Field(None, description="The model's id, as its server knows it.")
     api_base: str | None = Field(
-        None, description="Address of the model server, where it is not the provider's own."
+        None, description="Address of the model server, if it is not the provider's own."
     )
     api_key: SecretStr | None = Field(
-        None, description="Key for the model server; never shown and never written anywhere."
+        None, description="Key for the model server; never shown, and never written anywhere."
     )
     script: str | None = Field(
         None, description="YAML file of scripted replies, for the provider scripted."
@@ -259,32 +276,35 @@ class Settings(_Group):
     )
     tool_protocol: Literal["auto", "native", "text", "code"] = Field(
         "auto",
-        description="How the model calls tools: native by the API alone; text also in the text of "
-        "its replies; auto as text, but asks about each such call, and reads none where the server "
-        "calls tools by the API; code is for models without tool calling, which write one block of "
-        "Python: auto means it for the provider local.",
+        description="How the model calls tools: native, only by the API; text, also in the text of "
+        "its replies; auto, as text, but asks about each of these calls, and ignores them where "
+        "the server calls tools by the API; code, for models without tool calling, which write one "
+        "block of Python. For the provider local, auto means code.",
     )
     instructions: Literal["auto", "full", "short"] = Field(
         "auto",
-        description="What the model is told of its work: short leaves out what small models do "
-        "not follow (skills, memory, the tools besides code); auto is short for provider local.",
+        description="The instructions in the system prompt: short leaves out those that small "
+        "models do not follow (skills, memory, tools other than code); auto means short for the "
+        "provider local, and full for others.",
     )
     max_steps: int = Field(50, ge=1, le=1000, description="Model calls in one turn, at most.")
-    max_tokens: int | None = Field(None, ge=1, description="Tokens in one reply, at most.")
-    timeout: float = Field(600.0, gt=0, description="Seconds of silence from the model server.")
+    max_tokens: int | None = Field(None, ge=1, description="Most tokens in one reply.")
+    timeout: float = Field(
+        600.0, gt=0, description="Most seconds of silence from the model server."
+    )
     token_limit: int = Field(
         80000,
         ge=1000,
-        description="Tokens of a model call above which the conversation is shortened.",
+        description="The conversation is shortened before a model call has more tokens than this.",
     )
     workspace_dir: str | None = Field(
-        None, description="The workspace, where it is not the notebook's folder."
+        None, description="The workspace, if it is not the notebook's folder."
     )
     system_prompt_path: str | None = Field(
         None, description="File that replaces the system prompt of the package."
     )
     display: Literal["auto", "static"] = Field(
-        "auto", description="auto shows a turn live where a front end answers; static never does."
+        "auto", description="auto shows a turn live if the front end can; static never does."
     )
     tracing: bool = Field(
         False, description="Make OpenTelemetry spans of turns, for the kernel's tracer provider."

@@ -189,7 +189,9 @@ def personal_key() -> bytes:
                 atomic_write(path, key, mode=0o600)
             return key
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read or made: {error.strerror or error}.") from error
+        raise ConfigError(
+            f"{path} cannot be read or created: {error.strerror or error}."
+        ) from error
 
 
 def sign(data: str | bytes, key: bytes | None = None) -> str:
@@ -218,7 +220,7 @@ def _read_key(path: Path) -> bytes | None:
         return None
     key = path.read_bytes().strip()
     if len(key) < 32:  # it was emptied: anybody could sign with it
-        raise OSError(0, "it is too short. Move it away")
+        raise OSError(0, "the key in it is too short. Move it away")
     return key
 
 

@@ -63,7 +63,9 @@ def parse_headers(text: str) -> dict[str, str]:
         name, colon, value = line.partition(":")
         value = value.strip()
         if not colon or not _NAME.fullmatch(name.strip()) or not value.isascii():
-            raise ConfigError(f"http.headers, line {number}: not of the form Name: value.")
+            raise ConfigError(
+                f"http.headers, line {number}: not of the form Name: value. Correct it."
+            )
         headers[name.strip()] = value
     return headers
 

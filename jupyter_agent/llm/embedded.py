@@ -140,7 +140,7 @@ class Embedded:
         self.stop()
         return ProviderError(
             f"The embedded model {running.ending}{f' ({why})' if why else ''}. "
-            "It is started anew with the next call.",
+            "The next call starts it again.",
             retryable=True,
         )
 

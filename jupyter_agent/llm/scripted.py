@@ -104,7 +104,9 @@ class Scripted:
             self._current = self._replies(turn[0].text)
         reply = next(self._current, None)
         if reply is None:
-            raise ProviderError("The script has no further reply for this task.")
+            raise ProviderError(
+                "The script has no further reply for this task. Add one to its turn."
+            )
         message = _message(reply, f"call_{len(request.messages)}")
         if message.text:
             yield TextDelta(message.text)
@@ -130,7 +132,9 @@ class Scripted:
                 del self._turns[index]
                 self._summaries = iter(turn.summaries)
                 return iter(turn.replies)
-        raise ProviderError(f"The script has no turn for the task {one_line(task)!r}.")
+        raise ProviderError(
+            f"The script has no turn for the task {one_line(task)!r}. Add one to it."
+        )
 
 
 def _message(reply: ScriptedReply, call_id: str) -> Message:

@@ -79,7 +79,10 @@ def fetched(
         pass
     what = f"{files[0]} of {repo}"
     if not download:
-        raise Unavailable(f"{what} is not on this machine, and local.download is false.")
+        raise Unavailable(
+            f"{what} is not on this machine, and local.download is false. Set it to true, or fetch "
+            "the file and set local.model_path."
+        )
     host = urlsplit(huggingface_hub.constants.ENDPOINT).netloc
     try:
         found = [huggingface_hub.hf_hub_download(repo, name, dry_run=True) for name in files]

@@ -81,10 +81,15 @@ _Text = Annotated[str, _or_say(" must be text. Put it in quotes.", lambda text: 
 _Texts = Annotated[list[_Text], _or_say(" must be a list of texts.")]
 _Variable = Annotated[
     str,
-    _or_say(" is no name.", lambda name: name and name.isprintable() and "=" not in name),
+    _or_say(
+        " is not the name of a variable.",
+        lambda name: name and name.isprintable() and "=" not in name,
+    ),
 ]
-_Variables = Annotated[dict[_Variable, _Text], _or_say(" must be an object of texts.")]
-_HeaderName = Annotated[str, _or_say(" is no header.", _HEADER.fullmatch)]
+_Variables = Annotated[
+    dict[_Variable, _Text], _or_say(" must be an object whose values are texts.")
+]
+_HeaderName = Annotated[str, _or_say(" is not the name of a header.", _HEADER.fullmatch)]
 _HeaderText = Annotated[
     str,
     _or_say(
@@ -92,7 +97,9 @@ _HeaderText = Annotated[
         lambda text: text.isascii() and _LINE.fullmatch(text),
     ),
 ]
-_Headers = Annotated[dict[_HeaderName, _HeaderText], _or_say(" must be an object of texts.")]
+_Headers = Annotated[
+    dict[_HeaderName, _HeaderText], _or_say(" must be an object whose values are texts.")
+]
 _Url = Annotated[str, _or_say(" must start with http:// or https://.", _URL.fullmatch)]
 _Flag = Annotated[StrictBool, _or_say(" must be true or false.")]
 _Seconds = Annotated[
@@ -143,7 +150,7 @@ class ServerEntry(BaseModel):
         other = "command" if self.url else "url"
         for key in ("args", "env", "cwd") if self.url else ("headers",):
             if key in self.model_fields_set:
-                raise _problem(f".{key} goes with {other}, which is not there.")
+                raise _problem(f".{key} needs {other}, which is missing.")
         return self
 
 
@@ -182,7 +189,7 @@ class Definition:
         entry = self.entry
         words = entry.url or " ".join([entry.command, *entry.args])
         given = f"; it gets {', '.join(self._takes)}" if self._takes else ""
-        vouched = "; what it says of its tools is believed" if entry.trust_annotations else ""
+        vouched = "; what it says about its tools is trusted" if entry.trust_annotations else ""
         # On one line, but all of the lines: what is agreed to must not hide below the first.
         return one_line(" ".join(words.split()), 200) + one_line(given, 200) + vouched
 
@@ -210,7 +217,7 @@ def read_definitions(state_folder: Path) -> Definitions:
     nearer, more = _read(state_folder / WORKSPACE_FILE, shown, True)
     problems += more
     for name in [name for name in nearer if name in user]:
-        problems.append(f"{shown}: {_shown(name)} takes the place of the one in {USER_FILE}.")
+        problems.append(f"{shown}: its server {_shown(name)} replaces the one in {USER_FILE}.")
         nearer[name] = replace(nearer[name], hides_another=True)
     return Definitions({**user, **nearer}, tuple(problems))
 
@@ -262,7 +269,7 @@ def _entries(path: Path, place: str) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{place}: it cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{place}: it is not UTF-8.") from None
+        raise ConfigError(f"{place}: it is not UTF-8 text. Save it as UTF-8.") from None
     except RecursionError:
         raise ConfigError(f"{place}: it is nested too deeply.") from None
     except ValueError as error:
@@ -270,7 +277,7 @@ def _entries(path: Path, place: str) -> dict[str, Any]:
     if not isinstance(value, dict) or not isinstance(value.get("mcpServers"), dict):
         raise ConfigError(f'{place}: it must hold {{"mcpServers": {{NAME: …}}}}.')
     if extra := [key for key in value if key != "mcpServers"]:
-        raise ConfigError(f"{place}: unknown key {_shown(extra[0])}. It takes mcpServers alone.")
+        raise ConfigError(f"{place}: unknown key {_shown(extra[0])}. It takes only mcpServers.")
     servers: dict[str, Any] = value["mcpServers"]
     return servers
 
@@ -282,7 +289,7 @@ def _content(path: Path, place: str) -> bytes | None:
     if not path.exists():
         return None
     if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-        raise ConfigError(f"{place}: it is no file, or too large.")
+        raise ConfigError(f"{place}: it is not a regular file, or it is too large.")
     return path.read_bytes()
 
 
@@ -298,7 +305,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _definition(name: str, entry: Any, place: str, from_workspace: bool) -> Definition:
     where = f"{place}: mcpServers.{_shown(name)}"
     if not name.strip() or len(name) > 64 or not name.isprintable():
-        raise ConfigError(f"{where}: a name has 1 to 64 visible characters.")
+        raise ConfigError(f"{where}: the name must have 1 to 64 visible characters.")
     if not isinstance(entry, dict):
         raise ConfigError(f"{where} must be an object.")
     for key in entry:

@@ -85,14 +85,14 @@ def _misfit(name: str, schema: Mapping[str, Any], value: object) -> Iterator[str
 
 def _checked(given: object) -> tuple[JsonObject, str]:
     if not isinstance(given, dict):
-        raise _Unusable("its schema is no object")
+        raise _Unusable("its schema is not an object")
     if given.get("type", "object") != "object":
         raise _Unusable("its schema is not of type object")
     _measured(given)
     note = ""
     schema = _clean(given, _MOST_DEPTH)
     if top := sorted(_NOT_ON_TOP & schema.keys()):
-        note = f"{', '.join(top)} at the top of its schema left out"
+        note = f"{', '.join(top)} at the top of its schema is left out"
         schema = {key: value for key, value in schema.items() if key not in _NOT_ON_TOP}
     schema = {"type": "object", "properties": {}} | schema
     _valid(schema)
@@ -108,7 +108,7 @@ def _measured(schema: dict[str, Any]) -> None:
     except (TypeError, ValueError):
         raise _Unusable("its schema is not JSON") from None
     if len(text) > _MOST_CHARACTERS:
-        raise _Unusable(f"its schema has {len(text):,} characters")
+        raise _Unusable(f"its schema is too long ({len(text):,} characters)")
 
 
 def _clean(schema: dict[str, Any], depth: int) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _clean_value(key: str, value: Any, depth: int) -> Any:
 
 def _name(name: str, key: str) -> str:
     if key == "properties" and not _PROPERTY.fullmatch(name):
-        raise _Unusable("its schema has a property of an odd name")
+        raise _Unusable("its schema has a property whose name models do not accept")
     return plain(name)
 
 
@@ -161,7 +161,7 @@ def _legible(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         return {plain(key): _legible(one, depth - 1) for key, one in value.items()}
     if isinstance(value, int) and value.bit_length() > 63:
-        raise _Unusable("its schema has a number of a size that JSON readers refuse")
+        raise _Unusable("its schema has a number that is too large for JSON readers")
     return value
 
 
@@ -228,12 +228,12 @@ class _References:
 
 def _target(reference: str, root: dict[str, Any]) -> Any:
     if not reference.startswith("#/"):
-        raise _Unusable("its schema refers to something outside of it")
+        raise _Unusable("its schema refers to another document")
     node: Any = root
     for part in reference[2:].split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
         if not isinstance(node, dict) or key not in node:
-            raise _Unusable("its schema refers to something that is not there")
+            raise _Unusable("its schema refers to a part that it does not have")
         node = node[key]
     return node
 

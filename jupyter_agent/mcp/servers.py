@@ -248,7 +248,7 @@ class Servers:
             about = f" of {server.about}" if server.about else ""
             state = f"ready, {len(server.tools)} tools{about}"
             if server.tools_changed:
-                state += "; it has others now, which the next session gets"
+                state += "; it has others now: the next session gets them"
         else:
             state = server.state
         return f"{one_line(definition.name, 24):<16} {definition.entry.transport:<6} {state}"

@@ -150,7 +150,7 @@ def _file(path: Path, within: Path) -> tuple[str, str, str]:
     if not real.is_relative_to(within):
         return name, "", "leads out of its folder and is not read."
     if not real.is_file():
-        return name, "", "is no ordinary file and is not read."
+        return name, "", "is not a regular file and is not read."
     try:
         with real.open("rb") as stream:
             data = stream.read(_READ_LIMIT)

@@ -64,6 +64,6 @@ def _below(path: Path) -> Iterator[Path]:
     elif not path.exists():
         raise ConfigError(f"There is no notebook or folder {path}.")
     elif path.suffix != ".ipynb":
-        raise ConfigError(f"{path} is no notebook. Name files that end in .ipynb, or folders.")
+        raise ConfigError(f"{path} is not a notebook. Name files that end in .ipynb, or folders.")
     else:
         yield path

@@ -73,7 +73,10 @@ class NotebookKernel:
         reply = await self._client.async_wait_for_reply(message)
         found = (reply or {}).get("content", {}).get("user_expressions", {}).get("it", {})
         if found.get("status") != "ok":
-            raise AgentError(found.get("evalue") or "The kernel is not one of Python's.")
+            raise AgentError(
+                found.get("evalue")
+                or "The kernel does not run Python. Choose a Python kernel for the notebook."
+            )
         return ast.literal_eval(found["data"]["text/plain"])
 
 
@@ -167,7 +170,7 @@ class _Work:
             return f"the kernel died{_last_words(said)}"
         except NoSuchKernel as missing:
             raise AgentError(
-                f"{self._path.name} wants the kernel {missing.name!r}, which is not installed here."
+                f"{self._path.name} needs the kernel {missing.name!r}, which is not installed here."
             ) from None
         except (RuntimeError, TimeoutError) as error:
             return f"the kernel did not start ({one_line(str(error))}){_last_words(said)}"
@@ -240,7 +243,7 @@ def read(path: Path) -> Any:
     import nbformat
 
     if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise AgentError(f"{path} is no file.")
+        raise AgentError(f"{path} is not a file.")
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:

@@ -134,7 +134,7 @@ def _of_outputs(number: int, saved: Json, now: Json) -> Parting | None:
             continue
         return Parting("error", f"Output {number} {_words(name, before, after)}")
     what = f"the picture ({pictures})" if pictures else "the metadata"
-    return Parting("warning", f"Output {number}: {what} is not the saved one, byte for byte.")
+    return Parting("warning", f"Output {number}: {what} differs from the saved one in its bytes.")
 
 
 def _parts(output: Json) -> dict[str, str]:

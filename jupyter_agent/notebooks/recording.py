@@ -108,7 +108,7 @@ def record(
             return recorder.keep(recorder.unproved())
         tell("running its code again, to learn what varies")
         recorder.learn(strict)
-        tell("replaying, to see that it holds")
+        tell("replaying, to prove the recording")
         return recorder.keep(recorder.prove())
 
 
@@ -129,7 +129,7 @@ def prove(
     with _recorder(path, {}, None, timeout, watch, tell) as recorder:
         tell("running its code again, to learn what varies (its code runs twice)")
         recorder.learn(strict)
-        tell("replaying, to see that it holds")
+        tell("replaying, to prove the recording")
         return recorder.keep(recorder.prove(), write_outputs)
 
 
@@ -164,7 +164,7 @@ def _recorder(
     except BaseException:
         kept = [take for take in recorder.takes.values() if take.exists()]
         if kept:
-            tell(f"The cassette is as it was. What was recorded is in {kept[0]}")
+            tell(f"The cassette is unchanged. The failed recording is in {kept[0]}")
         else:
             shutil.rmtree(takes, ignore_errors=True)
         raise
@@ -198,7 +198,7 @@ def _listed(cells: Iterable[AgentCell]) -> str:
 
 def _refuse_what_cannot_be(path: Path, cells: Sequence[AgentCell], cell: int | None) -> None:
     if cell is not None and cell not in {c.number for c in cells}:
-        raise AgentError(f"{path.name}: cell {cell} is no agent cell. {_listed(cells)}")
+        raise AgentError(f"{path.name}: cell {cell} is not an agent cell. {_listed(cells)}")
     for each in cells:
         if each.calls_ask and any(call.words[:1] == ["cassette"] for call in each.calls):
             raise AgentError(
@@ -355,7 +355,7 @@ class _NotebookRecorder:
             if _bytes_of(cassette) != stood:
                 raise AgentError(
                     f"{cassette.name} was changed while {self.path.name} was recorded. "
-                    "Record again when nothing else does."
+                    "Record again when nothing else writes to it."
                 )
         for cassette in self._stood:
             try:

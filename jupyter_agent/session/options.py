@@ -89,15 +89,23 @@ def _skills(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 OPTIONS = click.Command(
     "agent",
     params=[
-        _Option("--provider", "P", "anthropic, openai or scripted", "provider"),
+        _Option("--provider", "P", "anthropic, openai, local or scripted", "provider"),
         _Option("--model", "M", "the model's id", "model"),
-        _Option("--max-steps", "N", "how many model calls at the most", "max_steps"),
+        _Option("--max-steps", "N", "the most model calls of the turn", "max_steps"),
         _Option("--approve", "MODE", "read_only, ask_risky, ask_all or auto", "approvals.mode"),
         _Option(
-            "--context", "LEVEL", "what is told: none, names, schema or sample", "context.detail"
+            "--context",
+            "LEVEL",
+            "what is sent of variables and cells: none, names, schema or sample",
+            "context.detail",
         ),
         _Option("--budget", "USD", "the most that the turn may cost, in US dollars", "budget.usd"),
-        _Option("--session", "NAME", "the conversation to go on with", shell_complete=_sessions),
+        _Option(
+            "--session",
+            "NAME",
+            "the conversation to continue; default without it",
+            shell_complete=_sessions,
+        ),
         _Option("--fresh", "", "forget the conversation first"),
         _Option(
             "--skill", "NAME", "a skill to load for the task", multiple=True, shell_complete=_skills

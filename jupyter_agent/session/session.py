@@ -197,7 +197,9 @@ class Session:
         found = self.kernel.conversations
         stored = found.look(self.name)
         if found.path is None:
-            raise AgentError(f"%agent resume: what was kept cannot be read: {found.problem}.")
+            raise AgentError(
+                f"%agent resume: the stored conversation cannot be read: {found.problem}."
+            )
         if stored.history and found.is_foreign and not trusted:
             raise AgentError(f"%agent resume: {self._foreign(stored)}")
         return self._restore(trusted)
@@ -214,7 +216,7 @@ class Session:
         return (
             f"the conversation in {self._kept_in} ({turns}, beginning with “{first}”) was not "
             "written by you in this folder, or by an earlier version. Look at the file; "
-            "%agent resume --trust goes on with it."
+            "%agent resume --trust continues it."
         )
 
     @property

@@ -410,7 +410,7 @@ class Conversations:
         if data and not _is_ours(data):
             aside = set_aside(path)
             self._upkeep.notices.append(
-                f"{path.name} is no conversation that this version can read. It was moved to "
+                f"{path.name} is not a conversation that this version can read. It was moved to "
                 f"{aside.name}, and a new one begins."
             )
             data = b""
@@ -463,7 +463,7 @@ class Conversations:
                 continue
             self._lock = lock
             return path
-        raise OSError(0, f"{_MOST_KERNELS} kernels of this notebook run already")
+        raise OSError(0, f"{_MOST_KERNELS} kernels of this notebook are running already")
 
     def _header(self) -> dict[str, Any]:
         self._id = self._id or secrets.token_hex(8)

@@ -43,7 +43,7 @@ from jupyter_agent.undo.storage import TRASH, Storage
 from jupyter_agent.undo.turn import count_missing_folders
 from jupyter_agent.undo.versions import MOVED, FileVersion, look
 
-CHANGED_AGAIN = "it was changed while this was under way"
+CHANGED_AGAIN = "it was changed in the meantime"
 NOT_EMPTY = "there are other files in it"
 
 
@@ -66,7 +66,9 @@ def apply(storage: Storage, plan: Undo, owner: str) -> Undo:
         if plan.id:
             pending = next((each for each in storage.records() if each.id == plan.id), None)
             if pending is None:
-                raise AgentError("The undo that was interrupted is gone. Undo again.")
+                raise AgentError(
+                    "The record of the interrupted undo is gone. Run %agent undo again."
+                )
             return replace(plan, steps=_carry_out(storage, storage.journal(pending)))
         journal = _write_down(storage, plan, owner)
         done = _carry_out(storage, journal)

@@ -89,11 +89,11 @@ class Checkpoints:
         others, foreign = len(self.turns_of_others()), self._storage.foreign()
         found = []
         if others:
-            found.append(f"{others} of other running kernels: undo them there.")
+            found.append(f"{count(others, 'turn')} of other running kernels: undo them there.")
         if foreign:
             found.append(
-                f"{foreign} in {STATE_FOLDER}/checkpoints that were not written by you in this "
-                "folder with this version: they are not undone."
+                f"{count(foreign, 'turn')} in {STATE_FOLDER}/checkpoints, not written by you in "
+                "this folder with this version: not undone."
             )
         return found
 

@@ -105,7 +105,7 @@ def listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
     ]
     more = [f"     and {len(turns) - _LISTED} earlier ones"] if len(turns) > _LISTED else []
     theirs = [
-        f"  -  {_named(turn)}  {_files(turn)}  of another kernel, which undoes it"
+        f"  -  {_named(turn)}  {_files(turn)}  of another kernel; undo it there"
         for turn in others[:_LISTED]
     ]
     first = "%agent undo N goes back N turns:" if turns else NOTHING
@@ -131,7 +131,7 @@ def _preview(plan: Undo, bindings: Bindings) -> str:
         lines.append("  no file would change")
     lines += _notices(plan.records)
     if not any(bindings.knows(record.id) for record in plan.records):
-        lines.append("  variables: not remembered, none would change")
+        lines.append("  variables: their values are not kept, so none would change")
     elif changed := dict.fromkeys(
         name for record in plan.records for name in bindings.changed(record.id)
     ):
@@ -157,7 +157,7 @@ def _notices(records: Iterable[JournalRecord]) -> list[str]:
 
 def _unseen(records: Iterable[JournalRecord], bindings: Bindings) -> list[str]:
     names = dict.fromkeys(name for record in records for name in bindings.unseen(record.id))
-    return [f"  not looked at inside: {', '.join(map(plain, names))}"] if names else []
+    return [f"  not checked for changes inside: {', '.join(map(plain, names))}"] if names else []
 
 
 def _report(
@@ -172,16 +172,16 @@ def _report(
         lines += _line(step.path, _DONE[step.outcome] + step.why, step.diff)
     lines += _variables(rebound)
     if variables_forgotten:
-        lines.append("  variables: not remembered any more, so they are as they were")
+        lines.append("  variables: their values are not kept any more, so they stay as they are")
     if len(lines) == 1:
         lines.append(f"  {NO_CHANGE}, so nothing was put back")
     lines += unseen
     if "failed" in outcomes:
         lines.append(
-            "What failed is tried again by %agent undo; %agent undo "
+            "%agent undo tries again what failed; %agent undo "
             f"{len(undone.turns) + 1} goes on to the turn before."
             if undone.kind == "undo"
-            else "What failed is tried again by %agent undo redo."
+            else "%agent undo redo tries again what failed."
         )
     if "removed" in outcomes:
         # Not by name, which contains the time: the line stays in notebooks that are replayed.

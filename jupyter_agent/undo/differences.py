@@ -16,7 +16,7 @@ from jupyter_agent.undo.versions import MOVED, FileVersion, look
 
 ChangeKind = Literal["created", "changed", "deleted"]
 AFTER_THE_END = "the kernel stopped while code ran, and it was changed after that"
-NOT_SEEN = "it changed while the turn's code ran, which was not seen to change it"
+NOT_SEEN = "it changed while the turn's code ran, but that code was not seen to change it"
 _PATIENCE = 1_000_000_000
 """Nanoseconds after the last sign of life in which a change still counts as the kernel's."""
 

@@ -168,7 +168,10 @@ class KernelUndo:
 
     def _enabled(self, settings: UndoSettings) -> Checkpoints:
         if not settings.enabled:
-            raise ConfigError("%agent undo is switched off (undo.enabled is false).")
+            raise ConfigError(
+                "%agent undo is switched off (undo.enabled is false). "
+                "Switch it on: %agent config undo.enabled true"
+            )
         return self._of(settings)
 
     def _of(self, settings: UndoSettings) -> Checkpoints:

@@ -24,8 +24,8 @@ CHANGED_BETWEEN = "it was changed between the turns"
 BY_ANOTHER = "a turn of another kernel left it like this"
 NOT_KEPT = "its content is not kept any more"
 BY_A_LINK = "a folder above it is a link now"
-BY_A_FILE = "a file stands where its folder was"
-NO_PLACE = "nothing is ever put there"
+BY_A_FILE = "a file is in the place of its folder"
+NO_PLACE = "undo never writes there"
 _COMPARED_BYTES = 1024 * 1024
 
 
@@ -287,7 +287,7 @@ def obstacle(
     if problem := blocked(storage, path, above or {}):
         return problem
     if now.mark.startswith("kind:") and now.mark not in left and not target.is_folder:
-        return "something that is no file is there now"
+        return "something other than a file is there now"
     if not target.exists or target.is_folder or now.mark == target.mark:
         return ""
     if not target.kept:

@@ -98,7 +98,7 @@ class Storage:
             if os.path.islink(self.folder / name):  # noqa: PTH114 (never raises)
                 raise ConfigError(f"{self.folder / name} is a link. Remove it.")
         if os.path.lexists(self.folder / ".lock") and not (self.folder / ".lock").is_file():
-            raise ConfigError(f"{self.folder / '.lock'} is no file. Remove it.")
+            raise ConfigError(f"{self.folder / '.lock'} is not a regular file. Remove it.")
         try:
             secret = trust.personal_key()
         except ConfigError:
@@ -157,11 +157,15 @@ class Storage:
             return version
         if data is None:
             is_file = not version.mark.startswith("kind:")
-            return replace(version, why=f"larger than {size(most)}" if is_file else "it is no file")
+            return replace(
+                version, why=f"larger than {size(most)}" if is_file else "it is not a regular file"
+            )
         if self.blobs.content(version.digest, len(data)) is not None:
             return replace(version, kept="blob")
         if self.blobs.total + len(data) > self.limits.total_bytes:
-            return replace(version, why=f"{size(self.limits.total_bytes)} are kept already")
+            return replace(
+                version, why=f"{size(self.limits.total_bytes)} are kept already (undo.max_total_mb)"
+            )
         try:
             self.blobs.keep(version.digest, data, durable)
         except OSError as error:

@@ -157,7 +157,7 @@ class Checkpoint:
 
     def before_code(self) -> None:
         """Take a snapshot, and keep the contents of small files."""
-        with self._noting_errors("The files that code changes could not be kept"):
+        with self._noting_errors("The files that code changes could not be kept for an undo"):
             snapshot = self._scanner.scan()
             self._note_what_others_changed(snapshot)
             is_new = not self._is_kept_already(snapshot)
@@ -189,13 +189,15 @@ class Checkpoint:
         self._snapshot_before, self._entries_then = snapshot, entries
         if not snapshot.complete:
             most = self._storage.limits.scanned_files
-            self._say(f"Only {most:,} files were looked at, of which code may change others.")
+            self._say(
+                f"Only {most:,} files were looked at: changes of other files cannot be undone."
+            )
         if last is None or last.digests != snapshot.digests or not last.has_same_files(snapshot):
             snapshot.save(self._journal.folder)
 
     def after_code(self) -> None:
         """Write to the journal what the code has changed."""
-        with self._noting_errors("The files that code changed could not be noted"):
+        with self._noting_errors("The files that code changed could not be recorded for an undo"):
             if self._heartbeat is not None:
                 self._heartbeat.pause()
             before = self._snapshot_before
@@ -230,7 +232,9 @@ class Checkpoint:
         room = max(0, _MOST_NAMED - len(self._named))
         lines = [f"{name}: cannot be restored, since undo does not look at it" for name in names]
         if len(names) > room:
-            lines[room:] = ["More files were changed that undo does not look at."]
+            lines[room:] = [
+                "More files were changed that undo does not look at: they cannot be restored."
+            ]
         self._named.update(map(str, paths))
         return [notice_line(line) for line in lines if line not in self._journal.record.notices]
 
@@ -282,8 +286,8 @@ class Checkpoint:
                 continue
             if found.size > room or len(kept) >= limits.advance_files:
                 self._say(
-                    "Not all files could be kept in advance: of those that code changes, the "
-                    "ones that were changed last before can be restored."
+                    "Not all files could be kept in advance: of the files that code changes, only "
+                    "those with the most recent changes before it can be restored."
                 )
                 break
             if digest := self._keep_one(name, found, snapshot, self._known):
@@ -322,7 +326,7 @@ class Checkpoint:
     def end(self) -> None:
         """End the turn: complete its journal, drop what is beyond the limits, release the lock."""
         try:
-            with self._locked("The checkpoint could not be ended"):
+            with self._locked("The undo record of this turn could not be completed"):
                 if self._code_runs:
                     self.after_code()
                 self._journal.write({"line": "end"})

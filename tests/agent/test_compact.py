@@ -96,7 +96,7 @@ def summaries(history: Sequence[Message]) -> list[str]:
     [(0, 0, False), (80_000, 80_000, False), (80_001, 0, True), (0, 80_001, True)],
 )
 def test_when(estimate: int, reported: int, due: bool) -> None:
-    """Our own count or the API's above the limit."""
+    """Compaction starts when our own count or the API's count is above the limit."""
     assert should_compact(estimate, reported, 80_000) is due
 
 
@@ -104,7 +104,7 @@ def test_when(estimate: int, reported: int, due: bool) -> None:
 
 
 async def test_a_short_conversation_stays() -> None:
-    """Within the target nothing is done: the very same messages."""
+    """A conversation within the target is returned unchanged, with the very same messages."""
     history = turn("Do it.", 1, 2, 3)
     result = await run(history, Model())
     assert not result.gained and result.dropped == ()
@@ -112,7 +112,7 @@ async def test_a_short_conversation_stays() -> None:
 
 
 async def test_results_come_first_and_only_as_far_as_needed() -> None:
-    """One long result too many: the oldest becomes a placeholder, no model is asked."""
+    """With one long result too many, the oldest becomes a placeholder; no model is asked."""
     history = [*turn("Do it.", 1, 2, output=LONG), *step(3), *step(4), *step(5), *step(6)]
     kept, model = Kept(), Model()
     whole = COUNTER.messages(history)
@@ -128,7 +128,7 @@ async def test_results_come_first_and_only_as_far_as_needed() -> None:
 
 
 async def test_pictures_go_with_old_results() -> None:
-    """A picture in an old result is a line of text afterwards; the text beside it stays."""
+    """A picture in an old result becomes a line of text; the text beside it stays."""
     shown = ToolResult("p", (Text("plot"), Image("image/png", PNG)))
     call = ToolCall("p", "execute_code", "{}")
     history = [
@@ -144,7 +144,7 @@ async def test_pictures_go_with_old_results() -> None:
 
 
 async def test_finished_rounds_are_summarized_next() -> None:
-    """The oldest round as a whole, no more; each word of the person's and the last steps stay."""
+    """The oldest round is summarized as a whole; the person's words and the last steps stay."""
     words = "word " * 300
     first = [*turn("First task.", *range(10)), answer(words), user(Said("Only adults!"))]
     second = [*turn("Second task.", *range(10, 20)), answer(words)]
@@ -166,7 +166,7 @@ async def test_finished_rounds_are_summarized_next() -> None:
 
 
 async def test_only_as_many_rounds_as_needed() -> None:
-    """The newest finished round stays whole where summarizing the older ones is enough."""
+    """The newest finished round stays whole if summarizing the older ones is enough."""
     old = [*turn("First task.", *range(10), output="word " * 280), answer()]
     new = [*turn("Second task.", *range(10, 20), output="word " * 280), answer()]
     history = [*old, *new, *turn("Third task.", *range(20, 25))]
@@ -186,7 +186,7 @@ async def test_the_current_round_is_summarized_last() -> None:
 
 
 async def test_the_persons_old_words_come_last() -> None:
-    """Where even that is too much, the oldest messages are cut with a notice and kept whole."""
+    """If nothing else is enough, the oldest messages are cut with a notice and kept in a file."""
     essays = [f"Task {n}. " + "Please mind this. " * 300 for n in range(6)]
     history = [m for n, essay in enumerate(essays) for m in [*turn(essay, n), answer()]]
     history += turn("Now this. " + "Mind that. " * 300)
@@ -202,7 +202,7 @@ async def test_the_persons_old_words_come_last() -> None:
 
 
 async def test_the_last_resort() -> None:
-    """Where the last steps alone are too long, their results are cut, the largest first."""
+    """If the last steps alone are too long, their results are cut, the largest first."""
     history = [*turn("Do it.", 1, output=LONG), *step(2, LONG * 6), *step(3, "x = 1")]
     kept = Kept()
     result = await run(history, Model(), limit=7_000, keep=kept)
@@ -214,7 +214,7 @@ async def test_the_last_resort() -> None:
 
 
 async def test_a_cut_result_that_is_moved_later() -> None:
-    """What was cut and is then moved out has two files: the whole stays where it was."""
+    """A result that is cut and later moved out has two files; the whole text stays in the first."""
     history = [*turn("Do it.", 1), *step(2, LONG * 6)]
     kept = Kept()
     once = await run(history, limit=3_000, keep=kept)
@@ -229,7 +229,7 @@ async def test_a_cut_result_that_is_moved_later() -> None:
 
 
 async def test_earlier_summaries_are_merged() -> None:
-    """Compacting again and again leaves one summary, which the model had before it."""
+    """Repeated compaction leaves one summary, made from the earlier ones."""
     history: list[Message] = []
     for number in range(6):
         numbers = range(number * 10, number * 10 + 9)
@@ -261,7 +261,7 @@ async def test_earlier_summaries_are_merged() -> None:
     ],
 )
 async def test_a_summary_that_fails(reply: str) -> None:
-    """No words, a call, or an error: a plain summary takes its place, and the person is told."""
+    """If the summary is empty, a tool call or an error, a plain one replaces it, with a notice."""
     failed = Message("assistant", (Text("I try."), ToolCall("f", "execute_code", "{}")))
     error = ToolResult("f", (Text("Traceback\nKeyError: 'mass'"),), is_error=True)
     found = step(50, "mean mass = 3700.66 g\nmedian 3,650")
@@ -277,7 +277,7 @@ async def test_a_summary_that_fails(reply: str) -> None:
 
 
 async def test_a_summary_that_is_too_long() -> None:
-    """What is beyond the thousand words is cut off, in any script."""
+    """A summary is cut after a thousand words, in any script."""
     history = [*turn("Do it.", *range(300)), answer(), *turn("Next.", *range(300, 305))]
     for reply in ("word " * 5_000, "x" * 50_000, "漢" * 50_000, "a = 1.5\n" * 4_000):
         result = await run(history, Model(reply), limit=100_000, target=300)
@@ -287,7 +287,7 @@ async def test_a_summary_that_is_too_long() -> None:
 
 
 async def test_material_that_is_too_long() -> None:
-    """Input beyond what a model takes is summarized in parts, and the parts are merged."""
+    """Input beyond the model's window is summarized in parts, and the summaries are merged."""
     history = [*planted(5).messages, *turn("Next.", 500)]
     model = Model()
     result = await run(history, model, limit=10_000)
@@ -309,7 +309,7 @@ async def test_what_is_moved_out_now_is_summarized_whole() -> None:
 
 
 async def test_where_the_whole_is_outlives_the_summary() -> None:
-    """Results that were moved out and then summarized can still be found, also the next time."""
+    """A summary names the files of results that were moved out, also after the next summary."""
     history: list[Message] = []
     for number in range(3):
         numbers = range(number * 10, number * 10 + 8)
@@ -352,7 +352,7 @@ async def test_a_task_beside_results() -> None:
 
 @pytest.mark.parametrize("target", [100, None])
 async def test_what_still_holds_is_put_back(target: int | None) -> None:
-    """Plan, skills and variables stand in the conversation once, before the last steps."""
+    """Plan, skills and variables appear in the conversation once, before the last steps."""
     history = [*turn("Do it.", *range(20), output=LONG), answer(), *turn("Next.", 30, 31)]
     plan, variables = "Plan:\n[x] one\n[ ] two", "df: DataFrame"
     result = await run(
@@ -379,7 +379,7 @@ async def test_what_is_put_back_is_bounded() -> None:
 
 
 async def test_an_interrupt_leaves_everything() -> None:
-    """Cancelled during the summary call: the history that was given is as it was."""
+    """Cancelling the summary call leaves the given history unchanged."""
     history = [*turn("Do it.", *range(40), output=LONG), *turn("Next.", 50)]
     before = list(history)
     asked = asyncio.Event()
@@ -398,7 +398,7 @@ async def test_an_interrupt_leaves_everything() -> None:
 
 
 async def test_kept_in_the_workspace(tmp_path: Path) -> None:
-    """The files that placeholders name are there, whole, inside of the state folder."""
+    """The files that placeholders name exist, are whole, and lie inside the state folder."""
     keep = keep_in(Workspace(tmp_path), "my notebook/default")
     history = [*turn("Do it.", 1, output=LONG + "\ud800"), *turn("Next.", *range(2, 7))]
     result = await compact(history, None, COUNTER, 20_000, keep, target=2_000)
@@ -412,7 +412,7 @@ async def test_kept_in_the_workspace(tmp_path: Path) -> None:
 
 
 async def test_nowhere_to_keep_it(tmp_path: Path) -> None:
-    """Where no file can be written, the placeholder says so and names none."""
+    """If no file can be written, the placeholder says so and names none."""
     (tmp_path / ".jupyter_agent").write_text("a file", encoding="utf-8")
     history = [*turn("Do it.", 1, output=LONG), *turn("Next.", *range(2, 7))]
     keep = keep_in(Workspace(tmp_path), "n")
@@ -451,7 +451,7 @@ def test_any_conversation(
     contexts: list[str],
     asked_for: bool,
 ) -> None:
-    """Valid, not longer, not changed in place; nothing of the person's is lost."""
+    """The result is valid and not longer, the input unchanged, the person's words kept."""
     copy, kept = list(history), Kept()
     model = None if reply is None else Model(reply)
     made = asyncio.run(
@@ -510,7 +510,7 @@ def check_last_steps(history: Sequence[Message], made: Compaction, steps_kept: i
 @given(histories, st.lists(st.integers(300, 3_000), min_size=2, max_size=4))
 @settings(max_examples=examples(100), deadline=None)
 def test_again_and_again(history: list[Message], limits: list[int]) -> None:
-    """Compacting what was compacted is valid, too, and never leaves two summaries in a row."""
+    """Compacting a compacted conversation is valid and never leaves two summaries in a row."""
     kept = Kept()
     for number, limit in enumerate(limits):
         made = asyncio.run(run(history, Model(f"Found {number}.5"), limit, kept, contexts=["Plan"]))

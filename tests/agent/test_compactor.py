@@ -116,7 +116,7 @@ def compactions(events: Sequence[Event]) -> list[Compacted]:
 
 
 async def test_a_long_turn_stays_within_the_limit() -> None:
-    """Each request of a turn of twenty steps is below the limit; the view says what went."""
+    """Each request of a turn of twenty steps is below the limit; the view names what was cut."""
     model = Model(20)
     history: list[Message] = []
     compactor = Compactor(4_000, contexts=lambda: ["The plan: look."])
@@ -138,7 +138,7 @@ async def test_a_long_turn_stays_within_the_limit() -> None:
 
 
 async def test_summaries_cost_what_they_cost() -> None:
-    """The tokens of summary calls are in the turn's usage, and no tool is offered to them."""
+    """The tokens of summary calls count for the turn's usage; these calls offer no tools."""
     model = Model(20)
     compactor = Compactor(4_000)
     outcome, _ = await turn(model, [], compactor)
@@ -149,7 +149,7 @@ async def test_summaries_cost_what_they_cost() -> None:
 
 
 async def test_no_compactor() -> None:
-    """Switched off, nothing is shortened."""
+    """Without a compactor nothing is shortened."""
     model = Model(20)
     history: list[Message] = []
     _, events = await turn(model, history, None)
@@ -158,7 +158,7 @@ async def test_no_compactor() -> None:
 
 
 async def test_the_apis_count_matters() -> None:
-    """A model that counts twice as much as we do is believed: its own count stays in the limit."""
+    """If the API counts twice as many tokens as we do, its own count stays within the limit."""
     model = Model(20, factor=2.0)
     compactor = Compactor(6_000)
     _, events = await turn(model, [], compactor)
@@ -185,7 +185,7 @@ async def test_what_the_api_reports_is_enough() -> None:
 
 
 async def test_no_help_is_not_tried_at_each_step() -> None:
-    """Where the task alone is above the limit, not each step asks for another summary."""
+    """If the task alone is above the limit, not every step asks for another summary."""
     model = Model(40)
     compactor = Compactor(1_000)
     outcome, events = await turn(model, [], compactor, size=130, task="Mind this. " * 1_000)
@@ -196,7 +196,7 @@ async def test_no_help_is_not_tried_at_each_step() -> None:
 
 
 async def test_an_interrupt_during_a_summary() -> None:
-    """The conversation is as it was before, with the note that the person interrupted."""
+    """An interrupted summary leaves the conversation as it was, with a note on the interrupt."""
     model = Model(20, "wait")
     history: list[Message] = []
     running = asyncio.ensure_future(turn(model, history, Compactor(4_000)))
@@ -233,14 +233,14 @@ async def test_a_summary_call_that_fails(answer: object, why: str) -> None:
 
 
 async def test_a_model_that_is_not_asked() -> None:
-    """A compactor may do without a model."""
+    """A compactor works without a model."""
     model = Model(20)
     _, events = await turn(model, [], Compactor(4_000, asks=False))
     assert compactions(events) and not model.asked
 
 
 async def test_a_budget_counts_summaries() -> None:
-    """A budget of tokens is used up by summaries, too."""
+    """Summaries use up a budget of tokens, too."""
     model = Model(20)
     outcome, _ = await turn(model, [], Compactor(4_000), budget=Budget(tokens=150))
     assert outcome.stop_reason == "budget"

@@ -24,7 +24,7 @@ from agent.transcripts import planted, survivors
 )
 @pytest.mark.parametrize("choose", [first_words, last_words, skims, reads_words])
 async def test_facts(choose: Callable[[list[str], int], list[str]], limit: int) -> None:
-    """More facts can be told than with the seed's algorithm, at the same budget and without one."""
+    """More facts survive than with the seed's algorithm, at the same budget and without one."""
     ours = beyond_budget = 0
     for seed in range(3):
         transcript = planted(seed)
@@ -43,7 +43,7 @@ async def test_facts(choose: Callable[[list[str], int], list[str]], limit: int) 
 
 
 async def test_facts_of_one_long_turn() -> None:
-    """A hundred steps for one task: the steps of the current round are summarized, too."""
+    """In one turn of a hundred steps the current round's steps are summarized, too."""
     transcript = planted(3, rounds=1)
     kept = await played(transcript, scripted(skims), 10_000, ours=True)
     plain = await played(transcript, scripted(skims), 10_000, ours=False)
@@ -56,7 +56,7 @@ async def test_facts_of_one_long_turn() -> None:
 
 @pytest.mark.parametrize("limit", [8_000, pytest.param(16_000, marks=pytest.mark.deep)])
 async def test_facts_without_a_model(limit: int) -> None:
-    """Where no summary call succeeds, most facts are left all the same."""
+    """Most facts survive even if no summary call succeeds."""
     transcript = planted(7)
     kept = await played(transcript, None, limit, ours=True)
     assert COUNTER.messages(kept[:-1]) <= limit

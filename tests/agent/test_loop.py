@@ -201,7 +201,7 @@ def check_history(history: Sequence[Message]) -> None:
 
 
 async def test_an_answer_without_tools(bench: Bench) -> None:
-    """Words alone end the turn."""
+    """A reply without tool calls ends the turn."""
     outcome = await bench.turn(bench.agent(Model(says("42"))))
     assert outcome == TurnOutcome("end", Usage(10, 1))
     assert bench.history == [Message("user", (Text(TASK),)), Message("assistant", (Text("42"),))]
@@ -210,7 +210,7 @@ async def test_an_answer_without_tools(bench: Bench) -> None:
 
 
 async def test_what_a_request_says_of_itself(bench: Bench) -> None:
-    """Each model call tells how much it sends, also after a failure and after a compaction."""
+    """Each model call reports how much it sends, also after a failure and after a compaction."""
     long = ToolCall("c2", "long", "{}")
     model = Model(
         ProviderError("Busy.", retryable=True),
@@ -268,7 +268,7 @@ async def test_an_empty_reply(bench: Bench) -> None:
 
 
 async def test_calls_count_whatever_the_stop_reason_says(bench: Bench) -> None:
-    """A server that says `end` beside a tool call still gets its call run."""
+    """A tool call is run even if the server gives the stop reason `end`."""
     outcome = await bench.turn(bench.agent(Model(says(calls("look"), stop="end"), says("ok"))))
     assert (outcome.stop_reason, bench.log) == ("end", ["look begins", "look ends"])
 
@@ -277,7 +277,7 @@ async def test_calls_count_whatever_the_stop_reason_says(bench: Bench) -> None:
 
 
 async def test_reading_tools_run_side_by_side(bench: Bench) -> None:
-    """All of them begin before the first one ends; results keep the order of the calls."""
+    """Reading tools run concurrently; their results keep the order of the calls."""
     reads = [calls("look", f'{{"name": "{n}"}}', n) for n in "abc"]
     await bench.turn(bench.agent(Model(says(*reads), says("ok"))))
     assert bench.log[:3] == ["a begins", "b begins", "c begins"]
@@ -285,7 +285,7 @@ async def test_reading_tools_run_side_by_side(bench: Bench) -> None:
 
 
 async def test_what_changes_something_runs_alone_and_in_order(bench: Bench) -> None:
-    """Writes and executions wait for what is before them, and hold up what is after."""
+    """Writes and executions run alone, in the order of the calls."""
     mix = [("look", "a"), ("look", "b"), ("write", "c"), ("execute", "d"), ("look", "e")]
     made = [calls(tool_name, f'{{"name": "{n}"}}', n) for tool_name, n in mix]
     await bench.turn(bench.agent(Model(says(*made), says("ok"))))
@@ -347,7 +347,7 @@ async def test_a_traceback_is_for_the_log_only(bench: Bench) -> None:
 
 
 async def test_call_ids_that_come_again(bench: Bench) -> None:
-    """Ids that a server uses anew, in one reply or over several, are made unique."""
+    """Repeated ids, in one reply or over several, are made unique."""
     twice = says(calls("look"), calls("look"))
     await bench.turn(bench.agent(Model(twice, twice, says("ok"))))
     await bench.turn(bench.agent(Model(twice, says("ok"))))
@@ -358,7 +358,7 @@ async def test_call_ids_that_come_again(bench: Bench) -> None:
 
 
 async def test_empty_call_ids(bench: Bench) -> None:
-    """Calls without an id are told apart as well."""
+    """Calls with empty ids get unique ones."""
     model = Model(says(calls("look", id=""), calls("look", id="")), says("ok"))
     await bench.turn(bench.agent(model))
     assert len(bench.results) == 2
@@ -366,7 +366,7 @@ async def test_empty_call_ids(bench: Bench) -> None:
 
 @pytest.mark.parametrize("arguments", ['{"name": "a', '{"name": "a"}', "", "{}"])
 async def test_a_call_that_was_cut_off(bench: Bench, arguments: str) -> None:
-    """At the token limit the last call is not run, even where its JSON happens to be whole."""
+    """The last call of a reply cut off at the token limit is not run, even if its JSON is whole."""
     cut = says("x", calls("look"), calls("write", arguments, "c2"), stop="max_tokens")
     outcome = await bench.turn(bench.agent(Model(cut, says("Again."))))
     assert (outcome.stop_reason, bench.log) == ("end", ["look begins", "look ends"])
@@ -377,13 +377,13 @@ async def test_a_call_that_was_cut_off(bench: Bench, arguments: str) -> None:
 
 
 async def test_words_that_were_cut_off(bench: Bench) -> None:
-    """Without a call, what arrived of the answer is the answer."""
+    """A cut-off reply without a call is the answer as far as it arrived."""
     outcome = await bench.turn(bench.agent(Model(says("It is", stop="max_tokens"))))
     assert (outcome.stop_reason, bench.history[-1].text) == ("end", "It is")
 
 
 async def test_a_refusal_with_pending_calls(bench: Bench) -> None:
-    """The turn ends, no call is run, each has a result that says so."""
+    """A refusal ends the turn: no call is run, and each gets a result that says so."""
     refusal = says("No.", calls("write"), calls("look", id="c2"), stop="refused")
     outcome = await bench.turn(bench.agent(Model(refusal)))
     assert (outcome.stop_reason, bench.log) == ("refused", [])
@@ -401,7 +401,7 @@ async def test_a_refusal_without_a_word(bench: Bench) -> None:
 
 
 async def test_the_last_call_at_the_step_limit(bench: Bench) -> None:
-    """One more call, in which no tool may be called but the same tools are listed."""
+    """At the limit one more model call lists the same tools and allows none of them."""
     model = Model(says(calls("look")), says(calls("look")), says("So far: 3."))
     outcome = await bench.turn(bench.agent(model, max_steps=2))
     assert outcome == TurnOutcome("step_limit", Usage(30, 3))
@@ -420,7 +420,7 @@ async def test_the_transcript_keeps_the_last_step(bench: Bench) -> None:
 
 
 async def test_a_model_that_calls_tools_after_the_limit(bench: Bench) -> None:
-    """Such calls are not run and not kept; the words beside them are the answer."""
+    """Calls after the limit are neither run nor kept; the words beside them are the answer."""
     model = Model(says(calls("look", id="a")), says("So far: 3.", calls("write", id="b")))
     outcome = await bench.turn(bench.agent(model, max_steps=1))
     assert outcome.stop_reason == "step_limit"
@@ -430,7 +430,7 @@ async def test_a_model_that_calls_tools_after_the_limit(bench: Bench) -> None:
 
 
 async def test_the_answer_of_a_model_that_calls_tools_after_the_limit(bench: Bench) -> None:
-    """The person sees the words, and no call that waits for ever."""
+    """The person sees the answer, and no call that waits for ever."""
     model = Model(says(calls("look", id="a")), says("So far: 3.", calls("write", id="b")))
     await bench.turn(bench.agent(model, max_steps=1))
     assert bench.view.answer == "So far: 3."
@@ -438,7 +438,7 @@ async def test_the_answer_of_a_model_that_calls_tools_after_the_limit(bench: Ben
 
 
 async def test_nothing_but_a_call_after_the_limit(bench: Bench) -> None:
-    """The turn ends all the same, and the next one works."""
+    """A reply with nothing but a call ends the turn, too, and the next turn works."""
     model = Model(says(calls("look")), says(calls("look")), says("Hello."))
     outcome = await bench.turn(bench.agent(model, max_steps=1))
     assert outcome.stop_reason == "step_limit"
@@ -468,7 +468,7 @@ async def test_a_failure_after_finished_steps(bench: Bench) -> None:
 
 
 async def test_a_retry_doubles_no_text(bench: Bench) -> None:
-    """A failure that may pass is told and tried again; what was streamed before is void."""
+    """A temporary failure is shown and retried; the text streamed before it is discarded."""
     broken = [TextDelta("It "), TextDelta("is"), ProviderError("Reset.", retryable=True)]
     whole = [TextDelta("It is 3."), says("It is 3.")]
     outcome = await bench.turn(bench.agent(Model(broken, whole)))
@@ -479,7 +479,7 @@ async def test_a_retry_doubles_no_text(bench: Bench) -> None:
 
 
 async def test_tries_that_are_used_up(bench: Bench) -> None:
-    """After the last try the turn ends with the error."""
+    """After the last attempt the turn ends with the error."""
     failures = [ProviderError("Overloaded.", retryable=True, status=529) for _ in range(3)]
     model = Model(*failures)
     outcome = await bench.turn(bench.agent(model, retry=RetryPolicy(True, 2, 0, 0)))
@@ -488,7 +488,7 @@ async def test_tries_that_are_used_up(bench: Bench) -> None:
 
 
 async def test_a_stream_without_a_message(bench: Bench) -> None:
-    """A provider that breaks its promise is a failure, never a short reply."""
+    """A stream that ends without a message is an error, never a short reply."""
     outcome = await bench.turn(bench.agent(Model([TextDelta("It is")])))
     assert (outcome.stop_reason, len(bench.history)) == ("error", 1)
 
@@ -513,7 +513,7 @@ async def next_turn_works(bench: Bench) -> None:
 
 
 async def test_an_interrupt_during_the_second_of_three(bench: Bench) -> None:
-    """What was done stays, the others are answered as interrupted."""
+    """Finished calls keep their results; the others get results that say interrupted."""
     made = [calls("look", id="a"), calls("hang", id="b"), calls("write", id="c")]
     outcome = await interrupted(bench, bench.agent(Model(says(*made))))
     assert outcome == TurnOutcome("interrupted", Usage(10, 1))
@@ -525,7 +525,7 @@ async def test_an_interrupt_during_the_second_of_three(bench: Bench) -> None:
 
 
 async def test_two_interrupts(bench: Bench) -> None:
-    """An impatient second interrupt changes nothing."""
+    """A second interrupt changes nothing."""
     outcome = await interrupted(bench, bench.agent(Model(says(calls("hang")))), times=2)
     assert outcome.stop_reason == "interrupted"
     await next_turn_works(bench)
@@ -544,7 +544,7 @@ async def test_an_interrupt_before_the_first_tool(bench: Bench) -> None:
 
 @pytest.mark.parametrize("parts", [[], [TextDelta("It is")], [ThinkingDelta("hm")]])
 async def test_an_interrupt_during_the_reply(bench: Bench, parts: list[ReplyPart]) -> None:
-    """The partial reply goes, the note that the person interrupted comes."""
+    """The partial reply is dropped, and a note on the interrupt is added."""
     slow = Slow(parts)
     task = asyncio.create_task(bench.turn(bench.agent(slow)))
     await slow.waiting.wait()
@@ -574,7 +574,7 @@ class Slow(Model):
 
 
 async def test_an_interrupt_while_waiting_to_retry(bench: Bench) -> None:
-    """The wait ends at once."""
+    """An interrupt ends the wait before a retry at once."""
     failing = Model(ProviderError("Busy.", retryable=True, retry_after=30))
     retry = RetryPolicy(max_delay=60)
     task = asyncio.create_task(bench.turn(bench.agent(failing, retry=retry)))
@@ -602,7 +602,7 @@ async def test_an_interrupt_is_over_when_the_turn_is(bench: Bench) -> None:
 
 
 async def test_an_interrupt_in_the_last_call(bench: Bench) -> None:
-    """Also after the step limit the history is valid."""
+    """An interrupt in the call after the step limit leaves a valid history."""
     model = Model(says(calls("look")), [TextDelta("So "), says("So far.")])
     task = asyncio.create_task(bench.turn(bench.agent(model, max_steps=1)))
     bench.on_event = lambda event: isinstance(event, TextDelta) and task.cancel()
@@ -645,7 +645,7 @@ some_parts = st.tuples(
 def test_any_turn_leaves_a_valid_history(
     replies: list[Any], interrupts: list[int] | None, limit: int
 ) -> None:
-    """Whatever a model sends and whenever a person interrupts: valid, and the next turn works."""
+    """Any replies and any interrupt leave a valid history, and the next turn works."""
     asyncio.run(_any_turn(replies, interrupts, limit))
 
 
@@ -672,7 +672,7 @@ async def _any_turn(replies: list[Any], interrupts: list[int] | None, limit: int
 
 
 async def test_the_same_call_again_and_again() -> None:
-    """The model repeats itself: it is told, then asked for its best answer, and the turn ends."""
+    """A model that repeats a call is warned, then asked for its best answer; the turn ends."""
     same = [says(calls("look", '{"name": "a"}', id=f"c{n}")) for n in range(5)]
     model = Model(*same, says("So far: nothing."))
     bench = Bench()
@@ -688,7 +688,7 @@ async def test_the_same_call_again_and_again() -> None:
 
 
 async def test_failure_after_failure() -> None:
-    """Steps that fail in one way are told by their kind."""
+    """Steps that fail in the same way are reported by their kind of failure."""
     failing = [says(calls("nothing", f'{{"n": {n}}}', id=f"c{n}")) for n in range(5)]
     bench = Bench()
     outcome = await bench.turn(bench.agent(Model(*failing, says("I give up."))))
@@ -698,7 +698,7 @@ async def test_failure_after_failure() -> None:
 
 
 async def test_a_budget_of_tokens() -> None:
-    """The budget ends a turn between two steps: what was done stays, nothing more is asked."""
+    """A used-up budget ends the turn between two steps; finished steps stay, no call follows."""
     model = Model(*(says(calls("look", f'{{"name": "{n}"}}', id=f"c{n}")) for n in range(9)))
     bench = Bench()
     outcome = await bench.turn(bench.agent(model, budget=Budget(tokens=30)))
@@ -709,7 +709,7 @@ async def test_a_budget_of_tokens() -> None:
 
 
 async def test_too_long_once() -> None:
-    """The provider says that the conversation is too long: it is shortened, and asked again."""
+    """A conversation that the provider calls too long is shortened, and the call repeated."""
     bench = Bench()
     model = Model(says(calls("long")), ContextOverflow("Too long."), says("Done."))
     outcome = await bench.turn(bench.agent(model))
@@ -721,7 +721,7 @@ async def test_too_long_once() -> None:
 
 
 async def test_too_long_twice() -> None:
-    """Shortened and still too long: one clear error, no third request."""
+    """A conversation still too long after shortening gives one clear error and no third request."""
     bench = Bench()
     model = Model(says(calls("long")), *(ContextOverflow("Too long."),) * 3)
     outcome = await bench.turn(bench.agent(model))
@@ -750,7 +750,7 @@ class Talkative:
 
 
 async def test_words_in_between() -> None:
-    """What the person types is before the model at its next step."""
+    """What the person types reaches the model with its next step."""
     model = Model(says(calls("look")), says("Done."))
     bench = Bench()
     await bench.turn(bench.agent(model, user=Talkative(("Only the first one.",))))
@@ -759,7 +759,7 @@ async def test_words_in_between() -> None:
 
 
 async def test_words_beside_the_answer() -> None:
-    """What is typed while the answer streams is answered, too."""
+    """What the person types while the answer streams is answered, too."""
     model = Model(says("Done."), says("As you wish."))
     bench = Bench()
     await bench.turn(bench.agent(model, user=Talkative(("And b?",))))
@@ -768,7 +768,7 @@ async def test_words_beside_the_answer() -> None:
 
 
 async def test_words_that_come_too_late() -> None:
-    """What is typed after the last step is kept for the next turn's model."""
+    """What the person types after the last step reaches the model in the next turn."""
     bench = Bench()
     model = Model(says("No.", stop="refused"))
     await bench.turn(bench.agent(model, user=Talkative(("Please.",))))

@@ -22,7 +22,7 @@ def sizes(history: list[Message] | None) -> list[int]:
 
 
 def test_skills_stay_whole() -> None:
-    """A skill that was loaded long ago is there after the shortening; other results are not."""
+    """A skill loaded long ago stays whole in a shortened conversation; other results do not."""
     history = rounds(("get_skill", 9_000), *[("execute_code", 9_000)] * 6)
     skill, *others = sizes(shortened(history))
     assert skill == sizes(history)[0]
@@ -30,11 +30,11 @@ def test_skills_stay_whole() -> None:
 
 
 def test_skills_are_cut_last() -> None:
-    """Where nothing else is long, the skill gives way: a conversation that fits comes first."""
+    """If nothing else is long, the skill is cut, so that the conversation fits."""
     skill, result = sizes(shortened(rounds(("get_skill", 60_000), ("execute_code", 100))))
     assert skill < 5_000 and result < 200
 
 
 def test_nothing_to_gain() -> None:
-    """Nothing is long: there is no shorter conversation."""
+    """If nothing is long, there is no shorter conversation."""
     assert shortened(rounds(("execute_code", 100))) is None

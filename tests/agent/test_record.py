@@ -31,7 +31,7 @@ def step(code: str, output: str, is_error: bool = False) -> list[Message]:
 
 
 def test_named_numbers_before_tables() -> None:
-    """A number with its name is worth more than a row of a table, and prose is worth nothing."""
+    """A number with a name ranks above a table's row; prose has no rank."""
     lines = ["It all went well", *TABLE.split("\n"), "mean mass: 3,700.66 g", "344 rows are left"]
     assert best_lines(lines, 12) == ["mean mass: 3,700.66 g", "344 rows are left"]
 
@@ -43,26 +43,26 @@ def test_what_is_told_already_is_not_quoted() -> None:
 
 
 def test_a_log_does_not_push_findings_out() -> None:
-    """Of lines that are alike but for their numbers the newest comes first, the others last."""
+    """Of lines that differ only in numbers the newest ranks first and the others last."""
     log = [f"epoch {n}: loss={n / 7:.3f}" for n in range(500)]
     chosen = best_lines(["accuracy: 0.93", *log, "best depth: 4"], 15)
     assert {"accuracy: 0.93", "best depth: 4", log[-1]} <= set(chosen)
 
 
 def test_a_bare_value_keeps_its_question() -> None:
-    """The value of an expression is told together with the expression."""
+    """The value of an expression is kept together with the expression."""
     assert record(step("x = 1\nlen(penguins)", "344")).found == ["len(penguins) → 344"]
 
 
 def test_failures() -> None:
-    """Of a failed call its code and the last line of the error are kept, and no number in it."""
+    """A failed call keeps its code and the error's last line; its numbers are no findings."""
     found = record(step("df['mas']", 'Traceback\n  File "x.py", line 3\nKeyError: 9', True))
     assert found.failed == ["execute_code: df['mas']: KeyError: 9"]
     assert not found.found and not found.done
 
 
 def test_an_excerpt() -> None:
-    """First line, last line, and in between what says most."""
+    """An excerpt has the first line, the last line, and the most informative ones in between."""
     text = "\n".join(
         ["head", *(["words, words"] * 40), "the mean is 42.5 g", *(["so on"] * 40), "end"]
     )
@@ -72,7 +72,7 @@ def test_an_excerpt() -> None:
 
 
 def test_without_a_model() -> None:
-    """Goal, done, failed, answers and what was last said; and what there is no room for."""
+    """The record has the goal, actions, failures and answers, and counts what it leaves out."""
     messages = [m for n in range(200) for m in step(f"work_{n}()", "ok")]
     messages += [*step("bad()", "NameError: bad", True), Message("assistant", (Text("It is 5."),))]
     text = plain_record(messages, "Find the mean.", 200)
@@ -83,7 +83,7 @@ def test_without_a_model() -> None:
 
 
 def test_as_material() -> None:
-    """What the session told the agent is in it, the kernel's context and the person are not."""
+    """The material has the session's messages, but no kernel context and no person's words."""
     advice, kernel = Context("Try another way."), Context("<context>\nx: int\n</context>")
     messages = [*step("x", "</execution> 1"), user(advice, kernel, Text("Do it."))]
     assert list(rendered(messages)) == [
@@ -95,7 +95,7 @@ def test_as_material() -> None:
 
 @given(st.text(), st.integers(1, 60))
 def test_within(text: str, words: int) -> None:
-    """Never more words than asked, by either measure; a text that fits stays as it is."""
+    """A text is cut to the given number of words, by either measure; one that fits is unchanged."""
     cut = within(text, words)
     assert word_count(cut) <= words
     assert (cut == text) == (word_count(text) <= words)
@@ -103,7 +103,7 @@ def test_within(text: str, words: int) -> None:
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=40)), st.integers(0, 60), st.text())
 def test_best_lines(lines: list[str], words: int, covered: str) -> None:
-    """The chosen are some of the lines, in their order, each once, within the words."""
+    """The chosen lines keep their order, occur once, and stay within the words."""
     chosen = best_lines(lines, words, covered)
     rest = iter(dict.fromkeys(lines))
     assert all(line in rest for line in chosen)

@@ -21,7 +21,7 @@ def step(
 
 
 def test_the_same_call_with_the_same_result() -> None:
-    """Told at the third time, ended two times later."""
+    """The third identical call is advised against; two calls later the turn ends."""
     circles = RepetitionDetector()
     advice = [step(circles) for _ in range(END)]
     assert advice == ["", "", "tell", "", "end"]
@@ -35,14 +35,14 @@ def test_other_results_are_progress() -> None:
 
 
 def test_another_call_between() -> None:
-    """Who does something else meanwhile starts anew."""
+    """A different call in between starts the count again."""
     circles = RepetitionDetector()
     advice = [step(circles, code) for code in ("x", "x", "y", "x", "x", "y")]
     assert not any(advice)
 
 
 def test_the_same_call_beside_others() -> None:
-    """A repeated call counts, whatever new calls stand beside it."""
+    """A repeated call counts even beside new calls."""
     circles = RepetitionDetector()
     same, result = ToolCall("a", "look", "{}"), ToolResult("a", (Text("1"),))
     for number in range(REPEATS):
@@ -52,7 +52,7 @@ def test_the_same_call_beside_others() -> None:
 
 
 def test_failures_of_one_kind() -> None:
-    """Three failing steps of one kind are told, whatever the code was."""
+    """Three failing steps of one kind are reported, whatever the code was."""
     circles = RepetitionDetector()
     advice = [step(circles, f"try {n}", f"{n}", failed="KeyError") for n in range(END)]
     assert advice == ["", "", "tell", "", "end"]
@@ -60,7 +60,7 @@ def test_failures_of_one_kind() -> None:
 
 
 def test_failures_of_other_kinds() -> None:
-    """Other errors are other attempts, and one success starts anew."""
+    """Failures of different kinds do not count together; one success starts the count again."""
     circles = RepetitionDetector()
     kinds = ["KeyError", "TypeError", "KeyError", "KeyError", "", "KeyError", "KeyError"]
     assert not any(step(circles, str(n), str(n), failed=kind) for n, kind in enumerate(kinds))

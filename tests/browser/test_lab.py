@@ -39,7 +39,7 @@ def answer(book: NotebookPage, number: int, label: str) -> None:
 
 
 def test_words_appear_while_the_model_speaks(book: NotebookPage, model: Model) -> None:
-    """A person sees the words as they come, then the saved form with the answer in its place."""
+    """A person sees the words as they stream, and in the end the saved form with the answer."""
     model.says(Reply(text=(*TALK, "END"), pause=0.05, fault=Fault("stall", seconds=60)))
     cell = start(book)
     expect(book.live(cell)).to_contain_text("I look at the table")
@@ -176,7 +176,7 @@ def test_the_toolbar_stops_too(book: NotebookPage, model: Model) -> None:
 
 
 def test_stop_while_the_agent_asks(book: NotebookPage, model: Model) -> None:
-    """Who stops instead of answering stops the turn; nothing was run."""
+    """A stop instead of an answer ends the turn; nothing was run."""
     model.says(code("!touch ran.txt"))
     cell = start(book)
     expect(book.live(cell).get_by_role("group", name="The agent asks")).to_be_visible()
@@ -205,7 +205,7 @@ def test_yes_and_always(book: NotebookPage, model: Model) -> None:
 
 
 def test_no_with_the_keyboard(book: NotebookPage, model: Model) -> None:
-    """Tab and Enter alone refuse with a reason, and the model reads the reason; so does Yes."""
+    """Tab and Enter alone refuse with a reason, which the model reads; they also press Yes."""
     model.says(code("!touch never.txt"), code("!touch kept.txt"), DONE)
     cell = start(book)
     expect(card(book, cell).get_by_role("button", name="Yes")).to_be_enabled()
@@ -287,7 +287,7 @@ def test_saved_and_opened_again(
 
 @pytest.mark.deep
 def test_closed_while_it_works(lab: Lab, browser: Browser, model: Model) -> None:
-    """Who closes the tab in the middle finds a plain line, and `%agent show last` brings all."""
+    """A tab closed in mid-turn leaves a plain line, and `%agent show last` brings all of it."""
     model.says(code("print('long' + 'gone')", "I begin."), Reply(text="It is over.", delay=2.0))
     lab.notebook("closed.ipynb", ["%load_ext jupyter_agent", "%%agent\nWork."])
     book = lab.open(browser, "closed.ipynb")
@@ -333,7 +333,7 @@ def test_reloaded_while_it_works(lab: Lab, browser: Browser, model: Model) -> No
 
 @pytest.mark.deep
 def test_saved_while_it_works_and_the_kernel_gone(lab: Lab, browser: Browser, model: Model) -> None:
-    """A notebook saved in the middle reads sensibly when its kernel is no more."""
+    """A notebook saved in mid-turn is readable after its kernel has ended."""
     model.says(Reply(text=TALK, fault=Fault("stall", seconds=60)))
     lab.notebook("middle.ipynb", ["%load_ext jupyter_agent", "%%agent\nWork."])
     book = lab.open(browser, "middle.ipynb")
@@ -399,7 +399,7 @@ def test_run_all(lab: Lab, browser: Browser) -> None:
 def test_without_the_widget(
     lab: Lab, browser: Browser, model: Model, missing: tuple[str, ...]
 ) -> None:
-    """Without the front end's part a turn is seen all the same, and asks in the cell."""
+    """Without the widget a turn is visible all the same, and asks in the cell."""
     model.says(
         Reply(
             text=TALK,
@@ -454,7 +454,7 @@ DRAWS = "script, svg, iframe, a[href^='javascript'], img[onerror], [onload], [on
 
 
 def test_nothing_hostile_runs(lab: Lab, browser: Browser, book: NotebookPage, model: Model) -> None:
-    """Markup in any text is shown as text: while it streams, saved, and opened again."""
+    """Markup in any text is shown as text: while it streams, when saved, and after reopening."""
     shown = EVIL.replace("\ud800", "").replace("\x1b", "")
     source = f"print({shown!r})\nraise ValueError({shown!r})"
     model.says(

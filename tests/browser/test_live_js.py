@@ -128,7 +128,7 @@ def rich_state() -> dict[str, Any]:
 
 
 def test_ready_is_sent_once_the_output_is_there(book: Notebook) -> None:
-    """The kernel is asked for its state once; the fallback text gives way when it comes."""
+    """The view asks the kernel for its state once, and the state replaces the fallback text."""
     assert book.sent() == [{"t": "ready"}]
     assert "The agent is at work." in book.page.inner_text("#notebook")
     book.show(state(step(text="hello")))
@@ -136,7 +136,7 @@ def test_ready_is_sent_once_the_output_is_there(book: Notebook) -> None:
 
 
 def test_no_output_no_ready(browser: Browser) -> None:
-    """Where the output is missing the module waits; it draws as soon as the output comes."""
+    """Without its output the module waits; it draws as soon as the output appears."""
     with notebook(browser, host="later") as book:
         assert book.sent() == []
         book.page.evaluate("""() => {
@@ -150,7 +150,7 @@ def test_no_output_no_ready(browser: Browser) -> None:
 
 
 def test_header_tells_step_tokens_cost_and_time(book: Notebook) -> None:
-    """A glance at the header says how far it is and what it cost; the clock goes on by itself."""
+    """The header shows step, tokens, cost and time; the clock runs by itself."""
     book.show(state(step(), step(), activity="waiting for the model"))
     first = re.search(r"step 2 of 50 · 6,120 tokens · \$0\.021 · (\d\d) s", book.text())
     assert first and int(first[1]) >= 18
@@ -161,7 +161,7 @@ def test_header_tells_step_tokens_cost_and_time(book: Notebook) -> None:
 
 
 def test_streamed_text_appears_in_the_same_node(book: Notebook) -> None:
-    """Words appear as they come; what stands there already is not drawn anew."""
+    """Words appear as they stream; existing nodes are not drawn again."""
     book.show(state(step(text="Gentoo ")))
     book.page.evaluate("window.node = document.querySelector('.ja-prose p span span').firstChild")
     book.patch(
@@ -172,7 +172,7 @@ def test_streamed_text_appears_in_the_same_node(book: Notebook) -> None:
 
 
 def test_text_is_shown_with_lists_code_and_bold(book: Notebook) -> None:
-    """The model's light markup is readable; a fence that is still open is shown as code already."""
+    """Lists, code and bold are formatted; an open fence is shown as code already."""
     book.show(
         state(step(text="# Plan\nuse `np` and **care**\n\n1. one\n- two\n\n```python\nx = 1\n"))
     )
@@ -184,7 +184,7 @@ def test_text_is_shown_with_lists_code_and_bold(book: Notebook) -> None:
 
 
 def test_thinking_is_folded(book: Notebook) -> None:
-    """Thinking is there for who wants it: folded, and its label says when it still streams."""
+    """Thinking is folded, and its label says when it still streams."""
     book.show(state(step(thinking="Mass is missing.")))
     thought = book.page.locator(".ja-thinking")
     assert thought.get_attribute("open") is None
@@ -194,7 +194,7 @@ def test_thinking_is_folded(book: Notebook) -> None:
 
 
 def test_plan_is_a_checklist(book: Notebook) -> None:
-    """The plan shows what is done and what comes, also to a screen reader."""
+    """The plan shows finished and open items, also to a screen reader."""
     book.show(rich_state())
     items = book.page.get_by_role("list", name="Plan").get_by_role("listitem")
     assert items.count() == 4
@@ -222,7 +222,7 @@ def test_a_card_keeps_what_the_person_chose(book: Notebook) -> None:
 
 
 def test_a_running_card_opens_itself_and_folds_when_the_agent_goes_on(book: Notebook) -> None:
-    """Code that takes long shows its output; the view is short again when the next step begins."""
+    """The card of slow code opens to show its output, and folds with the next step."""
     book.show(state(step(calls=[call(state="running", seconds=None)])))
     card = book.page.locator(".ja-card details")
     expect(card).to_have_attribute("open", "")
@@ -234,7 +234,7 @@ def test_a_running_card_opens_itself_and_folds_when_the_agent_goes_on(book: Note
 
 
 def test_a_failed_card_is_marked_and_stays_folded(book: Notebook) -> None:
-    """A failure is seen without opening anything; a screen reader hears it too."""
+    """A failure is visible without opening anything, and audible to a screen reader."""
     book.show(state(step(calls=[call(state="failed", note="KeyError")])))
     summary = book.page.locator(".ja-card summary")
     assert "✗" in summary.inner_text() and "KeyError" in summary.inner_text()
@@ -244,14 +244,14 @@ def test_a_failed_card_is_marked_and_stays_folded(book: Notebook) -> None:
 
 @pytest.mark.parametrize("name", ["waiting", "running", "asking", "refused", "interrupted", "done"])
 def test_every_state_is_heard(book: Notebook, name: str) -> None:
-    """What a glyph says is also said in words."""
+    """Each state has words beside its glyph."""
     book.show(state(step(calls=[call(state=name, seconds=None)])))
     heard = book.page.locator(".ja-card .ja-sr").first.text_content()
     assert heard == {"asking": "waiting for you"}.get(name, name)
 
 
 def test_code_is_highlighted_without_changing_it(book: Notebook) -> None:
-    """Python has colours; its text is what the agent wrote, to the character."""
+    """Python has colours; its text is exactly what the agent wrote."""
     code = (
         "%matplotlib inline\n@cache\ndef f(x):  # note\n    '''doc\n    more'''\n"
         "    return f\"{x!r}\" + rb'\\'' + str(0x1F) + \"open\nprint(1.5e3)\n'''never closed"
@@ -301,7 +301,7 @@ def test_diff_and_figure(book: Notebook) -> None:
 
 
 def test_long_output_follows_its_end_until_the_person_scrolls(book: Notebook) -> None:
-    """The newest line is in view; who scrolls up is left alone; the page stays put."""
+    """The newest line is in view until the person scrolls up; the page itself does not move."""
     lines = "".join(f"line {index}\n" for index in range(100))
     running = call(state="running", seconds=30, outputs=[{"kind": "text", "text": lines}])
     book.show(state(step(calls=[running])))
@@ -318,7 +318,7 @@ def test_long_output_follows_its_end_until_the_person_scrolls(book: Notebook) ->
 
 
 def test_the_transcript_follows_its_end(book: Notebook) -> None:
-    """New steps come into view; who reads further up stays there and can jump back to the end."""
+    """New steps come into view unless the person reads further up; a button jumps to the end."""
     book.show(state(*[step(n, text=f"step {n}\n\n" * 8) for n in range(1, 12)]))
     body = book.page.locator(".ja-body")
     at = "e => e.scrollHeight - e.scrollTop - e.clientHeight"
@@ -337,7 +337,7 @@ def test_the_transcript_follows_its_end(book: Notebook) -> None:
 
 
 def test_stop_is_sent_at_once(book: Notebook) -> None:
-    """Stop answers the click; where the kernel reads messages the server is not troubled."""
+    """Stop reacts to the click; a kernel that reads messages is not interrupted by the server."""
     book.show(state(step()))
     book.sent()
     book.page.evaluate("""() => {
@@ -372,7 +372,7 @@ def test_stop_interrupts_a_kernel_that_does_not_listen(book: Notebook) -> None:
 
 @pytest.mark.parametrize("kernel", ["", None, "../../shutdown", "a b"])
 def test_no_interrupt_for_an_odd_kernel_id(browser: Browser, kernel: object) -> None:
-    """An id that is none makes no request."""
+    """A malformed kernel id makes no request."""
     with notebook(browser, kernel_id=kernel) as book:
         book.show(state(step()))
         book.page.get_by_role("button", name="Stop").click()
@@ -381,7 +381,7 @@ def test_no_interrupt_for_an_odd_kernel_id(browser: Browser, kernel: object) -> 
 
 
 def test_steering_is_sent_cleared_and_listed(book: Notebook) -> None:
-    """What is typed goes off with Enter, and stays in sight until the agent has read it."""
+    """Enter sends the typed words, which stay listed until the agent has read them."""
     book.show(state(step()))
     book.sent()
     field = book.page.get_by_label("Steer the agent")
@@ -402,7 +402,7 @@ def test_steering_is_sent_cleared_and_listed(book: Notebook) -> None:
 
 
 def test_what_was_not_read_stays_in_sight_at_the_end(book: Notebook) -> None:
-    """The field goes when the turn is over; what the agent never read is still there."""
+    """At the end the field disappears; words that the agent never read stay visible."""
     book.show(state(step(), running=False, ending="Done.", unread=["and the counts"]))
     assert not book.page.get_by_label("Steer the agent").is_visible()
     assert "You: and the counts (not read)" in book.text()
@@ -435,7 +435,7 @@ def test_a_question_is_answered_once(book: Notebook, label: str, answer: str) ->
 
 
 def test_an_answer_that_went_astray_can_be_given_again(book: Notebook) -> None:
-    """After ten seconds without an effect the buttons work again."""
+    """After ten seconds without an effect the buttons can be pressed again."""
     book.show(state(step(calls=[asking()])))
     yes = book.page.get_by_role("button", name="Yes")
     yes.click()
@@ -481,7 +481,7 @@ def test_a_folded_card_still_shows_its_question(book: Notebook) -> None:
 
 
 def test_questions_are_announced_and_steal_no_focus(book: Notebook) -> None:
-    """A screen reader hears the question once; a person who types elsewhere goes on typing."""
+    """A screen reader announces the question once; a person who types elsewhere keeps the focus."""
     book.show(state(step(calls=[call()])))
     book.page.evaluate(
         "notebook.prepend(Object.assign(document.createElement('input'), {id: 'editor'}))"
@@ -533,7 +533,7 @@ def test_the_keyboard_alone_is_enough(book: Notebook) -> None:
 
 
 def test_focus_stays_in_the_card_after_an_answer(book: Notebook) -> None:
-    """Who answers with the keyboard is not thrown out of the view when the buttons are disabled."""
+    """An answer by keyboard keeps the focus in the view, although the buttons are disabled."""
     book.show(state(step(calls=[asking()])))
     book.page.get_by_role("button", name="Yes").focus()
     book.page.keyboard.press("Enter")
@@ -613,7 +613,7 @@ def test_an_override_in_one_field_leaves_the_next_alone(book: Notebook) -> None:
 def test_a_message_that_fits_nothing_asks_for_the_state_again(
     book: Notebook, message: dict[str, Any]
 ) -> None:
-    """After a message it cannot use the view asks anew, at most once a second, and goes on."""
+    """After an unusable message the view asks for the state, at most once a second, and goes on."""
     book.show(state(step(text="before")))
     book.sent()
     book.receive(*[message] * 20)
@@ -669,7 +669,7 @@ def apply(value: dict[str, Any], op: list[Any]) -> None:
 
 
 def test_patches_show_what_the_whole_state_would_show(browser: Browser) -> None:
-    """Somebody who joins in the middle sees the same as somebody who watched from the start."""
+    """A view that joins in the middle shows the same as one that was there from the start."""
     start = state(step(), elapsed=1)
     watched = copy.deepcopy(start)
     visible = (
@@ -692,7 +692,7 @@ def test_patches_show_what_the_whole_state_would_show(browser: Browser) -> None:
 
 
 def test_drawing_again_keeps_the_place(book: Notebook) -> None:
-    """After an output is drawn anew, open cards, typed words, scrolling and focus are there."""
+    """Redrawing an output keeps open cards, typed words, scroll position and focus."""
     long = "".join(f"line {index}\n" for index in range(200))
     book.show(state(step(calls=[call(outputs=[{"kind": "text", "text": long}])])))
     book.page.locator(".ja-card summary").click()
@@ -718,7 +718,7 @@ def test_drawing_again_keeps_the_place(book: Notebook) -> None:
 
 
 def test_scrolled_away_and_back(book: Notebook) -> None:
-    """A cell that leaves the page and comes back shows what happened meanwhile."""
+    """A cell that leaves the page and returns shows what happened in between."""
     book.show(state(step(text="before")))
     book.page.evaluate(
         "window.host = document.querySelector('.jupyter-agent-live-h1'); host.remove()"
@@ -761,7 +761,7 @@ def test_two_turns_side_by_side(book: Notebook) -> None:
 
 
 def test_cleanup_leaves_nothing(book: Notebook) -> None:
-    """When the comm closes, the view goes and nothing goes on in the background."""
+    """When the comm closes, the view disappears and no timer or listener stays."""
     book.show(state(step(text="hello")))
     book.page.evaluate("test.cleanup()")
     assert book.page.locator(".ja").count() == 0
@@ -872,14 +872,14 @@ def test_everything_is_legible(browser: Browser, theme: str) -> None:
 
 
 def test_a_new_theme_is_followed(book: Notebook) -> None:
-    """Who switches the theme while the agent works can read on."""
+    """After a switch of the theme during a turn the view is still readable."""
     book.show(state(step(text="hello")))
     book.page.evaluate("Object.assign(document.body.style, {background: '#111', color: '#fff'})")
     expect(book.view).to_have_css("color-scheme", "dark")
 
 
 def test_no_motion_for_who_wants_none(book: Notebook) -> None:
-    """The pulsing dot stands still for a person who asked for less motion."""
+    """The dot does not pulse for a person who prefers less motion."""
     book.show(state(step()))
     animation = "e => getComputedStyle(e).animationName"
     assert book.page.locator(".ja-dot").evaluate(animation) == "ja-pulse"
@@ -956,7 +956,7 @@ SCRIPT = """() => {
 
 
 def test_what_a_script_does_counts_for_nothing(book: Notebook) -> None:
-    """Clicks, keys and words that a script makes are not a person's; a person's do work."""
+    """Clicks, keys and words made by a script are ignored; a person's are not."""
     book.show(state(step(calls=[asking()])))
     assert book.sent() == [{"t": "ready"}]
     book.page.evaluate(SCRIPT)
@@ -996,8 +996,9 @@ def test_a_listener_that_a_script_got_hold_of(browser: Browser) -> None:
 
 
 def test_when_the_kernel_is_gone(book: Notebook) -> None:
-    """After a restart of the kernel a line says so, and no button is left that nobody hears. A
-    call that was only asked about has not run; one that ran was interrupted."""
+    """After a restart of the kernel a line says so, without dead buttons; a call that was
+    only asked about counts as not run, a running one as interrupted.
+    """
     ran = call(id="ran", state="running", seconds=None)
     told = "Settings of this folder are ignored until you trust them: api_base"
     book.show(state(step(calls=[ran, asking()]), in_sight=[told]))

@@ -125,7 +125,7 @@ def test_reloaded_before_it_was_saved(lab: Lab, browser: Browser, model: Model) 
 
 @pytest.mark.deep
 def test_two_tabs(lab: Lab, browser: Browser, model: Model) -> None:
-    """A second tab that is opened in the middle shows the turn and its end; the first one saves."""
+    """A second tab opened in mid-turn shows the turn and its end; the first one saves."""
     model.says(code(WAITS.format("two_tabs"), "I begin."), Reply(text="It is over."))
     lab.notebook("tabs.ipynb", ["%load_ext jupyter_agent", CELL])
     first = lab.open(browser, "tabs.ipynb")
@@ -148,7 +148,7 @@ def test_two_tabs(lab: Lab, browser: Browser, model: Model) -> None:
 
 @pytest.mark.deep
 def test_opened_again_when_the_turn_is_over(lab: Lab, browser: Browser, model: Model) -> None:
-    """The turn ends while no page is open; the next page puts its outputs into the cells."""
+    """If a turn ends while no page is open, the next page puts its outputs into the cells."""
     asks = "from jupyter_agent import ask\nprint('mine')\n" + "".join(
         f"await ask('{task}', approvals__mode='auto')\nprint('{task}')\n" for task in "xy"
     )
@@ -270,7 +270,7 @@ MOST = 40
 
 
 def test_no_answer_loads_a_picture(lab: Lab, browser: Browser, elsewhere: Elsewhere) -> None:
-    """Whatever the spelling, an answer that is shown asks no other server; a control does."""
+    """However a picture is spelled, a shown answer loads nothing from a server; a control does."""
     texts = [*spellings(elsewhere.address), *ORDINARY]
     (lab.folder / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
     (lab.folder / "x.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")

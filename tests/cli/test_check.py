@@ -63,7 +63,7 @@ def only(book: Recorded, plan: CheckOptions = READ_ONLY) -> Finding:
 
 
 def test_a_whole_notebook(book: Recorded) -> None:
-    """Nothing is found, the replay is the recording byte for byte, and no file is changed."""
+    """A whole notebook has no findings, replays byte for byte, and no file is changed."""
     before = book.path.read_bytes(), book.cassette.read_bytes()
     told: list[Checked] = []
     report = check([book.path.parent], CheckOptions(allowed=READ_ONLY.allowed, done=told.append))
@@ -76,7 +76,7 @@ def test_a_whole_notebook(book: Recorded) -> None:
 
 
 def test_a_notebook_without_agent_cells(book: Recorded) -> None:
-    """It is named, and it is not run."""
+    """A notebook without agent cells is listed and not run."""
     other = Recorded(book.path.with_name("plain.ipynb"))
     other.save(notebook_of("raise SystemExit"))
     (checked,) = check([other.path], REPLAYED).notebooks
@@ -86,7 +86,7 @@ def test_a_notebook_without_agent_cells(book: Recorded) -> None:
 
 @pytest.mark.deep
 def test_several_at_once(book: Recorded) -> None:
-    """Two processes replay two notebooks of one cassette, and say so in the order of the names."""
+    """Two processes replay two notebooks of one cassette, and report in the order of the names."""
     shutil.copyfile(book.path, book.path.with_name("second.ipynb"))
     plan = CheckOptions(allowed=READ_ONLY.allowed, jobs=2)
     report = check([book.path.parent], plan)
@@ -102,7 +102,7 @@ def test_several_at_once(book: Recorded) -> None:
 
 @pytest.mark.parametrize("task", [DOUBLE, WORDS, MORE])
 def test_a_task_that_was_edited(book: Recorded, task: str) -> None:
-    """Its cell is named with the words that differ and the command for it; the turn is orphaned."""
+    """The cell is named with the differing words and a remedy; the turn is an orphan."""
     cell = CELLS[task]
     source = book.read().cells[cell].source
     book.edit(cell, source.replace(task, f"{task[:-1]} again."))
@@ -129,21 +129,21 @@ def test_a_cell_that_was_deleted(book: Recorded) -> None:
 
 
 def test_a_prompt_that_was_deleted(book: Recorded) -> None:
-    """The empty cell is an error, what was recorded for it an orphan."""
+    """The empty cell is an error, and its recording an orphan."""
     book.edit(CELLS[WORDS], "%%agent --into label")
     kinds = sorted((finding.kind, finding.severity) for finding in found(book))
     assert kinds == [("bad-cell", "error"), ("orphan", "warning")]
 
 
 def test_a_recording_that_was_deleted(book: Recorded) -> None:
-    """The turn's lines are gone from the cassette: its cell is named, and no other."""
+    """A turn missing in the cassette is reported at its cell, and at no other."""
     book.rewrite(lambda lines: lines.pop(3))
     finding = only(book)
     assert (finding.kind, finding.cell) == ("not-recorded", CELLS[WORDS])
 
 
 def test_the_same_task_twice(book: Recorded) -> None:
-    """A second cell of the same words wants a recording of its own."""
+    """A second cell with the same words needs a recording of its own."""
     notebook = book.read()
     notebook.cells.append(notebook_of(f"%%agent\n{DOUBLE}").cells[0])
     notebook.cells[-1].id = "again"
@@ -153,7 +153,7 @@ def test_the_same_task_twice(book: Recorded) -> None:
 
 
 def test_no_cassette(book: Recorded) -> None:
-    """It is one finding, whatever the number of turns."""
+    """A missing cassette is one finding, whatever the number of turns."""
     book.cassette.unlink()
     finding = only(book)
     assert finding.kind == "no-cassette"
@@ -161,14 +161,14 @@ def test_no_cassette(book: Recorded) -> None:
 
 
 def test_a_cassette_that_nobody_uses(book: Recorded) -> None:
-    """A leftover beside the notebooks is named where a folder is checked."""
+    """An unused cassette beside the notebooks is reported if a folder is checked."""
     shutil.copyfile(book.cassette, book.path.with_name("old.cassette.jsonl"))
     (finding,) = check([book.path.parent], READ_ONLY).beside
     assert (finding.kind, finding.file.name) == ("unused-cassette", "old.cassette.jsonl")
 
 
 def test_a_cassette_that_two_notebooks_share(book: Recorded) -> None:
-    """What the notebook beside asks for is no orphan, also where that one is not checked."""
+    """A turn that a neighbouring notebook uses is no orphan, even if only one is checked."""
     whole, part = book.read(), book.read()
     del whole.cells[CELLS[MORE]], whole.cells[CELLS[WORDS]]
     del part.cells[CELLS[DOUBLE]]
@@ -197,13 +197,13 @@ def test_a_notebook_that_would_ask_a_model(book: Recorded) -> None:
 
 
 def test_a_skill_that_is_not_there(book: Recorded) -> None:
-    """A skill that this machine does not know fails there, and is told beforehand."""
+    """A skill that is unknown on this machine is reported before the replay fails on it."""
     book.edit(CELLS[WORDS], f"%%agent --skill no-such-skill\n{WORDS}")
     assert "no-such-skill" in found(book)[0].message
 
 
 def test_a_skill_in_front_of_a_task(book: Recorded) -> None:
-    """The skill's name is no part of the task, as in a session."""
+    """The skill's name is not part of the task, as in a session."""
     book.edit(CELLS[WORDS], f"%%agent --into label\n/cleaning-tables {WORDS}")
     assert found(book) == []
 
@@ -212,7 +212,7 @@ def test_a_skill_in_front_of_a_task(book: Recorded) -> None:
 
 
 def test_an_answer_that_was_edited(book: Recorded) -> None:
-    """What the replay shows is not what is saved: the first words that differ."""
+    """If the replay differs from the saved answer, the first differing words are shown."""
     book.rewrite(lambda lines: _say(lines[2], "It is 43."))
     finding = only(book, REPLAYED)
     assert (finding.kind, finding.cell) == ("output-differs", CELLS[DOUBLE])
@@ -221,7 +221,7 @@ def test_an_answer_that_was_edited(book: Recorded) -> None:
 
 
 def test_a_call_that_was_edited(book: Recorded) -> None:
-    """Other code gives another result: the replay stops, the step and the cell are named."""
+    """A recorded call with other code stops the replay; the step and the cell are named."""
 
     def change(lines: list[Any]) -> None:
         call = lines[1]["finished"]["message"]["blocks"][1]
@@ -235,7 +235,7 @@ def test_a_call_that_was_edited(book: Recorded) -> None:
 
 
 def test_a_cell_before_it_that_changed(book: Recorded) -> None:
-    """Other data lead elsewhere, and the difference is shown."""
+    """Changed data before the turn lead to another result, and the difference is shown."""
     book.edit(0, "x = 22")
     finding = only(book, REPLAYED)
     assert finding.kind == "replay-failed"
@@ -244,7 +244,7 @@ def test_a_cell_before_it_that_changed(book: Recorded) -> None:
 
 
 def test_a_cell_of_the_person_that_fails(book: Recorded) -> None:
-    """The cell that failed is named, and not the agent's."""
+    """The failing cell is named, and not the agent's."""
     book.edit(0, "import no_such_module_at_all")
     finding = only(book, REPLAYED)
     assert (finding.kind, finding.cell) == ("replay-failed", 0)
@@ -270,7 +270,7 @@ def _say(line: Any, text: str) -> None:
 
 
 def test_a_key_in_an_answer(book: Recorded) -> None:
-    """It is found in the cassette, at its line, and no message shows it."""
+    """A key in an answer is found in the cassette, at its line, and no message shows it."""
     book.rewrite(lambda lines: _say(lines[3], f"Use {KEY}."))
     finding = only(book)
     assert (finding.kind, finding.file, finding.line) == ("secret", book.cassette, 4)
@@ -294,7 +294,7 @@ def test_a_key_in_a_cell(book: Recorded) -> None:
 
 
 def test_a_value_of_the_environment(book: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable is named, its value is not."""
+    """The variable is named, and its value is not shown."""
     monkeypatch.setenv("DB_PASSWORD", "cabbage" + "-and-kings")
     book.rewrite(lambda lines: _say(lines[3], "It is cabbage-and-kings."))
     finding = only(book)
@@ -370,7 +370,7 @@ def test_damage_is_one_line(book: Recorded, kind: str) -> None:
 
 
 def test_a_last_step_that_is_missing(book: Recorded) -> None:
-    """What looks whole and is not is found by the replay."""
+    """A cassette that looks whole but lacks its last step fails in the replay."""
     book.rewrite(lambda lines: lines.pop(2))
     finding = only(book, REPLAYED)
     assert (finding.kind, finding.cell) == ("replay-failed", CELLS[DOUBLE])
@@ -378,7 +378,7 @@ def test_a_last_step_that_is_missing(book: Recorded) -> None:
 
 @pytest.mark.parametrize("content", ["", "{}", "<<<<<<< HEAD", '{"cells": 1, "nbformat": 4}'])
 def test_a_damaged_notebook(book: Recorded, content: str) -> None:
-    """It is one error, and the others are checked all the same."""
+    """A damaged notebook is one error, and the others are checked."""
     book.path.with_name("other.ipynb").write_text(content, encoding="utf-8")
     report = check([book.path.parent], READ_ONLY)
     (finding,) = report.findings
@@ -390,7 +390,7 @@ def test_a_damaged_notebook(book: Recorded, content: str) -> None:
 
 
 def test_what_is_left_out_of_folders(book: Recorded) -> None:
-    """Checkpoints, environments and installed packages are not looked into."""
+    """Checkpoints, environments and installed packages are skipped."""
     for name in (".ipynb_checkpoints", "node_modules", "env", "below"):
         folder = book.path.parent / name
         folder.mkdir()
@@ -407,7 +407,7 @@ def test_what_is_left_out_of_folders(book: Recorded) -> None:
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere.ipynb", "data.csv", "empty"])
 def test_paths_that_name_no_notebook(tmp_path: Path, name: str) -> None:
-    """They are one line each."""
+    """Each wrong path is one line."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "data.csv").touch()
     with pytest.raises(ConfigError) as caught:
@@ -440,7 +440,7 @@ def command(book: Recorded, *arguments: str, **more: str) -> Result:
 
 
 def test_exit_codes(original: Recorded, broken: Recorded, tmp_path: Path) -> None:
-    """0 where all is well, 1 where something was found, 2 where nothing was understood."""
+    """The exit code is 0 if all is well, 1 for findings, and 2 for wrong usage."""
     assert command(original, "--no-replay").exit_code == 0
     assert command(broken, "--no-replay").exit_code == 1
     wrong = command(broken, "nowhere.ipynb")
@@ -449,7 +449,7 @@ def test_exit_codes(original: Recorded, broken: Recorded, tmp_path: Path) -> Non
 
 
 def test_warnings_fail_where_it_is_strict(original: Recorded, tmp_path: Path) -> None:
-    """An orphan alone passes, and fails with --strict."""
+    """An orphan alone passes without --strict and fails with it."""
     for path in (original.path, original.cassette):
         shutil.copyfile(path, tmp_path / path.name)
     book = Recorded(tmp_path / original.path.name)
@@ -461,7 +461,7 @@ def test_warnings_fail_where_it_is_strict(original: Recorded, tmp_path: Path) ->
 
 
 def test_the_text(original: Recorded) -> None:
-    """A line for the notebook, who replied, how long the replay took, and the sum."""
+    """A line for the notebook has the replies' source and the replay's time; a sum follows."""
     folder = original.path.parent
     said = run("check", *ALLOWED, folder=folder, home=folder.parent)
     assert said.returncode == 0, said.stdout + said.stderr
@@ -490,7 +490,7 @@ def test_annotations(broken: Recorded, tmp_path: Path) -> None:
 
 
 def test_json(broken: Recorded) -> None:
-    """Everything for programs, with the cell as people count."""
+    """JSON has every finding for programs, with cells counted as people count."""
     report = json.loads(command(broken, "--no-replay", "--format", "json").stdout)
     assert (report["errors"], report["warnings"]) == (1, 1)
     (notebook,) = report["notebooks"]
@@ -517,7 +517,7 @@ def test_junit(broken: Recorded) -> None:
 
 @pytest.mark.parametrize("report", [CheckReport(()), CheckReport((Checked(Path("a.ipynb"), 0),))])
 def test_reports_of_nothing(report: CheckReport) -> None:
-    """Every form has something to say of an empty report."""
+    """Every format has a text for an empty report."""
     from jupyter_agent.notebooks.check.reports import FORMS, as_summary
 
     for form in (*FORMS.values(), as_summary):

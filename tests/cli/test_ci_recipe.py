@@ -82,7 +82,7 @@ def book(original: Recorded, tmp_path: Path) -> Recorded:
 
 
 def test_the_recipe_passes(book: Recorded) -> None:
-    """In a shell, beside a key, all is well; GitHub's workflow has the same commands."""
+    """The shell recipe passes even with a key set; GitHub's workflow has the same commands."""
     said = follow(shell_recipe(), book.path.parent)
     assert said.returncode == 0, said.stdout[-3000:] + said.stderr[-3000:]
     assert "1 replayed: 0 errors, 0 warnings." in said.stdout
@@ -95,7 +95,7 @@ def test_the_recipe_passes(book: Recorded) -> None:
 
 @pytest.mark.deep
 def test_the_workflow_passes(book: Recorded) -> None:
-    """GitHub's workflow twice in the same clone, beside a key: all is well."""
+    """GitHub's workflow passes twice in the same clone, even with a key set."""
     workflow, scripts = _workflow(book)
     assert scripts[0].count(INSTALL) == 1
     scripts[0] = scripts[0].replace(INSTALL, INSTALLED)
@@ -116,7 +116,7 @@ def _workflow(book: Recorded) -> tuple[Any, list[str]]:
 
 
 def test_gitlabs_file_says_the_same() -> None:
-    """Its script has the commands of the shell, but for the report that GitLab shows."""
+    """GitLab's script has the shell's commands, except for the report that GitLab shows."""
     (_, text) = blocks("yaml")
     job = yaml.safe_load(text)["notebooks"]
     shell = blocks("bash")[1].splitlines()
@@ -188,7 +188,7 @@ STAGES = ("a task was edited", "an ordinary output is another")
 )
 @pytest.mark.deep
 def test_it_fails_where_something_is_broken(book: Recorded, what: str) -> None:
-    """Each way to break the repository ends the recipe with the words that say what it is."""
+    """Each way to break the repository fails the recipe with the words that name it."""
     change, words = BREAKS[what]
     change(book)
     commit(book.path.parent)

@@ -125,7 +125,7 @@ def listed(*names: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_a_server_that_answers(tmp_path: Path, provider: str) -> None:
-    """One GET for its models, with the key in its header; the text says that and not the key."""
+    """One GET asks for the models with the key in its header, and no text shows the key."""
     with models(body=listed("small")) as server:
         environ = {f"{provider.upper()}_API_KEY": KEY}
         found = model(environ, tmp_path, provider=provider, api_base=server.url, model="small")
@@ -155,7 +155,7 @@ def test_a_server_that_answers(tmp_path: Path, provider: str) -> None:
 def test_what_a_server_says(
     tmp_path: Path, status: int, body: object, state: str, words: str
 ) -> None:
-    """Each answer is told for what it is, and problems have a remedy."""
+    """Each answer of a server is reported correctly, and problems have a remedy."""
     with models(status, body) as server:
         found = model({}, tmp_path, provider="openai", api_base=server.url, model="small")
     assert found["server"].state == state
@@ -164,7 +164,7 @@ def test_what_a_server_says(
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
-    """Nothing listens: a problem in one line, with the address and a remedy."""
+    """If nothing listens, the problem is one line with the address and a remedy."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://user:hidden@127.0.0.1:{free.getsockname()[1]}"
@@ -176,7 +176,7 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_silent(tmp_path: Path) -> None:
-    """It takes no longer than the time-out."""
+    """A silent server costs no more than the time-out."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -189,7 +189,7 @@ def test_a_server_that_is_silent(tmp_path: Path) -> None:
 
 
 def test_a_server_that_speaks_no_tls(tmp_path: Path) -> None:
-    """A certificate problem is told as one."""
+    """A certificate problem is reported as one."""
     with models() as server:
         url = server.url.replace("http:", "https:")
         found = model({}, tmp_path, provider="openai", api_base=url)
@@ -199,7 +199,7 @@ def test_a_server_that_speaks_no_tls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("base", ["nonsense", "http://", "http://[::1", "ftp://x"])
 def test_addresses_that_are_none(tmp_path: Path, base: str) -> None:
-    """They are a problem, and no traceback."""
+    """A malformed address is a problem, without a traceback."""
     assert model({}, tmp_path, provider="openai", api_base=base)["server"].state == "problem"
 
 
@@ -221,7 +221,7 @@ def test_addresses_that_are_none(tmp_path: Path, base: str) -> None:
 def test_why_a_provider_is_taken(
     tmp_path: Path, environ: dict[str, str], settings: dict[str, object], words: str
 ) -> None:
-    """The reason is the one by which a session chooses; offline no server is asked."""
+    """The reason is the one by which a session chooses; with --offline no server is asked."""
     found = model(environ, tmp_path, offline=True, **settings)
     assert words in found["provider"].text
     assert "--offline" in found["server"].text
@@ -229,7 +229,7 @@ def test_why_a_provider_is_taken(
 
 
 def test_nothing_configured(tmp_path: Path) -> None:
-    """It is no problem, since cassettes are replayed; the warning says how to go live."""
+    """Nothing configured is a warning that says how to go live, since cassettes still replay."""
     found = model({}, tmp_path)
     assert found["provider"].state == "warning"
     assert "ANTHROPIC_API_KEY" in found["provider"].remedy
@@ -240,7 +240,7 @@ def test_nothing_configured(tmp_path: Path) -> None:
     "bad", [f" {KEY}", f"{KEY}\n", f'"{KEY}"', f"“{KEY}”", "my key", "schlüssel"]
 )
 def test_keys_that_were_copied_badly(tmp_path: Path, bad: str) -> None:
-    """They are a problem, and are not shown."""
+    """Malformed keys are a problem, and are not shown."""
     found = model({"OPENAI_API_KEY": bad}, tmp_path, offline=True)["OPENAI_API_KEY"]
     assert found.state == "problem"
     assert bad not in found.text
@@ -248,7 +248,7 @@ def test_keys_that_were_copied_badly(tmp_path: Path, bad: str) -> None:
 
 @pytest.mark.parametrize("bad", ["kohl\nkopf-und-suppe", "kohlköpfe-und-suppe", "kohl\x00kopf"])
 def test_a_key_that_no_header_takes(tmp_path: Path, bad: str) -> None:
-    """It is told when the server is asked, and the error does not quote it."""
+    """A key that no header can carry is reported, and the error does not quote it."""
     with models() as server:
         found = model({"OPENAI_API_KEY": bad}, tmp_path, provider="openai", api_base=server.url)
     assert found["server"].state == "problem"
@@ -256,7 +256,7 @@ def test_a_key_that_no_header_takes(tmp_path: Path, bad: str) -> None:
 
 
 def test_a_script(tmp_path: Path) -> None:
-    """The scripted provider's file is read."""
+    """The file of the scripted provider is read."""
     (tmp_path / "good.yaml").write_text("- task: a\n  replies: [{text: b}]\n", encoding="utf-8")
     assert model({}, tmp_path, script="good.yaml")["script"].state == "ok"
     assert model({}, tmp_path, script="none.yaml")["script"].state == "problem"
@@ -266,7 +266,7 @@ def test_a_script(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_loosens(tmp_path: Path) -> None:
-    """What the folder's file would decide is named and ignored; once trusted it is in force."""
+    """Loosening settings of a folder are named and ignored; after trust they are in force."""
     configured(tmp_path, f"approvals.mode: auto\napi_base: http://evil.example\napi_key: {KEY}\n")
     place = effective_settings(tmp_path, {})
     ignored = by_name(examine_rights(place))
@@ -296,7 +296,7 @@ def test_no_key_goes_to_an_address_that_a_folder_names(tmp_path: Path) -> None:
 
 
 def test_what_a_folder_cannot_loosen(tmp_path: Path, home: Path) -> None:
-    """Where the person's own file is stricter, that is in force and said."""
+    """If the person's own file is stricter, it is in force, and the doctor says so."""
     (home / "jupyter").mkdir()
     (home / "jupyter" / "jupyter_agent.yaml").write_text("approvals.mode: ask_all\n")
     configured(tmp_path, "approvals.mode: auto\n")
@@ -308,14 +308,14 @@ def test_what_a_folder_cannot_loosen(tmp_path: Path, home: Path) -> None:
 
 
 def test_rights_that_are_fine(tmp_path: Path) -> None:
-    """A plain folder is fine, and nothing is made in it."""
+    """A plain folder has no problem, and nothing is created in it."""
     found = by_name(examine_rights(effective_settings(tmp_path, {})))
     assert {one.state for one in found.values()} == {"ok"}
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_state_folder_that_leads_outside(tmp_path: Path) -> None:
-    """A link to another place is not used by the sessions, which is told here."""
+    """A state folder that links elsewhere is reported, since sessions do not use it."""
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / ".jupyter_agent").symlink_to(tmp_path)
@@ -325,7 +325,7 @@ def test_a_state_folder_that_leads_outside(tmp_path: Path) -> None:
 
 
 def test_a_trust_store_that_cannot_be_read(tmp_path: Path) -> None:
-    """Nothing is trusted then, which is a problem with a remedy."""
+    """An unreadable trust store trusts nothing, and is a problem with a remedy."""
     trust.store_path().parent.mkdir(parents=True)
     trust.store_path().write_text("{", encoding="utf-8")
     found = by_name(examine_rights(effective_settings(tmp_path, {})))
@@ -333,7 +333,7 @@ def test_a_trust_store_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_git(tmp_path: Path) -> None:
-    """What git would take and what it must not ignore, before and after `init`'s lines."""
+    """Private state that git does not ignore is a warning; an ignored cassette is a problem."""
     assert by_name(examine_git(tmp_path))["repository"].state == "note"
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     assert by_name(examine_git(tmp_path))[".gitignore"].state == "warning"
@@ -345,7 +345,7 @@ def test_git(tmp_path: Path) -> None:
 
 
 def test_cassettes(tmp_path: Path) -> None:
-    """Those of the notebooks: who replied; missing; damaged."""
+    """Each cassette is reported: its source, or that it is missing or damaged."""
     assert by_name(examine_cassettes(tmp_path))["notebooks"].state == "note"
     name = "01_quickstart.cassette.jsonl"
     shutil.copyfile(EXAMPLES / "01_quickstart.ipynb", tmp_path / "01_quickstart.ipynb")
@@ -362,7 +362,7 @@ def test_cassettes(tmp_path: Path) -> None:
 
 
 def test_mcp_servers(tmp_path: Path) -> None:
-    """Trusted ones are started and counted, and ended; others are only named."""
+    """Trusted servers are started, counted and ended; others are only named."""
     mark = tmp_path / "started"
     spy = f"open({str(mark)!r}, 'w')"
     entries = {
@@ -391,7 +391,7 @@ def test_mcp_servers(tmp_path: Path) -> None:
 
 
 def test_a_damaged_list_of_servers(tmp_path: Path) -> None:
-    """It is a problem that names the file."""
+    """A damaged mcp.json is a problem that names the file."""
     state = tmp_path / ".jupyter_agent"
     state.mkdir()
     (state / "mcp.json").write_text("{", encoding="utf-8")
@@ -401,14 +401,14 @@ def test_a_damaged_list_of_servers(tmp_path: Path) -> None:
 
 
 def test_versions() -> None:
-    """What is installed here is what the package asks for; nothing heavy is imported for it."""
+    """The installed versions fit the package's requirements; nothing heavy is imported."""
     found = by_name(examine_packages())
     assert {"python", "ipykernel", "anywidget", "anthropic", "openai"} <= set(found)
     assert not [one for one in found.values() if one.state == "problem"]
 
 
 def test_the_front_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Widgets are found where JupyterLab looks for them, and told where they are disabled."""
+    """Widgets are found where JupyterLab looks for them, and disabled ones are reported."""
     data = tmp_path / "labextensions"
     for name in ("anywidget", "@jupyter-widgets/jupyterlab-manager"):
         (data / name).mkdir(parents=True)
@@ -429,7 +429,7 @@ def test_the_front_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_whole(tmp_path: Path, home: Path) -> None:
-    """Everything in one run, a real kernel included: exit code 0 where there is no problem."""
+    """A complete run with a real kernel ends with exit code 0 if there is no problem."""
     variables = {"OPENAI_API_KEY": KEY, "TEAM_TOKEN": "cabbage-and-kings"}
     said = run("doctor", "--offline", folder=tmp_path, home=home, **variables)
     assert said.returncode == 0, said.stdout + said.stderr

@@ -39,7 +39,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_what_is_written(tmp_path: Path) -> None:
-    """Four files, in a folder that is made where it does not exist."""
+    """Four files are written, in a folder that is created if necessary."""
     said = init(tmp_path / "new")
     assert said.exit_code == 0, said.output
     assert sorted(files(tmp_path / "new")) == WRITTEN
@@ -47,14 +47,14 @@ def test_what_is_written(tmp_path: Path) -> None:
 
 
 def test_here_without_a_name(tmp_path: Path) -> None:
-    """Without a folder it is the current one."""
+    """Without a folder the current one is prepared."""
     with chdir(tmp_path):
         assert CliRunner().invoke(main, ["init"]).exit_code == 0
     assert sorted(files(tmp_path)) == WRITTEN
 
 
 def test_a_second_time(tmp_path: Path) -> None:
-    """Nothing changes, and each file is named as left."""
+    """A second run changes nothing and lists each file as left."""
     init(tmp_path)
     before = files(tmp_path)
     said = init(tmp_path)
@@ -63,7 +63,7 @@ def test_a_second_time(tmp_path: Path) -> None:
 
 
 def test_a_dry_run(tmp_path: Path) -> None:
-    """It says what it would do and does nothing, not even the folder."""
+    """A dry run lists the files and creates nothing, not even the folder."""
     said = init(tmp_path / "new", "--dry-run")
     assert said.output.count("would be written") == 4
     assert list(tmp_path.iterdir()) == []
@@ -74,7 +74,7 @@ def test_a_dry_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_what_a_person_wrote_stays(tmp_path: Path, name: str) -> None:
-    """A file that is there keeps every byte; lines are added to .gitignore alone, at its end."""
+    """Existing files keep every byte; only .gitignore gets lines, at its end."""
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"mine: \xff no newline")
@@ -88,7 +88,7 @@ def test_what_a_person_wrote_stays(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("before", [b"", b"build/\n", b"build/", b"a\r\nb\r\n"])
 def test_lines_for_git(tmp_path: Path, before: bytes) -> None:
-    """They are added once, marked, with the line ends of the file."""
+    """The lines for git are added once, between marks, with the file's line ends."""
     path = tmp_path / ".gitignore"
     path.write_bytes(before)
     init(tmp_path)
@@ -117,7 +117,7 @@ def test_what_git_leaves_alone(tmp_path: Path) -> None:
 
 
 def test_the_settings_change_nothing(tmp_path: Path) -> None:
-    """As it is written the file sets nothing."""
+    """The written file sets nothing."""
     init(tmp_path)
     layer = config.workspace_layer(tmp_path / ".jupyter_agent")
     assert layer is not None
@@ -125,7 +125,7 @@ def test_the_settings_change_nothing(tmp_path: Path) -> None:
 
 
 def test_every_setting_is_there_with_its_default(tmp_path: Path) -> None:
-    """Each key that the file may hold is a comment which, uncommented, sets its default."""
+    """Each key is a comment that sets its default when uncommented."""
     init(tmp_path)
     path = tmp_path / ".jupyter_agent" / "config.yaml"
     path.write_text(re.sub(r"(?m)^# (?=[a-z_.]+:)", "", path.read_text(encoding="utf-8")))
@@ -139,14 +139,14 @@ def test_every_setting_is_there_with_its_default(tmp_path: Path) -> None:
 
 
 def test_no_key_is_invited(tmp_path: Path) -> None:
-    """The file has no line to write a key into."""
+    """The file has no line for a key."""
     init(tmp_path)
     text = (tmp_path / ".jupyter_agent" / "config.yaml").read_text(encoding="utf-8")
     assert "api_key:" not in text
 
 
 def test_the_rules_are_told(tmp_path: Path) -> None:
-    """The file of rules is read as rules, within the budget."""
+    """The file of rules is read as hot rules, within the budget."""
     init(tmp_path)
     rules = hot_rules(Workspace(tmp_path), None)
     assert "Say how many rows were left out" in rules.text
@@ -154,7 +154,7 @@ def test_the_rules_are_told(tmp_path: Path) -> None:
 
 
 def test_the_workflow(tmp_path: Path) -> None:
-    """GitHub's file is YAML that replays, may only read, and runs the check and nbval."""
+    """GitHub's workflow replays, has read rights only, and runs the check and nbval."""
     init(tmp_path)
     text = (tmp_path / ".github/workflows/notebooks.yml").read_text(encoding="utf-8")
     workflow = yaml.safe_load(text)
@@ -169,7 +169,7 @@ def test_the_workflow(tmp_path: Path) -> None:
 
 
 def test_below_a_repository(tmp_path: Path) -> None:
-    """In a folder of a repository it says where GitHub looks for workflows."""
+    """Below a repository's root, `init` says where GitHub looks for workflows."""
     (tmp_path / ".git").mkdir()
     assert "GitHub reads workflows in" in init(tmp_path / "notebooks").output
     assert "GitHub reads workflows in" not in init(tmp_path).output
@@ -177,7 +177,7 @@ def test_below_a_repository(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [".github", ".jupyter_agent"])
 def test_a_link_that_leads_outside(tmp_path: Path, name: str) -> None:
-    """Nothing is written outside of the folder, and that is one line."""
+    """A link out of the folder is refused in one line, and nothing is written outside."""
     outside, inside = tmp_path / "outside", tmp_path / "inside"
     outside.mkdir()
     inside.mkdir()
@@ -189,7 +189,7 @@ def test_a_link_that_leads_outside(tmp_path: Path, name: str) -> None:
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """It is one line that names the place."""
+    """An unwritable folder is one line that names it."""
     (tmp_path / ".github").write_bytes(b"a file")
     said = init(tmp_path)
     assert said.exit_code == 1

@@ -59,8 +59,9 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_from_a_model_then_without_it(tmp_path: Path) -> None:
-    """Over real HTTP: the recording is proven with the server asked no more than once, and the
-    notebook runs in replay to the same bytes."""
+    """A recording over real HTTP asks each turn once, and replays to the same bytes without
+    the server.
+    """
     path = write(tmp_path / "a.ipynb", LOAD, "%%agent\nWhat is 6 * 7?", "# done")
     replies = [Reply(calls=(Call("execute_code", '{"code": "6 * 7"}'),)), Reply(text="It is 42.")]
     with ModelServer(replies) as server:
@@ -85,8 +86,9 @@ def test_from_a_model_then_without_it(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_turns_that_no_cell_asks_for_are_dropped(tmp_path: Path) -> None:
-    """In the cassette that the notebook names, in whatever mode it sets itself; a failure
-    afterwards leaves cassette and notebook as they were, and what was recorded is kept."""
+    """Unused turns are dropped from the notebook's cassette; a failure afterwards leaves
+    cassette and notebook unchanged, and keeps the recording elsewhere.
+    """
     top = f"{LOAD}\n%agent cassette tape.jsonl\n%agent config mode replay"
     path = write(tmp_path / "a.ipynb", top, "%%agent\nFirst", "%%agent\nSecond")
     place = script(tmp_path / "s.yaml", ("First", say("one")), ("Second", say("two")))
@@ -118,8 +120,7 @@ def test_turns_that_no_cell_asks_for_are_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_a_replay_that_shows_something_else(tmp_path: Path) -> None:
-    """A turn that does not come out the same again is no recording; a cell of the person's own
-    that does not is named."""
+    """A turn whose replay differs is not kept; a cell of the person's own that differs is named."""
     path = write(tmp_path / "a.ipynb", LOAD, "import time\nprint(time.time_ns())", "%%agent\nTime")
     code = "import uuid\nprint(uuid.uuid4().int)"
     place = script(tmp_path / "s.yaml", ("Time", compute(code, "now")))
@@ -135,8 +136,9 @@ def test_a_replay_that_shows_something_else(tmp_path: Path) -> None:
 
 
 def test_one_cell_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two cells with the same words the second is recorded; the others are replayed, and
-    their turns stay where they are, and no more trusted than they were."""
+    """Of two cells with the same words only the second is recorded; the others are
+    replayed, and their turns keep their places and their trust.
+    """
     same = "%%agent --fresh\nSame words"
     path = write(tmp_path / "a.ipynb", LOAD, same, "# heading", same, "%%agent\nLast")
     told = [("Same words", say("one")), ("Same words", say("two")), ("Last", say("three"))]
@@ -153,7 +155,8 @@ def test_one_cell_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "two, better" in shown(path, 4)
 
     before = tape.read_bytes()
-    with pytest.raises(AgentError, match=r"cell 3 is no agent cell\. The agent cells are: 2 \(Sam"):
+    message = r"cell 3 is not an agent cell\. The agent cells are: 2 \(Sam"
+    with pytest.raises(AgentError, match=message):
         record(path, settings, cell=3)
     with pytest.raises(AgentError, match="2 agent cells have 'same  WORDS'"):
         cell_with_task(read(path), "same  WORDS")
@@ -176,7 +179,7 @@ def test_a_cassette_of_two_notebooks(tmp_path: Path) -> None:
 
 
 def test_interrupted(tmp_path: Path) -> None:
-    """Ctrl-C in the middle of a recording leaves the old one as it was."""
+    """Ctrl-C in the middle of a recording leaves the old cassette as it was."""
     write(tmp_path / "a.ipynb", LOAD, "%%agent\nFirst", "open('here', 'w')\nwhile True: pass")
     place = script(tmp_path / "s.yaml", ("First", say("new")))
     tape = tmp_path / "a.cassette.jsonl"
@@ -188,12 +191,13 @@ def test_interrupted(tmp_path: Path) -> None:
         code, said = finish(command)
     assert code == 130
     assert tape.read_text(encoding="utf-8") == "an old recording, even a damaged one"
-    assert "The cassette is as it was. What was recorded is in " in said
+    assert "The cassette is unchanged. The failed recording is in " in said
 
 
 def test_what_cannot_be_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No agent cell is no failure; a cassette named where it is too late is one, before any
-    kernel is started; wrong usage has exit code 2."""
+    """A notebook without agent cells is no failure; a cassette named too late fails before
+    a kernel starts; wrong usage has exit code 2.
+    """
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "plain.ipynb", "1")
     late = "%agent cassette x\nfrom jupyter_agent import ask\nawait ask('A')"

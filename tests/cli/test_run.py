@@ -34,8 +34,9 @@ def outputs(path: Path) -> list[Any]:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    """All notebooks below it run, two at once; what failed is told with its cell; copies are
-    made of all that could be read, and the notebooks themselves stay as they were."""
+    """All notebooks of a folder run, two at once; failures name their cell, readable
+    notebooks are copied, and the originals stay.
+    """
     write(tmp_path / "deep" / "good.ipynb", "x = 1", "x + 1")
     write(
         tmp_path / "bad.ipynb", "# a heading", "print('before')", "%time\nraise OSError('no')", "2"
@@ -76,7 +77,7 @@ def test_in_place(tmp_path: Path) -> None:
 
 
 def test_stop_at_first_failure_and_a_time_limit(tmp_path: Path) -> None:
-    """A cell over its time is a failure; the notebooks that were not run are counted."""
+    """A cell over its time limit fails; the notebooks that were not run are counted."""
     slow = "while True:\n    pass"
     paths = [write(tmp_path / f"{n}.ipynb", slow).name for n in "abc"]
     code, said = run(tmp_path, *paths, "--timeout", "0.5", "--stop-at-first-failure")
@@ -149,12 +150,12 @@ def test_in_a_terminal(tmp_path: Path) -> None:
 
 
 def test_the_modes_are_those_of_the_setting() -> None:
-    """A mode that the settings get is one that can be asked for."""
+    """The option --mode offers the values of the setting `mode`."""
     assert get_args(Settings.model_fields["mode"].annotation) == MODES
 
 
 def test_each_notebook_once(tmp_path: Path) -> None:
-    """Named twice, or by its folder, too; links to folders are not followed."""
+    """A notebook runs once, even if named twice or by its folder; links to folders are skipped."""
     one = write(tmp_path / "a" / "one.ipynb", "1")
     write(tmp_path / "a" / "out" / "old.ipynb", "1")
     (tmp_path / "a" / "loop").symlink_to(tmp_path / "a")

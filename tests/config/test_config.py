@@ -169,7 +169,7 @@ def test_layers_mix_key_by_key() -> None:
 
 @pytest.mark.parametrize("word", ["none", "null", "None", "", "  "])
 def test_words_that_unset(word: str) -> None:
-    """Typed words take an optional key back to None, and the layer counts as its source."""
+    """Typed words such as none unset an optional key, and the layer counts as its source."""
     low = layer("low", {"model": "a", "api_key": SECRET, "max_tokens": 5, "provider": "openai"})
     names = {"model": word, "api_key": word, "max_tokens": word, "provider": word}
     found = resolve([low, layer("%agent config", names, text=True)])
@@ -178,7 +178,7 @@ def test_words_that_unset(word: str) -> None:
 
 
 def test_null_in_a_file_unsets(tmp_path: Path) -> None:
-    """In a file null, nothing and the Python word None all mean None."""
+    """In a file null, an empty value and the Python word None all mean None."""
     text = "model: null\nprovider:\nscript: None\napi_key: none\n"
     low = layer("low", {"model": "a", "provider": "openai", "script": "s", "api_key": SECRET})
     workspace_file(tmp_path, text)
@@ -186,7 +186,7 @@ def test_null_in_a_file_unsets(tmp_path: Path) -> None:
 
 
 def test_settings_and_layers_are_frozen() -> None:
-    """Nothing that was resolved can be changed afterwards, and no unknown field is taken."""
+    """Resolved settings cannot be changed, and unknown fields are refused."""
     found = resolve([layer("low", {"model": "a"})])
     with pytest.raises(ValidationError):
         found.settings.model = "b"
@@ -223,7 +223,7 @@ def test_settings_and_layers_are_frozen() -> None:
     ],
 )
 def test_typed_words_are_read_by_type(key: str, text: str, value: object) -> None:
-    """A word from the environment or `%agent config` becomes what its key holds."""
+    """A word from the environment or `%agent config` is converted to the key's type."""
     variable = "JUPYTER_AGENT_" + key.upper().replace(".", "__")
     for found in (environment_layer({variable: text}), layer("here", {key: text}, text=True)):
         assert found.values == {key: value}
@@ -250,7 +250,7 @@ def test_an_empty_file_sets_nothing(text: str, tmp_path: Path) -> None:
 
 
 def test_missing_files_are_no_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is not there is None, also where its folder is missing."""
+    """A missing file gives None, also in a missing folder."""
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "missing"))
     assert user_layer() is None
     assert workspace_layer(tmp_path / "missing") is None
@@ -263,7 +263,7 @@ def test_other_variables_are_left_alone() -> None:
 
 
 def test_checked_values_can_be_checked_again() -> None:
-    """`%agent config` extends its layer by the values of the old one."""
+    """`%agent config` extends its layer, whose values pass the check again."""
     old = layer("%agent config", {"api_key": SECRET, "max_steps": "5"}, text=True)
     new = layer("%agent config", {**old.values, "retry.enabled": "no"}, text=True)
     assert new.values == {
@@ -436,7 +436,7 @@ def test_the_user_file_is_named_too(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
-    """A folder with the file's name is reported, not skipped."""
+    """A folder with the file's name is an error, not skipped."""
     path = tmp_path / "config.yaml"
     path.mkdir()
     with pytest.raises(ConfigError) as caught:
@@ -445,7 +445,7 @@ def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
 
 
 def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
-    """A broken link was meant to set something, so it is no missing file."""
+    """A broken link is an error, not a missing file."""
     path = tmp_path / "config.yaml"
     path.symlink_to(tmp_path / "gone.yaml")
     with pytest.raises(ConfigError) as caught:
@@ -456,14 +456,14 @@ def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    """A pipe that came with a folder does not hold the kernel up."""
+    """A pipe in place of the file does not block the kernel."""
     os.mkfifo(tmp_path / "config.yaml")
     with pytest.raises(ConfigError, match="a pipe or a device, not a file"):
         workspace_layer(tmp_path)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    """What the operating system says stands in the line (a link to itself fails for root too)."""
+    """The error quotes the operating system (here: a link to itself, which fails for root, too)."""
     path = tmp_path / "config.yaml"
     path.symlink_to(path)
     with pytest.raises(ConfigError) as caught:
@@ -476,14 +476,14 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads anything")
 def test_a_file_without_permission(tmp_path: Path) -> None:
-    """A file that may not be read is an error that says so."""
+    """A file without read permission is an error that says so."""
     workspace_file(tmp_path, "model: a").chmod(0)
     with pytest.raises(ConfigError, match=r"cannot be read \(Permission denied\)"):
         workspace_layer(tmp_path)
 
 
 def test_a_path_with_a_line_break_stays_on_one_line(tmp_path: Path) -> None:
-    """Whatever a folder is called, the message has one line."""
+    """A line break in a folder's name does not break the message's line."""
     folder = tmp_path / "a\nb"
     folder.mkdir()
     workspace_file(folder, "modle: a")
@@ -611,7 +611,7 @@ def test_a_bad_variable(variable: str, text: str, message: str) -> None:
     ],
 )
 def test_a_bad_argument(source: str, key: str, value: object, message: str) -> None:
-    """Typed settings and arguments of a cell are refused in the name of where they stand."""
+    """An error in a typed setting or argument names the place where it was given."""
     with pytest.raises(ConfigError) as caught:
         layer(source, {key: value}, text=True)
     assert str(caught.value) == message
@@ -621,7 +621,7 @@ def test_a_bad_argument(source: str, key: str, value: object, message: str) -> N
     "ask", [describe, resolve([]).source_of, lambda key: shown(Settings(), key)]
 )
 def test_asking_for_an_unknown_key(ask: object) -> None:
-    """Questions about a key that does not exist get the nearest name."""
+    """An unknown key gets the nearest name as an answer."""
     assert callable(ask)
     with pytest.raises(ConfigError) as caught:
         ask("modle")
@@ -642,7 +642,7 @@ def test_every_key_is_described() -> None:
 
 
 def test_types_and_defaults_in_words() -> None:
-    """Types are described in the words of the errors."""
+    """Types are described with the words of the error messages."""
     assert describe("provider").type == "anthropic, openai, local, scripted or none"
     assert describe("max_tokens").type == "a whole number of 1 or more, or none"
     assert describe("api_key").type == "one line of text, or none"
@@ -704,7 +704,7 @@ def test_the_key_is_never_shown() -> None:
     ],
 )
 def test_no_message_holds_the_key(text: str, tmp_path: Path) -> None:
-    """However the line with the key is mistyped, neither message nor traceback shows it."""
+    """However the line with the key is mistyped, no message or traceback shows the key."""
     workspace_file(tmp_path, text.format(SECRET))
     with pytest.raises(ConfigError) as caught:
         workspace_layer(tmp_path)
@@ -726,7 +726,7 @@ def test_no_message_holds_the_key(text: str, tmp_path: Path) -> None:
     | st.text(alphabet="api_key:mode|>-?!&*%{}[],'\"#\n\t 01.<~", max_size=60)
 )
 def test_any_text_is_a_layer_or_one_line(text: str, tmp_path: Path) -> None:
-    """A file of any text gives a layer or a ConfigError of one line, never anything else."""
+    """Any text as a file gives a layer or a one-line ConfigError, never another error."""
     path = tmp_path / "config.yaml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
@@ -746,7 +746,7 @@ VALUES = st.recursive(
 @settings(max_examples=examples(200))
 @given(key=st.sampled_from([*keys(), "retry", "log", "x"]), value=VALUES, text=st.booleans())
 def test_any_value_is_taken_or_refused(key: str, value: object, text: bool) -> None:
-    """Any value of a key is resolved, or refused in one line that names the source."""
+    """Any value of a key is accepted, or refused in one line that names the source."""
     try:
         found = resolve([layer("here", {key: value}, text=text)])
     except ConfigError as error:
@@ -757,14 +757,14 @@ def test_any_value_is_taken_or_refused(key: str, value: object, text: bool) -> N
 
 
 def test_what_yaml_writes_is_read_back(tmp_path: Path) -> None:
-    """The defaults, written as nested YAML, are the defaults again."""
+    """The defaults, written as nested YAML, are read back as the defaults."""
     content = Settings().model_dump()
     del content["workspace_dir"]
     assert read(tmp_path, yaml.safe_dump(content)).settings == Settings()
 
 
 def test_the_import_is_light() -> None:
-    """No model library and no notebook machinery is imported for the configuration."""
+    """Importing the configuration imports no model library and no notebook machinery."""
     code = (
         "import sys, jupyter_agent.config\n"
         "print({'anthropic', 'openai', 'IPython', 'nbformat'} & set(sys.modules))"
@@ -776,7 +776,7 @@ def test_the_import_is_light() -> None:
 
 
 def test_a_folder_does_not_loosen_what_the_person_set() -> None:
-    """What a folder loosens of a protection in the user's own file is left out, trusted or not."""
+    """A folder cannot loosen a protection of the user's own file, trusted or not."""
     user = layer("user", {"privacy.outputs": "shapes", "context.detail": "schema"})
     folder = layer(
         "folder", {"privacy.outputs": "full", "context.detail": "none", "approvals.mode": "auto"}
@@ -840,14 +840,14 @@ def test_what_acts_in_a_folder_needs_trust(key: str, value: object) -> None:
     ],
 )
 def test_what_tightens_or_does_no_harm_counts_at_once(key: str, value: object) -> None:
-    """A folder may tighten, say what is so already, and set what harms nobody."""
+    """Tightening, repeated and harmless settings of a folder are in force without trust."""
     assert dict(folder_settings(layer("folder", {key: value}), None).harmless.values) == {
         key: value
     }
 
 
 def test_a_budget_of_the_persons_own_is_not_raised_by_a_folder() -> None:
-    """What tightens is measured at what the person's own file says."""
+    """A folder's budget is compared with the person's own, and cannot raise it."""
     user = layer("user", {"budget.usd": 1.0, "tools.enable_code": False})
     folder = layer("folder", {"budget.usd": 100.0, "tools.enable_code": True})
     assert not folder_settings(folder, user).harmless.values

@@ -25,7 +25,7 @@ USED = Usage(900, 100)
     ],
 )
 def test_limits(budget: Budget, words: str) -> None:
-    """Each limit is reached when as much is used; an unknown price limits nothing by itself."""
+    """Each limit is reached when its amount is used; an unknown price sets no limit."""
     assert budget.used_up(USED) == words
 
 

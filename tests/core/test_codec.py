@@ -112,20 +112,20 @@ def through_json(data: object) -> Any:
 
 @given(events)
 def test_events_come_back_equal(event: Event) -> None:
-    """Every event is the same value after a way through JSON text."""
+    """Every event is equal after a round trip through JSON."""
     assert event_from_json(through_json(event_to_json(event))) == event
 
 
 @given(events)
 def test_brief_events_come_back_equal(event: Event) -> None:
-    """So it is where what has its default value was left out, which makes it no longer."""
+    """Every event is equal after a brief round trip without defaults, which is no longer text."""
     brief = through_json(event_to_brief_json(event))
     assert event_from_json(brief) == event
     assert len(json.dumps(brief)) <= len(json.dumps(event_to_json(event)))
 
 
 def test_what_brief_leaves_out() -> None:
-    """Defaults alone: a false that is not the default stays, and so does each `type`."""
+    """Only defaults are left out: a false that is no default and each `type` stay."""
     result = ToolResult("c", (Text("a"),))
     assert event_to_brief_json(ToolFinished(result, 0.0)) == {
         "type": "tool_finished",
@@ -141,7 +141,7 @@ def test_what_brief_leaves_out() -> None:
 
 @given(messages)
 def test_messages_come_back_equal(message: Message) -> None:
-    """Every message is the same value after a way through JSON text."""
+    """Every message is equal after a round trip through JSON."""
     assert message_from_json(through_json(message_to_json(message))) == message
 
 
@@ -161,7 +161,7 @@ def test_what_is_written_twice_is_the_same_text(message: Message) -> None:
 
 @pytest.mark.parametrize("details", [{"a\ud800": 1}, {"a": {"b\udfff": 1}}])
 def test_lone_surrogates_as_keys(details: dict[str, Any]) -> None:
-    """They come back, or as replacement characters; they raise nothing."""
+    """Lone surrogates in keys come back, or as replacement characters, without an error."""
     event = ToolFinished(ToolResult("c", (), details=details), 0.0)
     assert isinstance(event_from_json(through_json(event_to_json(event))), ToolFinished)
 
@@ -193,7 +193,7 @@ def test_the_discriminator_is_written() -> None:
     ],
 )
 def test_what_is_no_event(data: object) -> None:
-    """An unknown type, a missing field or a wrong value is refused."""
+    """An unknown type, a missing field or a wrong value is refused as an event."""
     with pytest.raises(ValidationError):
         event_from_json(data)
 
@@ -211,6 +211,6 @@ def test_what_is_no_event(data: object) -> None:
     ],
 )
 def test_what_is_no_message(data: object) -> None:
-    """An unknown role or block type is refused."""
+    """An unknown role or block type is refused as a message."""
     with pytest.raises(ValidationError):
         message_from_json(data)

@@ -52,7 +52,7 @@ TASK = user(Text("Do it."))
 
 
 def test_what_is_in_order_stays_the_same_objects() -> None:
-    """A valid conversation comes back as it is, object by object."""
+    """A valid conversation is returned with the very same objects."""
     history = [
         TASK,
         model(SIGNED, Text("I look."), call("a"), call("b")),
@@ -64,7 +64,7 @@ def test_what_is_in_order_stays_the_same_objects() -> None:
 
 
 def test_a_missing_result() -> None:
-    """A call without a result gets one that says so, before what the person said next."""
+    """A call without a result gets one that says so, before the person's next words."""
     history = [TASK, model(call("a"), call("b")), user(result("b")), user(Text("Go on."))]
     assert repair(history)[2:] == [user(lost("a"), result("b")), user(Text("Go on."))]
 
@@ -81,7 +81,7 @@ def test_results_in_another_order_and_place() -> None:
 
 
 def test_orphans_and_doubles() -> None:
-    """A result without a call goes, and so does a second one; words beside them stay."""
+    """Results without a call and second results are dropped; words beside them stay."""
     history = [
         user(result("x"), Text("Do it.")),
         model(call("a")),
@@ -97,7 +97,7 @@ def test_orphans_and_doubles() -> None:
 
 
 def test_ids_that_were_used_before() -> None:
-    """Equal ids are told apart, together with their results."""
+    """Repeated ids are made unique, together with their results."""
     history = [
         TASK,
         model(call("a"), call("a")),
@@ -114,13 +114,13 @@ def test_ids_that_were_used_before() -> None:
 
 
 def test_empty_messages_go() -> None:
-    """A reply without a word and a message that held orphans alone are no messages."""
+    """Empty replies, and messages that held nothing but orphans, are dropped."""
     history = [TASK, model(), model(Text(" \n")), user(result("x")), model(Text("3."))]
     assert repair(history) == [TASK, model(Text("3."))]
 
 
 def test_thinking_stays() -> None:
-    """Signed thinking comes out byte for byte, also where its calls are renamed."""
+    """Signed thinking stays byte for byte, also if its calls get other ids."""
     history = [TASK, model(call("a")), user(result("a")), model(SIGNED, call("a"))]
     assert repair(history)[3].blocks[0] is SIGNED
 
@@ -143,7 +143,7 @@ HISTORIES = st.lists(MESSAGES, max_size=10)
 @given(HISTORIES)
 @settings(max_examples=examples(400), deadline=None)
 def test_any_conversation(history: list[Message]) -> None:
-    """Idempotent; nothing said is lost; each call has one result, right behind, in order."""
+    """Repair is idempotent, keeps all words, and puts one result right after each call."""
     repaired = repair(history)
     assert repair(repaired) == repaired
     words = [b for m in history for b in m.blocks if not isinstance(b, (ToolCall, ToolResult))]

@@ -161,7 +161,7 @@ def found_in(html: str) -> list[str]:
 @pytest.mark.parametrize("renderer", ["markdown-it", "mistune", "nbconvert"])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_attacks(attack: str, renderer: str) -> None:
-    """No renderer finds a tag, an event or a script address, wherever it stands."""
+    """No renderer finds a tag, an event handler or a script address in any of the attacks."""
     render = renderers()[renderer]
     for text in (
         attack,
@@ -197,7 +197,7 @@ fragments = st.sampled_from([*TEXTUAL, *TAGS])
 @given(st.lists(fragments, max_size=14).map("".join))
 @settings(max_examples=examples(400), deadline=None)
 def test_any_mixture(text: str) -> None:
-    """However fences, spans, lists and tags are put together."""
+    """Fences, spans, lists and tags in any combination are inert."""
     found = {name: found_in(render(inert(text))) for name, render in _FAST.items()}
     assert not any(found.values()), found
 
@@ -218,7 +218,7 @@ _FAST = {name: render for name, render in renderers().items() if name != "nbconv
     ],
 )
 def test_ordinary_markdown_is_left_alone(text: str) -> None:
-    """What formats and does no harm stays, character by character."""
+    """Harmless formatting stays, character by character."""
     assert inert(text) == text
 
 
@@ -231,7 +231,7 @@ def test_a_tag_reads_as_it_was_written() -> None:
 
 @given(st.text(st.characters() | st.sampled_from("`<&\r"), max_size=60))
 def test_one_time_is_enough(text: str) -> None:
-    """Making it inert once more changes nothing."""
+    """Making a text inert twice changes nothing more."""
     assert inert(inert(text)) == inert(text)
 
 
@@ -258,7 +258,7 @@ class Loaded(HTMLParser):
 
 @pytest.mark.parametrize("renderer", ["markdown-it", "mistune", "nbconvert"])
 def test_no_spelling_of_a_picture_loads(renderer: str) -> None:
-    """Whatever the spelling and whoever renders it: nothing would be fetched from elsewhere."""
+    """No spelling of a picture makes any renderer fetch it from elsewhere."""
     render = renderers()[renderer]
     found = {}
     for text in spellings("http://elsewhere.example"):

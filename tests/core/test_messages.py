@@ -26,7 +26,7 @@ CALL = ToolCall("c1", "look", "{}")
 
 @given(st.text(st.characters() | st.sampled_from("\ud800\ud83d\ude00\udfff")))
 def test_clean_gives_what_utf8_can_carry(text: str) -> None:
-    """Any text can be encoded afterwards, and cleaning again changes nothing."""
+    """Cleaned text can be encoded, and cleaning it again changes nothing."""
     cleaned = clean(text)
     assert cleaned.encode("utf-8").decode("utf-8") == cleaned
     assert clean(cleaned) == cleaned
@@ -77,18 +77,18 @@ def test_words_calls_and_results_of_a_message() -> None:
 
 
 def test_text_of_a_result() -> None:
-    """A picture has no words."""
+    """A picture in a result has no text."""
     assert ToolResult("c", (Text("a"), Image("image/png", "AA=="), Text("b"))).text == "a\nb"
 
 
 def test_a_result_for_the_model() -> None:
-    """What only the person and the log need is dropped; the rest stays."""
+    """The model's form of a result lacks the parts for the person and the log."""
     shown = Output("stdout", {"text/plain": "a"})
     result = ToolResult("c", (Text("a"),), True, (shown,), {"path": "x"})
     assert result.for_model() == ToolResult("c", (Text("a"),), True)
 
 
 def test_usage_adds_up() -> None:
-    """Each count is added; the total is what went in and came out."""
+    """Each count is added; the total is input plus output."""
     total = Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40)
     assert (total, total.total_tokens) == (Usage(11, 22, 33, 44), 33)

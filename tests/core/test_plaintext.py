@@ -44,20 +44,20 @@ CODES = st.lists(
     ],
 )
 def test_plain(text: str, shown: str) -> None:
-    """Codes go, progress bars show their end, what is hidden becomes visible."""
+    """Codes are removed, progress bars show their last state, hidden characters become visible."""
     assert plain(text) == shown
 
 
 @given(ANYTHING | CODES)
 def test_plain_has_no_control_characters(text: str) -> None:
-    """Newlines and tabs are all that is left."""
+    """No control characters stay except newlines and tabs."""
     left = {c for c in plain(text) if unicodedata.category(c) == "Cc"}
     assert left <= {"\n", "\t"}
 
 
 @given(ANYTHING)
 def test_plain_can_be_stored(text: str) -> None:
-    """Nor anything that UTF-8 cannot carry, which no notebook could save."""
+    """Plain text can be encoded as UTF-8, and so saved in a notebook."""
     plain(text).encode("utf-8")
 
 
@@ -72,7 +72,7 @@ def test_plain_twice(text: str) -> None:
     "piece", ["\x1b[", "\x1b]", "\r", "\x1b]a", "1;", "\x1b[1;", "a\r", "\u202e"]
 )
 def test_plain_takes_no_time(piece: str) -> None:
-    """A long text of one kind does not make it slow."""
+    """A long run of one character takes little time."""
     plain(piece * 300_000)
     plain("\x1b]" + piece * 300_000)
 
@@ -83,7 +83,7 @@ def test_shorten_leaves_short_text_alone() -> None:
 
 
 def test_shorten() -> None:
-    """Head, tail, and how much is missing."""
+    """A shortened text has its head, its tail, and the number of missing characters."""
     text = "a" * 50 + "b" * 2000 + "c" * 50
     assert shorten(text, 60) == "a" * 40 + "\n[... 2,040 characters left out ...]\n" + "c" * 20
 
@@ -123,13 +123,13 @@ def test_shorten_keeps_the_limit(text: str, limit: int) -> None:
     ],
 )
 def test_one_line(text: str, line: str) -> None:
-    """The first line that says something, at most eighty characters."""
+    """The first line with words is returned, with at most eighty characters."""
     assert one_line(text) == line
 
 
 @given(ANYTHING, st.integers(1, 100))
 def test_one_line_keeps_the_limit(text: str, limit: int) -> None:
-    """Never longer, never more than a line."""
+    """The result is one line within the limit."""
     line = one_line(text, limit)
     assert len(line) <= limit
     assert "\n" not in line

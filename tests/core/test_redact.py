@@ -43,7 +43,7 @@ AROUND = ("{}", "key={}", '"{}"', "a {} b", "({})", "line\n{}\nline", "'{}',", "
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("around", AROUND)
 def test_known_shapes(kind: str, around: str) -> None:
-    """A key is replaced wherever it stands; the words around it stay."""
+    """A key of a known shape is replaced anywhere; the words around it stay."""
     secret = SHAPES[kind]
     if kind == "google" and around == "https://u:{}@h/x":
         around = "{}"
@@ -52,7 +52,7 @@ def test_known_shapes(kind: str, around: str) -> None:
 
 
 def test_several_at_once() -> None:
-    """Each of them, and not what is between them."""
+    """Several secrets are replaced, and the text between them stays."""
     text = " and ".join(SHAPES.values())
     assert redact(text) == " and ".join([MARK] * len(SHAPES))
 
@@ -76,7 +76,7 @@ def test_several_at_once() -> None:
     ],
 )
 def test_headers(header: str, redacted: str) -> None:
-    """The credentials of a header go, its name stays."""
+    """The credentials of a header are removed, and its name stays."""
     assert redact(header) == redacted
 
 
@@ -110,7 +110,7 @@ def test_headers(header: str, redacted: str) -> None:
     ],
 )
 def test_what_stays(text: str) -> None:
-    """Hashes, ids and ordinary words are no secrets."""
+    """Hashes, ids and ordinary words are not redacted."""
     assert redact(text) == text
 
 
@@ -138,7 +138,7 @@ def found_in(environ: dict[str, str]) -> set[str]:
     ],
 )
 def test_names_of_secret_variables(name: str) -> None:
-    """The name says that the value is secret."""
+    """These names mark a variable as secret."""
     assert found_in({name: "a-long-value"}) == {"a-long-value"}
 
 
@@ -155,12 +155,12 @@ def test_names_of_secret_variables(name: str) -> None:
     ],
 )
 def test_variables_that_are_no_secret(name: str, value: str) -> None:
-    """Other names, and values too short to be looked for in texts."""
+    """Other names, and values too short to search for, mark no secret."""
     assert found_in({name: value}) == set()
 
 
 def test_values_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are read from the process, longest first, so that none hides in another."""
+    """Values come from the process, longest first, so that none hides in another."""
     monkeypatch.setenv("A_TOKEN", "hunter2-hunter2")
     monkeypatch.setenv("B_TOKEN", "hunter2-hunter2-and-more")
     values = secret_values()
@@ -170,7 +170,7 @@ def test_values_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_values_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that is set, changed or taken away counts from then on."""
+    """A variable that is set, changed or removed counts from then on."""
     assert "hunter2-hunter2" not in secret_values()
     monkeypatch.setenv("A_TOKEN", "hunter2-hunter2")
     assert "hunter2-hunter2" in secret_values() and "hunter2-hunter2" in secret_values()
@@ -189,7 +189,7 @@ def test_a_configured_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_json() -> None:
-    """Every string in a value, also as a key; the rest stays as it is."""
+    """Each string in a value is redacted, also as a key; the rest stays."""
     key = SHAPES["openai"]
     value = {"a": [key, 1, None, True, 2.5], "b": {"c": (f"x {key}",)}, key: "d"}
     redacted = redact_json(value)
@@ -220,12 +220,12 @@ def test_redacting_twice_changes_nothing(text: str, secret: str) -> None:
 )
 @pytest.mark.timeout(10)
 def test_long_texts_take_no_time(text: str) -> None:
-    """No pattern runs wild."""
+    """No pattern takes long on a long text."""
     redact(text)
 
 
 def test_folders_and_numbers_are_no_secrets() -> None:
-    """The working folder is in `PWD`: taking it out would break every path that code opens."""
+    """Folders and numbers are not redacted: removing `PWD` would break every path in code."""
     environ = {
         "PWD": "/home/ann/project",
         "SSH_KEY_PATH": "/home/ann/.ssh/id",
@@ -253,7 +253,7 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("way", WRITTEN)
 def test_secrets_however_they_are_written(way: str) -> None:
-    """No escape hides a secret; the text around it stays, and a second look changes nothing."""
+    """Escapes hide no secret; the text around it stays, and a second pass changes nothing."""
     write = WRITTEN[way]
     for text, secret in HOLDING:
         redacted = redact(write(text))
@@ -266,7 +266,7 @@ def test_secrets_however_they_are_written(way: str) -> None:
 
 @pytest.mark.parametrize("way", WRITTEN)
 def test_ordinary_texts_stay(way: str) -> None:
-    """Code and prose that speak of keys and passwords hold none."""
+    """Code and prose about keys and passwords stay as they are."""
     for text in ORDINARY:
         written = WRITTEN[way](text)
         assert redact(written) == written
@@ -275,13 +275,13 @@ def test_ordinary_texts_stay(way: str) -> None:
 @given(st.permutations(HOLDING[:40]), st.sampled_from(["\n", "\t", "\\n", '"', " ", "\n\n  "]))
 @settings(max_examples=20, deadline=None)
 def test_secrets_beside_each_other(texts: list[tuple[str, str]], between: str) -> None:
-    """None hides another, in any order."""
+    """Neighbouring secrets are all found, in any order."""
     redacted = redact(json.dumps(between.join(text for text, _ in texts[:12])))
     assert not [secret for _, secret in texts[:12] if secret in redacted]
 
 
 def test_what_a_key_says() -> None:
-    """A decoded value is secret where its key says so; numbers and structure stay."""
+    """A decoded value is secret if its key says so; numbers and structure stay."""
     value = {
         "password": "swordfish",
         "nested": [{"x-api-key": "abcd1234efgh", "n": 1.10, "token": 5}],
@@ -305,7 +305,7 @@ def test_what_a_key_says() -> None:
 
 
 def test_what_stands_under_a_key() -> None:
-    """A key may hold several secrets; their names, what is beside them and schemas stay."""
+    """Several secrets below one key are redacted; their names and schemas stay."""
     value = {
         "passwords": {"ada": "swordfish", "n": 3, "older": ["swordfish", "abc", None]},
         "secrets": {"db": {"main": "abcd1234efgh"}},
@@ -328,7 +328,7 @@ def test_what_stands_under_a_key() -> None:
     "value", ["p@ss/w0rd&1", 'quo"te\\d-one', "plain-secret-1", "grün-und-geheim"]
 )
 def test_values_however_they_are_written(value: str) -> None:
-    """A value of the environment, escaped, percent-encoded, or in base64 with a user's name."""
+    """An environment value is found escaped, percent-encoded, or in base64 with a user's name."""
     secrets = secret_values({"MY_API_KEY": value})
     forms = [json.dumps(value), json.dumps(json.dumps(value)), quote(value, safe=""), repr(value)]
     forms += [html.escape(value), f"{value}{value}", f"x{value}x"]
@@ -375,5 +375,5 @@ def test_values_however_they_are_written(value: str) -> None:
 )
 @pytest.mark.timeout(10)
 def test_hostile_texts_take_no_time(text: str) -> None:
-    """The time grows with the length of a text, whatever is in it."""
+    """Redaction takes linear time, whatever the text."""
     redact(text)

@@ -25,7 +25,7 @@ DEEP = {
 
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
 def test_what_nests_too_deeply_is_an_error(text: str) -> None:
-    """In a process of its own, on a small stack: it ends as it should, and is not killed."""
+    """Deep nesting is an error in a process with a small stack, which is not killed."""
     program = """
 import sys, threading
 from jupyter_agent.core.safe_yaml import load
@@ -57,13 +57,13 @@ thread.join()
     ],
 )
 def test_ordinary_texts(text: str) -> None:
-    """They are what PyYAML's own loader says, and read by the fast one."""
+    """Ordinary texts give PyYAML's own result, and the fast loader reads them."""
     assert load(text) == yaml.safe_load(text)
     assert not may_nest_deeply(text)
 
 
 def test_brackets_in_words_cost_only_time() -> None:
-    """A text that only looks deep is read all the same."""
+    """A text that only looks deeply nested is read correctly."""
     text = "".join(f'- "a [ and {number}"\n' for number in range(300))
     assert may_nest_deeply(text)
     assert load(text) == yaml.safe_load(text)

@@ -21,7 +21,7 @@ messages = st.builds(Message, st.just("user"), st.lists(blocks, max_size=3).map(
 
 @given(st.lists(st.lists(messages, max_size=4), max_size=5), st.data())
 def test_it_is_what_counting_anew_gives(turns: list[list[Message]], data: st.DataObject) -> None:
-    """However a history grows, shrinks or is replaced, the count is that of what is there."""
+    """However a history changes, the length equals that of a fresh count."""
     extent = TextLength()
     history: list[Message] = []
     for added in turns:
@@ -35,7 +35,7 @@ def test_it_is_what_counting_anew_gives(turns: list[list[Message]], data: st.Dat
 
 
 def test_what_counts() -> None:
-    """Words, thoughts, calls and results; no pictures."""
+    """Words, thoughts, calls and results count; pictures do not."""
     said = Message("assistant", (Text("ab"), Thinking("c"), ToolCall("id", "run", "{}")))
     done = Message("user", (ToolResult("id", (Text("defg"), Image("image/png", "A" * 99))),))
     assert TextLength().of([said, done]) == 2 + 1 + 5 + 4

@@ -101,7 +101,7 @@ def test_a_whole_turn() -> None:
 
 
 def test_deltas_grow_and_the_message_takes_their_place() -> None:
-    """What streamed is shown at once; the finished message has the last word."""
+    """Streamed text is shown at once and replaced by the finished message."""
     deltas = (START, StepStarted(1, 5), ThinkingDelta("H"), ThinkingDelta("m"), TextDelta("3"))
     assert view_of(*deltas).steps == (StepView(1, "Hm", "3"),)
     assert view_of(*deltas, says(Thinking("Hm."), Text("3."))).steps == (StepView(1, "Hm.", "3."),)
@@ -111,7 +111,7 @@ def test_deltas_grow_and_the_message_takes_their_place() -> None:
     "next_one", [TextDelta("3"), ThinkingDelta("Hm"), says(Text("3.")), Retrying("Reset.", 1, 2.0)]
 )
 def test_what_is_prepared_passes(next_one: Event) -> None:
-    """How far a model is loaded is the last such line, and nothing once it says anything."""
+    """The last progress line of a loading model is shown until its first words."""
     events = (START, StepStarted(1, 5), Preparing("loading: 1 %"), Preparing("loading: 99 %"))
     assert view_of(*events).steps[0].preparing == "loading: 99 %"
     assert view_of(*events, next_one).steps[0].preparing == ""
@@ -125,14 +125,14 @@ def test_the_usage_while_a_turn_runs() -> None:
 
 
 def test_the_states_of_a_call() -> None:
-    """Waiting, running, done or failed."""
+    """A call is waiting, running, done or failed."""
     events = [START, StepStarted(1, 5), says(CALL), ToolStarted(CALL), ToolFinished(GOOD, 0)]
     states = [view_of(*events[:n]).calls[0].state for n in (3, 4, 5)]
     assert states == ["waiting", "running", "done"]
 
 
 def test_side_by_side() -> None:
-    """Calls that finish in another order keep their own."""
+    """Calls that finish in another order keep their own results."""
     other = ToolCall("c2", "look", "{}")
     view = view_of(
         START, StepStarted(1, 5), says(CALL, other), ToolFinished(BAD, 0), ToolFinished(GOOD, 0)
@@ -141,7 +141,7 @@ def test_side_by_side() -> None:
 
 
 def test_a_retry_discards_what_was_streamed() -> None:
-    """Partial words and thoughts go; a notice says why."""
+    """A retry discards partial words and thoughts, with a notice that says why."""
     view = view_of(
         START, StepStarted(1, 5), ThinkingDelta("Hm"), TextDelta("It"), Retrying("Reset.", 1, 2.0)
     )
@@ -172,7 +172,7 @@ def test_why_a_turn_ended(stop: TurnStop) -> None:
 
 
 def test_a_call_that_was_only_asked_about() -> None:
-    """An interrupt at the question: the call has not run, and its code is not among what ran."""
+    """After an interrupt at the question, the call counts as not run, and so does its code."""
     call = ToolCall("c1", "execute_code", '{"code": "x = 1"}')
     details = {"state": "interrupted", "ran": False}
     result = ToolResult("c1", (Text("Not run."),), True, details=details)
@@ -185,7 +185,7 @@ def test_a_call_that_was_only_asked_about() -> None:
 
 
 def test_an_interrupted_call() -> None:
-    """One was stopped in the middle, the other never began: each says which."""
+    """A call stopped in the middle and one that never began have different states."""
     stopped = ToolResult("c1", (Text("Interrupted."),), True, details={"state": "interrupted"})
     never = ToolResult("c2", (Text("Not run."),), True, details={"state": "not_run"})
     view = view_of(
@@ -223,7 +223,7 @@ def test_a_question_and_its_answer(answered: ApprovalAnswered) -> None:
 
 
 def test_a_refused_call() -> None:
-    """Who refused it and why stays; the state is not that of a failure."""
+    """A refused call keeps the person and the reason, and is not a failure."""
     answered = ApprovalAnswered("c1", "no", "person", "Not now.")
     result = ToolResult("c1", (Text("No."),), True, details={"state": "refused"})
     events = (START, StepStarted(1, 5), says(CALL), ASKED, answered, ToolFinished(result, 0.5))
@@ -233,7 +233,7 @@ def test_a_refused_call() -> None:
 
 
 def test_what_the_person_said() -> None:
-    """It stands in the step that read it, in the order of typing."""
+    """The person's words appear in the step that read them, in the order of typing."""
     view = view_of(
         START,
         StepStarted(1, 5),
@@ -248,13 +248,13 @@ def test_what_the_person_said() -> None:
 
 
 def test_what_the_person_said_survives_a_retry() -> None:
-    """A model call that is repeated takes its deltas with it, not the person's words."""
+    """A repeated model call discards its deltas and keeps the person's words."""
     view = view_of(START, StepStarted(1, 5), Steered("By month."), Retrying("Reset.", 1, 2.0))
     assert view.steps[0].said == ("By month.",)
 
 
 def test_output_as_it_comes() -> None:
-    """Text of one call grows, its passing line is replaced, other calls keep theirs."""
+    """The output of one call grows, its progress line is replaced, other calls stay."""
     view = view_of(
         START,
         StepStarted(1, 5),
@@ -274,7 +274,7 @@ def test_a_turn_that_ended_in_a_call_has_no_answer() -> None:
 
 
 def test_the_best_answer_so_far_after_the_limit() -> None:
-    """The last call of a turn at its limit adds to the view and takes nothing away."""
+    """The last call of a turn at its limit adds to the view and removes nothing."""
     view = view_of(
         START,
         StepStarted(1, 1),
@@ -291,19 +291,19 @@ def test_the_best_answer_so_far_after_the_limit() -> None:
 
 
 def test_a_new_turn_starts_from_nothing() -> None:
-    """`TurnStarted` forgets what was there."""
+    """`TurnStarted` clears the view."""
     before = view_of(START, StepStarted(1, 5), says(Text("3.")), ended())
     assert reduce(before, START) == TurnView(task="Count.", provider="anthropic", model="claude")
 
 
 def test_events_before_a_step_change_nothing() -> None:
-    """A stray event is ignored."""
+    """An event before the first step is ignored."""
     stray: list[Event] = [TextDelta("a"), ToolStarted(CALL), ToolFinished(GOOD, 0)]
     assert view_of(START, *stray) == view_of(START)
 
 
 def test_the_reducer_is_pure() -> None:
-    """The view before stays as it was."""
+    """The reducer does not change the given view."""
     before = view_of(START, StepStarted(1, 5))
     reduce(before, TextDelta("a"))
     assert before == view_of(START, StepStarted(1, 5))
@@ -327,12 +327,12 @@ def test_the_reducer_is_pure() -> None:
     ],
 )
 def test_the_gist_of_a_call(arguments: str, gist: str) -> None:
-    """One line of the first argument, or of whatever the model sent."""
+    """The gist is one line of the first argument, or of any other text of the model."""
     assert CallView(ToolCall("c", "look", arguments)).gist == gist
 
 
 def test_arguments_of_a_hundred_thousand_brackets() -> None:
-    """What no parser takes is shown as it is, and raises nothing."""
+    """Arguments that no parser accepts are shown as they are, without an error."""
     call = CallView(ToolCall("c", "look", "[" * 100_000))
     assert call.gist == "[" * 79 + "…"
 
@@ -368,7 +368,7 @@ _PIECES: list[Event] = [
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=40), st.integers(1, 7))
 def test_a_watch_sees_what_the_reducer_makes(events: list[Event], every: int) -> None:
-    """However the events are joined, and whenever somebody looks, the view is the same."""
+    """However events are joined, and whenever it is read, a watch has the reducer's view."""
     watch = LiveTranscript()
     for number, event in enumerate(events):
         watch(event)
@@ -378,7 +378,7 @@ def test_a_watch_sees_what_the_reducer_makes(events: list[Event], every: int) ->
 
 
 def test_a_watch_that_nobody_looks_at_stays_small() -> None:
-    """What comes is taken in after a while, looked at or not."""
+    """A watch that is never read reduces its waiting events after a while."""
     watch = LiveTranscript()
     for event in (START, StepStarted(1, 5), *[TextDelta("a")] * 10_000):
         watch(event)
@@ -387,7 +387,7 @@ def test_a_watch_that_nobody_looks_at_stays_small() -> None:
 
 
 def test_a_watch_that_is_looked_at_from_another_thread() -> None:
-    """No event is lost, and none is taken in twice."""
+    """Reading from another thread loses no event and reduces none twice."""
     watch = LiveTranscript()
     over = threading.Event()
 
@@ -421,7 +421,7 @@ def _acting(act: Callable[[], None]) -> TextDelta:
 
 
 def test_an_interrupt_while_events_are_taken_in() -> None:
-    """What was not taken in yet is taken in at the next look."""
+    """After an interrupt the remaining events are reduced at the next read."""
     watch = LiveTranscript()
     strikes = [KeyboardInterrupt]
 
@@ -438,7 +438,7 @@ def test_an_interrupt_while_events_are_taken_in() -> None:
 
 
 def test_an_event_amid_the_taking_in() -> None:
-    """The garbage collector runs code that prints while events are taken in: nothing hangs."""
+    """Code that prints during garbage collection, while events are reduced, causes no deadlock."""
     watch = LiveTranscript()
     more = [TextDelta("d")] * 1_000
 
@@ -453,7 +453,7 @@ def test_an_event_amid_the_taking_in() -> None:
 
 
 def test_an_event_that_cannot_be_shown() -> None:
-    """It is left out, once, and costs no other event."""
+    """An event that cannot be shown is skipped once and affects no other."""
     watch = LiveTranscript()
     broken = ToolResult("c1", (), details={"plan": [{"text": "no state"}]})
     for event in (START, StepStarted(1, 5), says(CALL), ToolFinished(broken, 0), ended()):

@@ -37,7 +37,7 @@ surrogates = st.dictionaries(st.text(), st.text(st.characters(codec=None), max_s
 
 @given(values)
 def test_what_is_written_comes_back(value: dict[str, Any]) -> None:
-    """An object is one line, in UTF-8 and in ASCII, and is read as it was."""
+    """An object is one line, in UTF-8 or ASCII, and is read back equal."""
     for is_ascii in (False, True):
         line = encode(value, ascii=is_ascii)
         assert b"\n" not in line and decode(line) == value
@@ -56,7 +56,7 @@ def test_lone_surrogates(value: dict[str, Any]) -> None:
 @settings(max_examples=examples(60))
 @given(st.lists(values, max_size=5), st.floats(0, 1))
 def test_cut_anywhere(written: list[dict[str, Any]], cut: float) -> None:
-    """The lines before a cut are read; the last one counts as torn, and none is passed over."""
+    """The lines before a cut are read; the last one counts as torn, and none as skipped."""
     data = b"".join(encode(value) + b"\n" for value in written)
     data = data[: int(cut * len(data))]
     reader = Reader(io.BytesIO(data))
@@ -80,7 +80,7 @@ def test_cut_anywhere(written: list[dict[str, Any]], cut: float) -> None:
     ],
 )
 def test_what_is_passed_over(foreign: bytes) -> None:
-    """Lines of anybody are counted; numbers and sizes are those of the file."""
+    """Foreign lines are counted; numbers and sizes are those of the file."""
     reader = Reader([b'{"a": 1}\n', foreign + b"\n", b"  \n", b'{"b": 2}'])
     assert [(line.number, line.size, line.value) for line in reader] == [
         (1, 9, {"a": 1}),
@@ -105,7 +105,7 @@ def room_for(size: int) -> Iterator[None]:
 
 
 def test_appending(tmp_path: Path) -> None:
-    """All lines or none: after a torn line they start on a line of their own."""
+    """All lines are appended or none; after a torn line they start on a new line."""
     path = tmp_path / "a.jsonl"
     with pytest.raises(FileNotFoundError):
         append(path, [b"{}"])
@@ -131,7 +131,7 @@ def writer_in(folder: Path) -> tuple[Writer, Upkeep]:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """The file says what is missing; once there is room the lines come, and that is told."""
+    """The file counts the missing lines; once there is room they are written, with a notice."""
     writer, upkeep = writer_in(tmp_path)
     for number in range(20):
         writer.write(encode({"n": number}))
@@ -153,7 +153,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_more_waits_than_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is lost is counted in the file, for good."""
+    """Lost lines are counted in the file for good."""
     monkeypatch.setattr("jupyter_agent.files.jsonl._MOST_WAITING", 20)
     writer, upkeep = writer_in(tmp_path)
     writer.write(encode({"n": 0}))
@@ -169,7 +169,7 @@ def test_more_waits_than_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_file_that_somebody_removes(tmp_path: Path) -> None:
-    """Another one begins, says how many lines the first one had, and goes on."""
+    """A new file begins, counts the lines of the removed one, and continues."""
     writer, upkeep = writer_in(tmp_path)
     writer.write(b'{"n":0}')
     writer.write(b'{"n":1}')
@@ -197,7 +197,7 @@ def test_after_the_end(tmp_path: Path) -> None:
 
 
 def test_names(tmp_path: Path) -> None:
-    """A name that is taken, by a link, too, is passed over."""
+    """A name that a file or a link has already is skipped."""
     (tmp_path / "log.jsonl").symlink_to(tmp_path / "elsewhere")
     for name in ("log_2.jsonl", "log_3.jsonl"):
         path, file = new_file(tmp_path, "log")

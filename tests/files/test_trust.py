@@ -30,7 +30,7 @@ def test_trust_is_exact(tmp_path: Path) -> None:
 
 
 def test_revoke(tmp_path: Path) -> None:
-    """One digest, or all of a kind in a place."""
+    """One digest can be revoked, or all of a kind in a place."""
     for digest in "abc":
         trust("mcp", tmp_path, digest)
     assert revoke("mcp", tmp_path, "a")
@@ -42,7 +42,7 @@ def test_revoke(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1, "trusted": 3}'])
 def test_a_torn_store_trusts_nothing(tmp_path: Path, text: str) -> None:
-    """It is left as it is, and whoever wants to add to it is told."""
+    """A torn store trusts nothing and stays unchanged; adding to it is an error."""
     store_path().parent.mkdir(parents=True)
     store_path().write_text(text, encoding="utf-8")
     assert not is_trusted("mcp", tmp_path, "d")
@@ -52,14 +52,14 @@ def test_a_torn_store_trusts_nothing(tmp_path: Path, text: str) -> None:
 
 
 def test_many_writers(tmp_path: Path) -> None:
-    """Nothing is lost."""
+    """Many writers lose no entry."""
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: trust("mcp", tmp_path, str(number)), range(40)))
     assert all(is_trusted("mcp", tmp_path, str(number)) for number in range(40))
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    """What is no file at all trusts nothing, at once."""
+    """A pipe in place of the store trusts nothing, without waiting."""
     store_path().parent.mkdir(parents=True)
     os.mkfifo(store_path())
     assert not is_trusted("mcp", tmp_path, "d")

@@ -107,7 +107,7 @@ def test_long_chain_of_symlinks(workspace: Workspace) -> None:
     ],
 )
 def test_impossible_names(workspace: Workspace, path: str, words: str) -> None:
-    """What no file system takes is refused in one short line."""
+    """A name that no file system accepts is refused in one short line."""
     message = refusal(workspace, path)
     assert words in message
     assert len(message) < 300
@@ -171,7 +171,7 @@ def test_names_near_the_guarded_ones(workspace: Workspace) -> None:
 
 
 def test_readable(workspace: Workspace) -> None:
-    """Of the state folder only what may hold keys is not readable."""
+    """Only files of the state folder that may hold keys are unreadable."""
     for path in (
         ".jupyter_agent/config.yaml",
         ".jupyter_agent/MCP.json",
@@ -221,7 +221,7 @@ def test_state_folder_in_the_way(workspace: Workspace) -> None:
 
 
 def test_state_folder_must_not_lead_out(workspace: Workspace, tmp_path: Path) -> None:
-    """A link that a checkout brought along gets no files of ours."""
+    """A state folder that is a link out of the checkout gets no files."""
     (tmp_path / "elsewhere").mkdir()
     workspace.state_folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="out of the workspace"):
@@ -313,7 +313,7 @@ def test_atomic_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_atomic_write_after_a_killed_writer(tmp_path: Path) -> None:
-    """A writer whose files have one name takes away what a killed one left; others leave it."""
+    """A writer with a fixed temporary name removes a killed writer's file; others leave it."""
     left = temporary_of(tmp_path / "a.txt", "fixed")
     left.write_bytes(b"half")
     atomic_write(tmp_path / "a.txt", b"1")
@@ -324,7 +324,7 @@ def test_atomic_write_after_a_killed_writer(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_whose_place_is_a_link(tmp_path: Path) -> None:
-    """A link to a folder is followed, unless that is not wanted; a file never is."""
+    """A link to a folder is followed unless forbidden; a file in its place is an error."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     private_folder(tmp_path / "link" / "new")

@@ -194,19 +194,19 @@ def unseen(answer: str) -> list[str]:
 
 @pytest.mark.parametrize("answer", LEFT_ALONE)
 def test_what_is_not_marked(answer: str) -> None:
-    """What was seen, however it is written, and what claims nothing."""
+    """Numbers that were seen, however written, and numbers that claim nothing are not marked."""
     wrong = ["36.0 %", "342"] if "342" in answer else []
     assert unseen(answer) == wrong
 
 
 @pytest.mark.parametrize(("answer", "marked"), MARKED)
 def test_what_is_marked(answer: str, marked: list[str]) -> None:
-    """What was seen nowhere, and no more than that."""
+    """Exactly the numbers that were seen nowhere are marked."""
     assert unseen(answer) == marked
 
 
 def test_the_measure(capsys: pytest.CaptureFixture[str]) -> None:
-    """Over all cases: marks that are false, and numbers that were made up and have no mark."""
+    """Over all cases: how many marks are false, and how many invented numbers lack a mark."""
     false_marks = sum(len(unseen(answer)) for answer in LEFT_ALONE if "342" not in answer)
     missed = sum(len(set(marked) - set(unseen(answer))) for answer, marked in MARKED)
     made_up = sum(len(marked) for _, marked in MARKED)

@@ -15,7 +15,7 @@ from jupyter_agent.grounding import Index, Source, grounded
 @settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=60), st.text("0123456789.,-−%eE+ kM\n*$[]()|`#x^_", max_size=60))
 def test_any_text(answer: str, seen: str) -> None:
-    """Whatever is said and was seen: no failure, spans that fit, and what was seen is found."""
+    """Any answer and outputs give no error, spans that fit, and every seen number is found."""
     numbers = grounded(answer + seen, [Source(seen)])
     assert all((answer + seen)[n.start : n.end] == n.text for n in numbers)
     assert [n.start for n in numbers] == sorted(n.start for n in numbers)
@@ -30,7 +30,7 @@ def test_any_text(answer: str, seen: str) -> None:
 def test_what_was_printed_is_found_however_it_is_rounded(
     value: Decimal, places: int, form: str
 ) -> None:
-    """Rounded to any place; and a value that is further away than rounding goes is not found."""
+    """A printed value is found rounded to any place; a value beyond rounding is not."""
     text = f"{value:.{places}f}"
     source = [Source(form.format(value))]
     said = [n for n in grounded(f"It is {text} g.", source) if n.text == text]
@@ -42,7 +42,7 @@ def test_what_was_printed_is_found_however_it_is_rounded(
 
 
 def test_where_a_number_was_seen() -> None:
-    """Each has its place, its value and its source; the best source is named, the first step."""
+    """Each number has its place, value and source: the best source, at its first step."""
     sources = [
         Source("n = 344", "code", 1, "c1"),
         Source("344 and 12.5", "output", 3, "c3"),
@@ -99,7 +99,7 @@ def test_numbers_inside_of_longer_ones() -> None:
 
 
 def test_numbers_beyond_floats() -> None:
-    """Digits too many for a float are found as they were printed, and not otherwise."""
+    """Numbers with too many digits for a float are found only as they were printed."""
     digits = "7" * 400
     source = [Source(f"{digits} 1e309 1e-400")]
     found = [n.seen for n in grounded(f"{digits}, {digits[:-1]}8, 1e309, 1e310, 1e-400.", source)]
@@ -107,7 +107,7 @@ def test_numbers_beyond_floats() -> None:
 
 
 def test_each_source_is_read_once_and_a_search_does_not_grow_with_it() -> None:
-    """Counted in operations: characters read once; some searches a number, whatever was seen."""
+    """Each character is read once, and each number takes a constant number of searches."""
     answer = "\n".join(f"- {n * 7 + 0.25:.2f} % of {n * 31 + 5_003:,}" for n in range(100))
     counts = {}
     for size in (10, 1_000):

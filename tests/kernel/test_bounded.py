@@ -27,7 +27,7 @@ def bounded(
 
 @given(st.lists(st.text("abc\n", max_size=30), max_size=20), st.integers(1, 40), st.integers(1, 40))
 def test_any_pieces(texts: list[str], head: int, tail: int) -> None:
-    """Any pieces: within the limit all is kept; beyond it the start, a count, and the end."""
+    """Within the limit all pieces are kept; beyond it the start, a count, and the end."""
     whole, text = "".join(texts), bounded(texts, head, tail)
     assert text.length == len(whole)
     if len(whole) <= head + tail:
@@ -39,13 +39,13 @@ def test_any_pieces(texts: list[str], head: int, tail: int) -> None:
 
 
 def test_many_small_pieces_take_little_memory() -> None:
-    """A million characters one by one: no more pieces are held than are needed."""
+    """A million single characters are held in few pieces."""
     text = bounded(["x"] * 100_000, 100, 100)
     assert len(text._tail) <= 101 and len(str(text)) < 300
 
 
 def test_the_whole_goes_to_a_file(tmp_path: Path) -> None:
-    """Text beyond the limit: all of it is in the file, and the notice says so."""
+    """Text beyond the limit goes to a file, whole, and the notice names it."""
     overflow = Overflow(lambda: tmp_path / "made" / "here", "long.txt")
     pieces = [f"line {n} ☃\r\n" for n in range(100)]
     text = bounded(pieces, 20, 20, overflow)
@@ -56,7 +56,7 @@ def test_the_whole_goes_to_a_file(tmp_path: Path) -> None:
 
 
 def test_no_file_without_need(tmp_path: Path) -> None:
-    """Text of exactly the limit: no file is made."""
+    """Text of exactly the limit makes no file."""
     overflow = Overflow(lambda: tmp_path / "none", "long.txt")
     assert str(bounded(["x" * 20, "y" * 20], 20, 20, overflow)) == "x" * 20 + "y" * 20
     overflow.close()
@@ -64,7 +64,7 @@ def test_no_file_without_need(tmp_path: Path) -> None:
 
 
 def test_lone_surrogates_in_the_file(tmp_path: Path) -> None:
-    """Text that no file can hold: it is written with marks in the place of those characters."""
+    """Characters that UTF-8 cannot carry are written as replacement marks."""
     overflow = Overflow(lambda: tmp_path, "long.txt")
     bounded(["\ud800" * 50], 10, 10, overflow)
     overflow.close()
@@ -72,7 +72,7 @@ def test_lone_surrogates_in_the_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    """The file cannot be written: the text is bounded all the same, and no file is named."""
+    """If the file cannot be written, the text is bounded all the same and names no file."""
     (tmp_path / "file").write_text("x", encoding="utf-8")
     overflow = Overflow(lambda: tmp_path / "file" / "below", "long.txt")
     text = bounded(["x" * 100, "y" * 100], 10, 10, overflow)

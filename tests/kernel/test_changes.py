@@ -31,7 +31,7 @@ def after(variables: dict[str, Any], change: Callable[[], object]) -> Kinds:
 
 
 def test_added_changed_deleted() -> None:
-    """Names come, go, and are bound to other objects: each is told, with a summary."""
+    """New, rebound and deleted names are reported, each with a summary."""
     before = snapshot({"kept": 1, "bound": 2, "gone": [3]})
     found = changes(before, snapshot({"kept": 1, "bound": "two", "new": {}}))
     assert found == (
@@ -42,19 +42,19 @@ def test_added_changed_deleted() -> None:
 
 
 def test_nothing_changed() -> None:
-    """Two snapshots of the same: no change."""
+    """Two snapshots of the same variables report no change."""
     variables = {"a": [1], "b": {"x": 1}, "c": object(), "d": float("nan")}
     assert after(variables, lambda: None) == {}
 
 
 def test_the_summary_says_what_it_is() -> None:
-    """A summary function is given: its words go with each change."""
+    """A given summary function describes each change."""
     found = changes(snapshot({}), snapshot({"a": [1, 2]}), lambda value: f"{len(value)} things")
     assert found == (VariableChange("a", "added", "2 things", "list", (2,)),)
 
 
 def test_an_equal_object_is_another_one() -> None:
-    """A name is bound to an equal copy: it is changed, and nobody's __eq__ is asked."""
+    """A name bound to an equal copy is changed, and no `__eq__` is called."""
 
     class Equal:
         def __eq__(self, other: object) -> bool:
@@ -67,7 +67,7 @@ def test_an_equal_object_is_another_one() -> None:
 
 
 def test_two_names_of_one_object() -> None:
-    """An object with two names is mutated: both names are told."""
+    """If an object with two names is mutated, both names are reported."""
     shared = [1]
     assert after({"a": shared, "b": shared}, lambda: shared.append(2)) == {
         "a": "mutated",
@@ -128,7 +128,7 @@ MUTATIONS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 
 @pytest.mark.parametrize(("make", "mutate"), MUTATIONS.values(), ids=MUTATIONS.keys())
 def test_mutation_in_place(make: Callable[[], Any], mutate: Callable[[Any], object]) -> None:
-    """An object of Python changes in place: it is told as mutated."""
+    """A Python object that changes in place is reported as mutated."""
     value = make()
     assert after({"it": value, "other": [1]}, lambda: mutate(value)) == {"it": "mutated"}
 
@@ -136,7 +136,7 @@ def test_mutation_in_place(make: Callable[[], Any], mutate: Callable[[Any], obje
 @pytest.mark.parametrize("times", [1, 2, 3, 4])
 @pytest.mark.parametrize("kind", ["list", "dict", "attribute"])
 def test_numbers_that_are_counted_up(kind: str, times: int) -> None:
-    """A number inside an object is counted up some times: freed memory must not hide it."""
+    """A number inside an object that is counted up is reported, although memory is reused."""
     holder = {"list": [0.5], "dict": {0: 0.5}, "attribute": Plain()}[kind]
 
     def count() -> None:
@@ -163,14 +163,14 @@ ARRAYS: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("mutate", ARRAYS.values(), ids=ARRAYS.keys())
 def test_arrays_in_place(mutate: Callable[[Any], object]) -> None:
-    """A numpy array changes in place: mutated."""
+    """A numpy array that changes in place is reported as mutated."""
     np = pytest.importorskip("numpy")
     array = np.arange(12.0).reshape(4, 3)
     assert after({"array": array}, lambda: mutate(array)) == {"array": "mutated"}
 
 
 def test_large_arrays_in_place() -> None:
-    """A tenth of a large array changes: mutated, whatever its order in memory."""
+    """A change of a tenth of a large array is reported, whatever its order in memory."""
     np = pytest.importorskip("numpy")
     for array in (np.zeros((1000, 1000)), np.zeros((1000, 1000), order="F"), np.zeros(10**6)[::2]):
         assert after({"a": array}, lambda a=array: a[:100].__iadd__(1)) == {"a": "mutated"}
@@ -212,13 +212,13 @@ def frame() -> Any:
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize("mutate", FRAMES.values(), ids=FRAMES.keys())
 def test_frames_in_place(mutate: Callable[[Any], object]) -> None:
-    """A DataFrame changes in place: mutated."""
+    """A DataFrame that changes in place is reported as mutated."""
     table = frame()
     assert after({"table": table}, lambda: mutate(table)) == {"table": "mutated"}
 
 
 def test_series_in_place() -> None:
-    """A Series changes a value, or its name: mutated."""
+    """A Series that changes a value or its name is reported as mutated."""
     series = frame()["n"].copy()
     assert after({"s": series}, lambda: series.__setitem__(0, 5)) == {"s": "mutated"}
     assert after({"s": series}, lambda: setattr(series, "name", "other")) == {"s": "mutated"}
@@ -226,7 +226,7 @@ def test_series_in_place() -> None:
 
 @pytest.mark.parametrize("times", [1, 2, 3, 4])
 def test_texts_changed_again(times: int) -> None:
-    """A text cell of a frame is set several times: freed columns must not hide it."""
+    """A text cell of a frame that is set several times is reported, although memory is reused."""
     table = frame()[["t"]].copy()
 
     def change() -> None:
@@ -292,7 +292,7 @@ def used_objects() -> dict[str, tuple[Any, Callable[[Any], object]]]:
 
 @pytest.mark.parametrize("name", used_objects())
 def test_use_is_no_change(name: str) -> None:
-    """Objects are merely used, and may fill their caches: nothing is told."""
+    """Objects that are merely used, and fill their caches, are not reported."""
     value, use = used_objects()[name]
     assert after({"it": value}, lambda: use(value)) == {}
 
@@ -323,7 +323,7 @@ def hostile_objects() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", hostile_objects())
 def test_hostile_objects(name: str) -> None:
-    """Objects that fail when they are looked at: no error, and other changes are told."""
+    """Objects that fail when they are inspected cause no error and hide no other change."""
     value, other = hostile_objects()[name], [1]
     variables: dict[str, Any] = {"hostile": value, "other": other}
     assert after(variables, lambda: other.append(2)) == {"other": "mutated"}
@@ -334,7 +334,7 @@ def test_hostile_objects(name: str) -> None:
 
 
 def test_a_thousand_variables_are_cheap() -> None:
-    """A thousand variables with a frame of 200 MB: a snapshot takes some milliseconds."""
+    """A snapshot of a thousand variables and a frame of 200 MB takes milliseconds."""
     np, pd = pytest.importorskip("numpy"), pytest.importorskip("pandas")
     variables: dict[str, Any] = {
         "big": pd.DataFrame(np.zeros((2_500_000, 10))),
@@ -359,7 +359,7 @@ def test_a_thousand_variables_are_cheap() -> None:
 
 
 def test_the_receipt_of_a_turn(kernel: LiveKernel) -> None:
-    """The agent adds, binds, mutates and deletes variables: its receipt tells each, and no more."""
+    """The receipt names exactly the variables that the turn added, bound, mutated or deleted."""
     kernel.run("import pandas as pd\nkept = [1]\nbound = 1\ngone = 'x'\nitems = {'a': 1}")
     kernel.run("table = pd.DataFrame({'k': ['a', 'b'], 'v': [1, 2]})\ngroups = table.groupby('k')")
     kernel.agent(
@@ -379,14 +379,14 @@ def test_the_receipt_of_a_turn(kernel: LiveKernel) -> None:
 
 
 def test_a_turn_that_changes_nothing(kernel: LiveKernel) -> None:
-    """The agent only looks: its receipt tells of no variable."""
+    """The receipt of a turn that only looks names no variable."""
     kernel.run("looked_at = [3, 1, 2]")
     kernel.agent("sorted(looked_at)")
     assert kernel.value("len(_agent.receipt.variables)") == 0
 
 
 def test_what_the_person_deletes_is_freed(kernel: LiveKernel) -> None:
-    """After a turn the person deletes a large object: the agent does not keep its memory."""
+    """A large object that the person deletes after a turn is freed."""
     kernel.run("import weakref, gc\nclass Large: pass\nlarge = Large()\nref = weakref.ref(large)")
     kernel.agent("len('x')")
     kernel.run("del large\n_ = gc.collect()\ngone = ref() is None")
@@ -394,7 +394,7 @@ def test_what_the_person_deletes_is_freed(kernel: LiveKernel) -> None:
 
 
 def test_a_snapshot_keeps_its_objects() -> None:
-    """A snapshot holds what it saw, so that an address that is used again is no confusion."""
+    """A snapshot holds its objects, so that a reused address causes no confusion."""
     variables = {"it": Plain()}
     ref = weakref.ref(variables["it"])
     before = snapshot(variables)

@@ -57,7 +57,7 @@ def encoded(raw: bytes, kind: str = "image/png") -> dict[str, str]:
 
 
 def test_a_small_picture_is_unchanged() -> None:
-    """A PNG of 768 pixels or less: it is sent byte for byte."""
+    """A PNG of at most 768 pixels is sent byte for byte."""
     for size in ((1, 1), (100, 50), (768, 768)):
         data = png(*size)
         assert picture(data) == Image("image/png", data["image/png"])
@@ -68,7 +68,7 @@ def test_a_small_picture_is_unchanged() -> None:
     [((1536, 768), (768, 384)), ((400, 800), (384, 768)), ((769, 1), (768, 1)), ((3000, 3), None)],
 )
 def test_a_large_picture_is_scaled(size: tuple[int, int], scaled: tuple[int, int] | None) -> None:
-    """A larger PNG: its longest side becomes 768 pixels, its form stays."""
+    """A larger PNG is scaled to 768 pixels on its longest side and keeps its form."""
     found = opened(picture(png(*size)))
     assert max(found.size) == 768
     assert scaled is None or found.size == scaled
@@ -105,21 +105,21 @@ def test_a_jpeg_in_print_colours() -> None:
 
 
 def test_noise_stays_within_the_providers_limit() -> None:
-    """A picture of noise that is allowed to be large: what is sent is still few enough bytes."""
+    """A large picture of noise is sent within the provider's limit of bytes."""
     noise = Pillow.frombytes("RGB", (1300, 1300), random.Random(1).randbytes(3 * 1300 * 1300))
     image = picture({"image/png": stored(noise)}, 1300)
     assert image is None or len(base64.b64decode(image.data)) <= MOST_BYTES
 
 
 def test_line_breaks_in_base64() -> None:
-    """Base64 in lines, as matplotlib and notebooks store it: it is sent without them."""
+    """Base64 with line breaks, as notebooks store it, is sent without them."""
     data = png(10, 10)["image/png"]
     broken = "\n".join(data[i : i + 20] for i in range(0, len(data), 20)) + "\n"
     assert picture({"image/png": broken}) == Image("image/png", data)
 
 
 def test_png_is_preferred() -> None:
-    """A bundle of both kinds: the PNG is sent."""
+    """Of a bundle with PNG and JPEG the PNG is sent."""
     data = {**png(10, 10), "image/jpeg": "x"}
     assert picture(data) == Image("image/png", data["image/png"])
 
@@ -153,12 +153,12 @@ BROKEN: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN.keys())
 def test_what_is_no_picture(data: dict[str, Any]) -> None:
-    """No picture, a damaged one, or one that would blow up: nothing is sent, at once."""
+    """A missing or damaged picture and a decompression bomb are refused at once."""
     assert picture(data) is None
     assert processor_seconds(lambda: picture(data), 1) < 1
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_a_bomb_below_the_threshold() -> None:
-    """A header of a hundred million pixels and no content: nothing is sent."""
+    """A header of a hundred million pixels without content is refused."""
     assert picture(encoded(header(10_000, 10_000))) is None

@@ -38,7 +38,7 @@ def pure(kernel: LiveKernel) -> bool:
 
 
 def test_source_and_output(kernel: LiveKernel) -> None:
-    """A cell prints, displays and ends in a value: all is remembered, and all is shown."""
+    """A cell's prints, displays and value are remembered, and all are shown."""
     source = (
         "import sys\nprint('printed')\nprint('warned', file=sys.stderr)\n"
         "display('displayed')\n'end'"

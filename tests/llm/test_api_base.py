@@ -29,12 +29,12 @@ from jupyter_agent.llm.wire import api_base_for
     ],
 )
 def test_suffix(provider: str, given: str | None, used: str | None) -> None:
-    """Only MiniMax's own hosts get the suffix of the format; all else stays as it is."""
+    """Only MiniMax's own hosts get the suffix of the format; other addresses stay."""
     assert api_base_for(provider, given) == used
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_suffix_is_added_once(provider: str) -> None:
-    """An address that was put right stays right when it is put right again."""
+    """A suffix that is there already is not added again."""
     once = api_base_for(provider, "https://api.minimax.io")
     assert api_base_for(provider, once) == once

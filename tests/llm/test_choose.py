@@ -104,7 +104,7 @@ async def test_the_mode(
     kind: str,
     model: str,
 ) -> None:
-    """Live where a model is configured, replayed where not, as the mode says."""
+    """Mode and configuration decide whether the model is asked or the cassette replays."""
     for name in (*ANTHROPIC, *OPENAI, *LOCAL):
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
@@ -149,7 +149,7 @@ async def test_the_mode(
 def test_what_cannot_be_chosen(
     tmp_path: Path, values: dict[str, Any], cassette: str | None, message: str
 ) -> None:
-    """One line that says what is missing and how to set it."""
+    """An impossible choice is one line that says what is missing and how to set it."""
     path = tmp_path / cassette if cassette else None
     with pytest.raises(ConfigError) as caught:
         choose(made(**values), path, {})
@@ -166,14 +166,14 @@ def test_no_model_beside_a_cassette(tape: Path, mode: str) -> None:
 
 
 def test_a_damaged_cassette(tape: Path) -> None:
-    """The line names the file."""
+    """A damaged cassette is one line that names the file."""
     tape.write_text("oops\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"^analysis\.cassette\.jsonl is no cassette"):
         choose(made(mode="replay"), tape, {})
 
 
 async def test_a_script(tape: Path, script: str) -> None:
-    """Scripted replies, recorded where the mode says so."""
+    """Scripted replies are used, and recorded if the mode says so."""
     provider = choose(made(script=script), tape, {})
     assert (provider.name, provider.source) == ("scripted", "scripted")
     recorder = choose(made(script=script, mode="record"), tape, {})
@@ -183,7 +183,7 @@ async def test_a_script(tape: Path, script: str) -> None:
 
 
 def test_a_missing_script(tmp_path: Path) -> None:
-    """A script that is not there is one line."""
+    """A missing script is one line."""
     with pytest.raises(ConfigError, match=r"^The script .*gone\.yaml cannot be used"):
         choose(made(script=str(tmp_path / "gone.yaml")), None, {})
 
@@ -232,7 +232,7 @@ def test_a_thinking_budget_beyond_the_reply() -> None:
 
 
 def test_effort() -> None:
-    """How hard the model works is said in each API's own words."""
+    """The effort is sent under each API's own name."""
     bodies = {}
     for name in ("anthropic", "openai"):
         given = {"provider": name, "api_key": "k", "thinking.effort": "low"}
@@ -269,7 +269,7 @@ def test_whose_texts_may_hold_calls(address: str, reads: bool) -> None:
 
 
 def test_texts_of_anthropic_hold_no_calls() -> None:
-    """Tool calls are blocks of their own in this API, whoever serves it."""
+    """The text of Anthropic's API is not searched for calls, whoever serves it."""
     given = {"provider": "anthropic", "api_key": "k"}
     for base in ({}, {"api_base": "http://127.0.0.1:9/anthropic"}):
         assert not reads_text(**given, **base)

@@ -104,7 +104,7 @@ def reply(text: str, stop: ReplyStop = "end") -> MessageFinished:
 
 @pytest.mark.parametrize("name", RUN)
 def test_what_is_run(name: str) -> None:
-    """The first block of Python becomes one call of execute_code; what follows it goes."""
+    """The first Python block becomes one call of execute_code; the text after it is dropped."""
     text, words, code = RUN[name]
     finished = with_call(reply(text))
     (call,) = finished.message.tool_calls
@@ -115,13 +115,13 @@ def test_what_is_run(name: str) -> None:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_what_is_an_answer(name: str) -> None:
-    """A reply without such a block stays as it is: it ends the turn."""
+    """A reply without a Python block is unchanged, and ends the turn."""
     finished = reply(ANSWERS[name])
     assert with_call(finished) is finished
 
 
 def test_a_block_that_was_cut_off() -> None:
-    """The token limit came amid the code: the loop gets the call, and that it was cut off."""
+    """A block cut off at the token limit becomes a call that is marked as cut off."""
     finished = with_call(reply("```python\nx = 1\nfor i in", "max_tokens"))
     assert finished.stop_reason == "max_tokens"
     assert len(finished.message.tool_calls) == 1
@@ -130,13 +130,13 @@ def test_a_block_that_was_cut_off() -> None:
 
 
 def test_a_whole_block_before_the_cut() -> None:
-    """The model went on to invent the output until the limit: the block itself is whole."""
+    """If the model invents output until the limit, the whole block before it is run."""
     finished = with_call(reply("```python\nx = 1\n```\nOutput: and so", "max_tokens"))
     assert finished.stop_reason == "tool_use"
 
 
 def test_a_refusal() -> None:
-    """Nothing of a refused reply is run."""
+    """No block of a refused reply is run."""
     finished = reply(RUN["a block"][0], "refused")
     assert with_call(finished) is finished
 
@@ -147,7 +147,7 @@ def test_a_refusal() -> None:
     | st.lists(st.sampled_from(["```", "python", "\n", "x = 1", "<think>", "  "])).map("".join)
 )
 def test_any_reply(text: str) -> None:
-    """Whatever a model writes, it is read without an error."""
+    """Any reply is read without an error."""
     block = code_block(text)
     assert block is None or block.code.strip()
 
@@ -188,12 +188,12 @@ def test_the_system_prompt() -> None:
 
 
 def test_without_code_there_is_no_protocol() -> None:
-    """Where code is switched off, the model is told nothing of it."""
+    """If code is switched off, the model gets no instructions of the protocol."""
     assert in_words(Request("Be brief.\n", (TASK,), FILES)).system == "Be brief.\n"
 
 
 def test_the_history_in_words() -> None:
-    """Calls are the model's own words again, results the user's; pictures stay pictures."""
+    """Calls become the model's own words, and results the user's; pictures stay pictures."""
     thought = Thinking("Hm.", {"provider": "openai", "reasoning_details": [{}]})
     messages = (
         TASK,
@@ -273,7 +273,7 @@ async def test_a_conversation(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 async def test_the_last_call_of_a_turn(kind: str) -> None:
-    """Where nothing may be run any more, a block of code is part of the answer."""
+    """If no code may be run any more, a block is part of the answer."""
     with ModelServer([Reply(text=RUN["a block"][0])]) as server:
         provider = provider_of(kind, server)
         finished = await ask(provider, TASK, allowed=False)
@@ -292,13 +292,13 @@ async def test_the_body_is_what_is_sent() -> None:
 
 
 def test_the_real_tool_is_the_one_that_acts() -> None:
-    """The protocol's tool is named as the package's own."""
+    """The protocol uses the name of the package's own tool."""
     (tool,) = code_tools(None)  # type: ignore[arg-type]
     assert tool.name == EXECUTE.name
 
 
 def test_the_brief_protocol() -> None:
-    """An example first, no list of tools, and each message ends with what is easily forgotten."""
+    """The brief protocol has an example, no list of tools, and a reminder after each message."""
     call = ToolCall("c1", "execute_code", json.dumps({"code": "1 + 1"}))
     good = Message("user", (ToolResult("c1", (Text("2"),)),))
     bad = Message("user", (ToolResult("c1", (Text("NameError"),), is_error=True),))
@@ -319,7 +319,7 @@ def test_the_brief_protocol() -> None:
 
 
 def test_brief_without_code_is_plain() -> None:
-    """Where the model may run nothing (a summary), nothing is said of running."""
+    """If the model may run nothing (a summary), the brief protocol says nothing of code."""
     assert in_words(Request("Sum up.", (TASK,)), brief=True) == Request("Sum up.", (TASK,))
 
 

@@ -57,7 +57,7 @@ async def test_headers(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["X-Team", "X Team: a", ": a", "X-Team: ä"])
 def test_bad_headers(text: str) -> None:
-    """What is no header is named by its line, and its value is not shown."""
+    """A malformed header is named by its line, and its value is not shown."""
     with pytest.raises(ConfigError, match=r"http\.headers, line 2: not of the form Name: value"):
         parse_headers(f"X-A: 1\n{text}")
 
@@ -85,7 +85,7 @@ async def test_a_proxy_by_a_setting(name: str) -> None:
 
 @BOTH
 async def test_a_proxy_that_is_down(name: str) -> None:
-    """A proxy that does not answer is a failure that may pass; its password is not shown."""
+    """An unreachable proxy is a temporary failure; its password is not shown."""
     with ModelServer([Reply(text="ok")]) as server:
         with pytest.raises(ProviderError) as caught:
             await ask(name, server.url, http_proxy="http://me:secrets123@127.0.0.1:9")
@@ -98,7 +98,7 @@ async def test_a_proxy_that_is_down(name: str) -> None:
 async def test_tls_with_a_ca_of_its_own(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server behind a company's CA: refused as it is, trusted by each of the usual ways."""
+    """A server behind a company's CA is refused by default and trusted by each usual setting."""
     authority = trustme.CA()
     bundle = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(bundle))

@@ -54,7 +54,7 @@ def around(expected: list[Message], sent: Sequence[Message]) -> dict[str, Any]:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.sampled_from(MESSAGES), max_size=4))))
 def test_the_bytes_are_those_of_the_whole(changes: list[tuple[int, list[Message]]]) -> None:
-    """A conversation that grows, is cut, or begins anew gives the bytes that a fresh one gives."""
+    """A growing, cut or new conversation is encoded to the same bytes as a fresh one."""
     encoder, said = Encoder("own", rendered, asdict), ()
     for cut, more in changes:
         said = (*said[: len(said) if cut > 2 else cut], *more)
@@ -63,7 +63,7 @@ def test_the_bytes_are_those_of_the_whole(changes: list[tuple[int, list[Message]
 
 
 def test_a_message_is_rendered_once() -> None:
-    """What was sent before is not put into JSON again, but for the last message, which may grow."""
+    """Messages already sent are not rendered again, except the last, which may grow."""
     seen: list[Message] = []
 
     def counted(message: Message) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ def test_a_message_is_rendered_once() -> None:
 
 
 def test_a_value_that_stays_is_kept() -> None:
-    """The tools of a session are one object: they are put into JSON once, and anew when changed."""
+    """A session's tools are rendered once, and again only after a change."""
     encoder = Encoder("own", rendered, asdict)
     tools = [{"name": "look"}]
     bodies = [encoder.encoded((), lambda sent: {"messages": [], "tools": tools}) for _ in range(2)]
@@ -93,7 +93,7 @@ def test_a_value_that_stays_is_kept() -> None:
 
 
 def test_the_tools_are_one_list() -> None:
-    """As long as they are the same ones."""
+    """The same tools give the same list object."""
     encoder = Encoder("own", rendered, asdict)
     specs = (ToolSpec("look", "Look.", {}),)
     tools = encoder.tools(specs)

@@ -399,7 +399,7 @@ def understood(text: str, stop: ReplyStop = "end") -> MessageFinished:
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_understood(name: str) -> None:
-    """A model writes its call in its own form; it is run, and the text of it is gone."""
+    """A call in a model's own format is run, and its text removed."""
     text, words, calls = GOOD[name]
     assert found(text) == calls
     if words is not None:
@@ -413,20 +413,20 @@ def test_what_is_understood(name: str) -> None:
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_stays_text(name: str) -> None:
-    """A model shows something that is no whole call of a known tool; it is the answer."""
+    """Text that is no whole call of a known tool is the answer."""
     assert found(BAD[name]) == []
     assert understood(BAD[name]) == reply(BAD[name])
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_no_tools_no_calls(name: str) -> None:
-    """Without tools on offer nothing is a call."""
+    """Without offered tools no text is a call."""
     finished = reply(GOOD[name][0])
     assert with_calls(finished, ()) == finished
 
 
 def test_thinking_stays() -> None:
-    """What the model thought, with what the provider needs of it back, stays before the call."""
+    """Thinking, with the metadata for the provider, stays before the call."""
     thought = Thinking("Hm.", {"provider": "openai", "reasoning_details": [{"text": "Hm."}]})
     finished = with_calls(reply(GOOD["words before"][0], "end", thought), TOOLS.values())
     assert [block.type for block in finished.message.blocks] == ["thinking", "text", "tool_call"]
@@ -435,13 +435,13 @@ def test_thinking_stays() -> None:
 
 
 def test_a_native_call_wins() -> None:
-    """A reply with a real call keeps its text, whatever stands in it."""
+    """A reply with a native call keeps its text, whatever the text holds."""
     finished = reply(GOOD["hermes"][0], "tool_use", ToolCall("c1", "list_files", "{}"))
     assert with_calls(finished, TOOLS.values()) is finished
 
 
 def test_a_refusal_is_no_call() -> None:
-    """A reply that ends in a refusal is not acted upon."""
+    """No call in the text of a refused reply is run."""
     finished = reply(GOOD["hermes"][0], "refused")
     assert with_calls(finished, TOOLS.values()) is finished
 
@@ -480,7 +480,7 @@ PIECES = st.sampled_from(
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=25).map("".join)))
 def test_any_text(text: str) -> None:
-    """Whatever a model writes: it is read without an error, and calls are of known tools only."""
+    """Any text is read without an error, and its calls are of known tools only."""
     reading = read(text, TOOLS)
     assert all(call.name in TOOLS for call in reading.calls)
     if not reading.calls:
@@ -498,7 +498,7 @@ def test_text_without_marks(text: str) -> None:
 @settings(deadline=None)
 @given(st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.none(), st.booleans())))
 def test_any_arguments(arguments: Json) -> None:
-    """Arguments arrive as they were meant, whatever is in them."""
+    """Arguments arrive unchanged, whatever they hold."""
     written = json.dumps({"name": "read_file", "arguments": arguments})
     for text in (f"<tool_call>{written}</tool_call>", f"```json\n{written}\n```", written):
         assert found(text) == [("read_file", arguments)]
@@ -534,7 +534,7 @@ async def inline(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Inline, 
 
 
 async def test_over_the_wire(inline: tuple[Inline, ModelServer]) -> None:
-    """A call that came in pieces is a call; it goes back in the API's own form."""
+    """A call that streams in pieces is found, and goes back in the API's own format."""
     provider, server = inline
     *deltas, finished = await parts_of(provider, request_of(TASK))
     assert "".join(part.text for part in deltas if isinstance(part, TextDelta)).startswith("I look")
@@ -550,7 +550,7 @@ async def test_over_the_wire(inline: tuple[Inline, ModelServer]) -> None:
 
 
 async def test_the_last_call_of_a_turn(inline: tuple[Inline, ModelServer]) -> None:
-    """Where no tool may be called any more, the text stays as it is."""
+    """If no tool may be called any more, the text is unchanged."""
     provider, _ = inline
     finished = (await parts_of(provider, request_of(TASK, tools_allowed=False)))[-1]
     assert not finished.message.tool_calls
@@ -558,7 +558,7 @@ async def test_the_last_call_of_a_turn(inline: tuple[Inline, ModelServer]) -> No
 
 
 async def test_record_and_replay(inline: tuple[Inline, ModelServer], tmp_path: Path) -> None:
-    """The cassette has the call itself: a replay needs nothing of this."""
+    """The cassette holds the call itself, so that a replay parses no text."""
     provider, _ = inline
     recorder = Recorder(provider, tmp_path / "a.cassette.jsonl")
     recorder.begin()
@@ -569,7 +569,7 @@ async def test_record_and_replay(inline: tuple[Inline, ModelServer], tmp_path: P
 
 
 async def test_a_server_that_parses_is_left_alone() -> None:
-    """A call in the API's own form passes unchanged."""
+    """A native call passes unchanged."""
     with ModelServer([Reply(calls=(Call("read_file", '{"path": "a.csv"}'),))]) as server:
         provider = Inline(provider_of("openai", server))
         finished = (await parts_of(provider, request_of(TASK)))[-1]

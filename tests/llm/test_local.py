@@ -132,7 +132,7 @@ def is_gone(process_id: int | None) -> bool:
 
 
 async def test_it_starts_at_first_need_streams_and_counts(local: Local) -> None:
-    """Nothing runs before the first call; then progress, words as they come, and the usage."""
+    """The first call starts the server; then come progress, streamed words and the usage."""
     embedded = local._embedded
     assert not embedded.is_running
     first = await parts_of(local)
@@ -156,7 +156,7 @@ async def test_it_starts_at_first_need_streams_and_counts(local: Local) -> None:
 
 
 async def test_nobody_else_is_served(warm: Local) -> None:
-    """It listens on loopback alone, and answers nobody without its key."""
+    """The server listens on loopback only, and refuses requests without its key."""
     await parts_of(warm)
     embedded = warm._embedded
     process = psutil.Process(embedded.process_id)
@@ -176,20 +176,20 @@ async def test_nobody_else_is_served(warm: Local) -> None:
 
 
 async def test_no_proxy_stands_between(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of the environment is not for this machine."""
+    """A proxy of the environment is not used for the local server."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     assert isinstance((await parts_of(local))[-1], MessageFinished)
 
 
 async def test_a_conversation_that_is_too_long(warm: Local) -> None:
-    """What does not fit into `local.context` is told as such, so that it can be shortened."""
+    """A conversation longer than `local.context` is an overflow, so that it is shortened."""
     with pytest.raises(ContextOverflow, match="too long"):
         await parts_of(warm, asking("word " * 2 * CONTEXT))
 
 
 async def test_pictures_are_words(warm: Local) -> None:
-    """The model has no eyes: a picture is a line that says so, and the call goes well."""
+    """A picture becomes a line of text, and the call succeeds."""
     picture = Image("image/png", "iVBORw0KGgo=")
     call = ToolCall("c1", "execute_code", "{}")
     messages = (
@@ -206,7 +206,7 @@ async def test_pictures_are_words(warm: Local) -> None:
 
 @pytest.mark.deep
 async def test_another_model_takes_its_place(makes: Makes, embedded: Embedded) -> None:
-    """One server a kernel: other settings end the one that runs before the next one starts."""
+    """A kernel has one server: other settings end it before the next one starts."""
     await parts_of(makes())
     before = embedded.process_id
     await parts_of(makes(2, context=2 * CONTEXT))
@@ -220,7 +220,7 @@ async def test_another_model_takes_its_place(makes: Makes, embedded: Embedded) -
 async def test_an_interrupt_amid_the_reply_ends_the_computing(
     makes: Makes, embedded: Embedded
 ) -> None:
-    """A reply that is not wanted any more is not computed any more; the server stays."""
+    """A cancelled reply stops computing; the server stays."""
     local = makes(CONTEXT // 2)
     began = asyncio.Event()
 
@@ -250,7 +250,7 @@ async def test_an_interrupt_amid_the_reply_ends_the_computing(
 
 
 async def test_an_interrupt_amid_the_load_leaves_nothing(local: Local) -> None:
-    """Cancelled before it was ready, there is no process; the next call starts anew."""
+    """A start that is cancelled leaves no process; the next call starts a new one."""
     embedded = local._embedded
     task = asyncio.create_task(parts_of(local))
     await until(lambda: embedded.process_id is not None)
@@ -265,7 +265,7 @@ async def test_an_interrupt_amid_the_load_leaves_nothing(local: Local) -> None:
 
 @pytest.mark.deep
 async def test_a_server_that_died_is_started_again(local: Local) -> None:
-    """Killed between two calls, it is there for the second one, elsewhere."""
+    """A server killed between two calls is started again for the second."""
     embedded = local._embedded
     await parts_of(local)
     before = embedded.address, embedded.process_id
@@ -276,7 +276,7 @@ async def test_a_server_that_died_is_started_again(local: Local) -> None:
 
 
 async def test_a_server_that_dies_amid_the_reply(makes: Makes, embedded: Embedded) -> None:
-    """The call fails in one line that says what happened, and may be repeated."""
+    """If the server dies, the call fails with one retryable line."""
     local = makes(CONTEXT // 2)
     with pytest.raises(ProviderError) as caught:
         async with aclosing(local.stream(LONG)) as stream:  # type: ignore[type-var]
@@ -291,7 +291,7 @@ async def test_a_server_that_dies_amid_the_reply(makes: Makes, embedded: Embedde
 
 
 async def test_stop_ends_it(local: Local) -> None:
-    """`stop` is certain, and may be said twice."""
+    """`stop` ends the server, and may be called twice."""
     await parts_of(local)
     process = local._embedded.process_id
     local._embedded.stop()
@@ -328,7 +328,7 @@ embedded = asyncio.run(main())
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork and no kill there")
 async def test_it_ends_with_its_owner(weights: Path, ending: str) -> None:
-    """However the process ends that started it, it is gone soon."""
+    """However its owner's process ends, the server ends soon."""
     running = owner(weights, ending)
     assert running.stdout is not None
     with running.stdout:
@@ -359,7 +359,7 @@ def settings_of(**values: Any) -> Settings:
 async def test_a_file_that_was_cut_off(
     weights: Path, makes: Makes, embedded: Embedded, tmp_path: Path
 ) -> None:
-    """The head of a GGUF file passes the first look; then one line says what is wrong."""
+    """A truncated GGUF file passes the first check; loading it fails with one line."""
     half = tmp_path / "half.gguf"
     half.write_bytes(weights.read_bytes()[:5_000_000])
     found = serving(LocalSettings(model_path=str(half)), tmp_path)
@@ -386,7 +386,7 @@ async def test_a_file_that_was_cut_off(
     ],
 )
 def test_settings_that_name_no_model(tmp_path: Path, values: dict[str, str], words: str) -> None:
-    """Each is one line, before anything is started."""
+    """Wrong settings are one line each, before anything is started."""
     (tmp_path / "page.gguf").write_text("<html>Not found</html>", encoding="utf-8")
     (tmp_path / "empty.gguf").touch()
     given = settings_of(provider="local", **{f"local.{key}": text for key, text in values.items()})
@@ -400,7 +400,7 @@ def test_settings_that_name_no_model(tmp_path: Path, values: dict[str, str], wor
     [("xllamacpp", "model_path={path!r}"), ("huggingface_hub", "model='hf:a/b:c.gguf'")],
 )
 def test_a_package_that_is_not_there(weights: Path, package: str, setting: str) -> None:
-    """Where the extra is not installed, one line says how to install it."""
+    """Without the extra, one line says how to install it."""
     code = f"""
 import sys
 from importlib.machinery import PathFinder
@@ -425,7 +425,7 @@ except ConfigError as error:
 
 
 def test_chosen(weights: Path, tmp_path: Path) -> None:
-    """Weights are a provider; it is spoken to in code and in few words unless set otherwise."""
+    """Weights select the provider local, by default with code protocol and short instructions."""
     given: dict[str, Any] = {"local.model_path": str(weights), "local.context": 4096}
     settings = settings_of(**given)
     key = {"OPENAI_API_KEY": "dummy-" + "for-tests"}
@@ -452,7 +452,7 @@ def test_chosen(weights: Path, tmp_path: Path) -> None:
     st.integers(1000, 500_000),
 )
 def test_a_conversation_and_its_reply_fit(context: int, reply: int | None, limit: int) -> None:
-    """Never more than `token_limit`, and never so much that the reply has no room."""
+    """The limit is at most `token_limit` and leaves room for the reply."""
     reply = reply if reply is None else min(reply, context // 2)
     values = {"provider": "local", "local.context": context, "token_limit": limit}
     settings = settings_of(**values, **({"max_tokens": reply} if reply else {}))
@@ -463,7 +463,7 @@ def test_a_conversation_and_its_reply_fit(context: int, reply: int | None, limit
 
 
 async def test_threads() -> None:
-    """At least one, and no more than there are cores for this process."""
+    """There is at least one thread, and no more than the process has cores."""
     assert 1 <= await free_cores() <= cores() <= (psutil.cpu_count() or 1)
 
 
@@ -472,7 +472,7 @@ names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 
 @given(names, names, names)
 def test_a_name_says_where_the_file_is(owner: str, repository: str, stem: str) -> None:
-    """What is put into a name comes out of it."""
+    """A model's name is parsed into repository and file."""
     found = hub_file(f"hf:{owner}/{repository}:{stem}.gguf")
     assert (found.repo, found.file) == (f"{owner}/{repository}", f"{stem}.gguf")
     parts = hub_file(f"hf:{owner}/{repository}:q4/{stem}-00001-of-00003.gguf").files
@@ -558,7 +558,7 @@ def named(file: str = "small.gguf", download: bool = True) -> dict[str, Any]:
 async def test_fetched_once_and_not_without_a_word(
     hub: Hub, makes: Makes, embedded: Embedded
 ) -> None:
-    """What, how much, from where and into which folder is said first; then how far it is."""
+    """A notice names file, size, source and folder before a download; then comes progress."""
     local = makes(4, **named())
     assert local.model == "small"
     parts = await parts_of(local)
@@ -582,7 +582,7 @@ async def test_fetched_once_and_not_without_a_word(
 async def test_an_interrupt_amid_the_fetching(
     hub: Hub, makes: Makes, embedded: Embedded, tmp_path: Path
 ) -> None:
-    """No process is left, and no half of a file."""
+    """An interrupted download leaves no process and no partial file."""
     hub.speed = 2_000_000
     task = asyncio.create_task(parts_of(makes(4, **named())))
     await until(lambda: hub.sent > 1_000_000)
@@ -604,7 +604,7 @@ async def test_an_interrupt_amid_the_fetching(
 async def test_a_file_that_is_not_to_be_had(
     hub: Hub, makes: Makes, embedded: Embedded, file: str, download: bool, words: str
 ) -> None:
-    """One line, no process, and nothing fetched."""
+    """A missing file is one line; no process starts and nothing is fetched."""
     with pytest.raises(ProviderError, match=words) as caught:
         await parts_of(makes(4, **named(file, download)))
     assert "\n" not in str(caught.value)
@@ -614,7 +614,7 @@ async def test_a_file_that_is_not_to_be_had(
 
 @pytest.mark.deep
 async def test_a_hub_out_of_reach(hub: Hub, makes: Makes) -> None:
-    """One line that names the host."""
+    """An unreachable hub is one line that names the host."""
     hub.close()
     with pytest.raises(ProviderError, match=r"cannot be fetched from 127\.0\.0\.1"):
         await parts_of(makes(4, **named()))

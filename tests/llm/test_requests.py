@@ -194,7 +194,7 @@ def test_no_snapshot_is_left_over() -> None:
 
 
 async def test_whole_anthropic_body() -> None:
-    """System prompt, tools and limits are where Anthropic's API looks for them."""
+    """System prompt, tools and limits are in the fields of Anthropic's API."""
     request = Request("Be brief.", (user("hi"),), (READ,))
     sent = await send("anthropic", request, max_tokens=77)
     assert sent.path == "/v1/messages"
@@ -217,7 +217,7 @@ async def test_whole_anthropic_body() -> None:
 
 
 async def test_whole_openai_body() -> None:
-    """System prompt, tools and limits are where a chat completions API looks for them."""
+    """System prompt, tools and limits are in the fields of a chat completions API."""
     sent = await send("openai", Request("Be brief.", (user("hi"),), (READ,)), max_tokens=77)
     assert sent.path == "/v1/chat/completions"
     assert sent.headers["authorization"] == "Bearer key-of-test"
@@ -238,7 +238,7 @@ async def test_whole_openai_body() -> None:
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 async def test_without_system_and_tools(kind: str) -> None:
-    """What is empty is not sent at all."""
+    """Empty fields are not sent."""
     sent = await send(kind, Request("", (user("hi"),)))
     assert not {"system", "tools", "tool_choice"} & sent.body.keys()
     assert [message["role"] for message in sent.body["messages"]] == ["user"]
@@ -267,7 +267,7 @@ async def test_tools_that_may_not_be_used(kind: str, choice: object) -> None:
     ["[1]", "null", '"text"', "1", "NaN", '{"a": NaN}', '{"a": 1e999}', "{" * 100_000, "{'a': 1}"],
 )
 async def test_arguments_that_are_no_object(kind: str, arguments: str) -> None:
-    """Whatever the model wrote as arguments goes back as a JSON object that holds it."""
+    """Arguments that are no JSON object are sent back inside one."""
     messages = (user("go"), model(call("c1", arguments)), user(result("c1", "bad")))
     sent = await send(kind, Request("", messages, (READ,)))
     check_anthropic(sent.body) if kind == "anthropic" else check_openai(sent.body)
@@ -276,7 +276,7 @@ async def test_arguments_that_are_no_object(kind: str, arguments: str) -> None:
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 async def test_lone_surrogates(kind: str) -> None:
-    """Half a character, in whatever part of a conversation, does not keep it from being sent."""
+    """Lone surrogates anywhere in a conversation do not prevent a request."""
     half = "\ud800"
     request = Request(
         f"s{half}",
@@ -294,7 +294,7 @@ async def test_lone_surrogates(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 async def test_names_and_ids_that_an_api_refuses(kind: str) -> None:
-    """A made-up tool name and another server's ids are sent in letters that are allowed."""
+    """Invented tool names and foreign ids are sent with allowed characters only."""
     made_up = ToolCall("functions.run:0", "run it!", "{}")
     messages = (user("go"), model(made_up), user(result("functions.run:0", "no such tool")))
     sent = await send(kind, Request("", messages, (READ,)))
@@ -321,7 +321,7 @@ async def turn() -> AsyncIterator[tuple[Message, ...]]:
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 async def test_requests_only_grow(kind: str, turn: tuple[Message, ...]) -> None:
-    """Each request begins with the bytes of the one before: caches live on that."""
+    """Each request begins with the bytes of the last one, as prompt caches need."""
     ends = [1, 3, 5, 7, 8]
     sent = [await send(kind, Request("Be brief.", turn[:end], (READ,))) for end in ends]
     check_stable(sent)
@@ -332,7 +332,7 @@ async def test_requests_only_grow(kind: str, turn: tuple[Message, ...]) -> None:
 
 
 async def test_signatures_come_back() -> None:
-    """The checker itself notices a signature that was lost or changed."""
+    """The check of this test detects a lost or changed signature."""
     messages = (user("go"), model(SIGNED, call("c1")), user(result("c1", "x")))
     sent = await send("anthropic", Request("", messages, (READ,)))
     check_anthropic(sent.body, signatures=["sig=="])
@@ -342,7 +342,7 @@ async def test_signatures_come_back() -> None:
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 async def test_what_is_on_the_wire(kind: str) -> None:
-    """The bytes that are sent are the body, whoever sent parts of it before, and no copy of it."""
+    """The bytes sent equal the request's body, although parts of it were sent before."""
     history = [
         user("Grüße 漢字"),
         model("yes", call("a", '{"path": "x"}')),

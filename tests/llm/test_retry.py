@@ -41,13 +41,13 @@ async def asked(
 
 
 async def test_no_failure() -> None:
-    """A call that succeeds is passed through."""
+    """A successful call passes through."""
     parts, error, requests = await asked(Reply(text="ok"))
     assert (parts[0], error, requests) == (TextDelta("ok"), None, 1)
 
 
 async def test_second_try() -> None:
-    """A failure that may pass is told before the wait, and the call starts anew."""
+    """A temporary failure is announced before the wait, and the call is repeated."""
     parts, error, requests = await asked(
         Reply(text="half", fault=Fault("cut")), BUSY, Reply(text="ok")
     )
@@ -60,7 +60,7 @@ async def test_second_try() -> None:
 
 
 async def test_each_request_is_told() -> None:
-    """Before each attempt comes what is sent, and which attempt it is."""
+    """Before each attempt comes an event with its size and number."""
     with ModelServer([BUSY, Reply(text="ok")]) as server:
         provider = OpenAI("m", "k", server.openai_url)
         request = replace(HI, characters=2)
@@ -73,7 +73,7 @@ async def test_each_request_is_told() -> None:
 
 
 async def test_tries_used_up() -> None:
-    """In the end one line has the status, the number of attempts and what to do."""
+    """After the last attempt one line has the status, the attempts and the remedy."""
     _, error, requests = await asked(*[BUSY] * 9)
     assert requests == 4 and error is not None
     assert "503" in str(error) and "4 attempts" in str(error) and "later" in str(error)
@@ -82,14 +82,14 @@ async def test_tries_used_up() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 async def test_failures_that_cannot_pass(status: int) -> None:
-    """An error that would come again is raised at once, as it is."""
+    """A permanent error is raised at once, unchanged."""
     parts, error, requests = await asked(failed(status, "no"), Reply(text="ok"))
     assert (parts, requests) == ([], 1)
     assert error is not None and "attempts" not in str(error)
 
 
 async def test_overflow_is_not_tried_again() -> None:
-    """A conversation that is too long stays that, and keeps its own class."""
+    """A context overflow is not retried and keeps its class."""
     body = {"error": {"code": "context_length_exceeded", "message": "too long"}}
     _, error, requests = await asked(failed(400, body), Reply(text="ok"))
     assert isinstance(error, ContextOverflow) and requests == 1
@@ -114,7 +114,7 @@ async def test_growing_waits() -> None:
 
 
 async def test_retry_after_is_kept() -> None:
-    """The server's wait comes before ours, longer or shorter."""
+    """The server's wait replaces ours, longer or shorter."""
     replies = [
         failed(429, "slow", retry_after="0"),
         failed(429, "slow", retry_after_ms="40"),
@@ -127,7 +127,7 @@ async def test_retry_after_is_kept() -> None:
 
 
 async def test_a_server_that_asks_for_an_hour() -> None:
-    """Nobody waits an hour in a cell, nor asks earlier than told: it ends and says why."""
+    """A wait of an hour is neither waited for nor shortened: the call ends and says why."""
     parts, error, requests = await asked(failed(429, "slow", retry_after="3600"), Reply(text="ok"))
     assert (parts, requests) == ([], 1)
     assert "The server asks to wait 3600 s." in str(error)
@@ -185,7 +185,7 @@ class Odd:
 
 
 async def test_bugs_are_not_tried_again() -> None:
-    """What is no failure of a model goes through untouched."""
+    """An error that is no model failure passes unchanged."""
     odd = Odd()
     with pytest.raises(RuntimeError, match="a bug"):
         async for _ in stream_with_retry(odd, HI, QUICK):  # type: ignore[arg-type]

@@ -92,7 +92,9 @@ async def test_a_task_that_comes_twice() -> None:
     model = Scripted([("Go.", [{"text": "1"}]), ("Go.", [{"text": "2"}])])
     texts = [(await parts(model, user("Go.")))[0] for _ in range(2)]
     assert texts == [TextDelta("1"), TextDelta("2")]
-    with pytest.raises(ProviderError, match=r"^The script has no turn for the task 'Go\.'\.$"):
+    with pytest.raises(
+        ProviderError, match=r"^The script has no turn for the task 'Go\.'\. Add one to it\.$"
+    ):
         await parts(model, user("Go."))
 
 
@@ -135,7 +137,7 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 async def test_what_is_no_script(tmp_path: Path, kind: str) -> None:
-    """One `ConfigError` line that names the file, before any reply is served."""
+    """A malformed script is one `ConfigError` line with the file, before any reply."""
     path = tmp_path / "script.yaml"
     path.write_text(BAD[kind], encoding="utf-8")
     with pytest.raises(ConfigError, match=r"script\.yaml") as caught:
@@ -145,7 +147,7 @@ async def test_what_is_no_script(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"- task: gr\xfcn\n"])
 def test_bytes_that_are_no_text(tmp_path: Path, content: bytes) -> None:
-    """A file that is not UTF-8 is refused."""
+    """A script that is not UTF-8 is refused."""
     path = tmp_path / "script.yaml"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=r"script\.yaml"):
@@ -153,7 +155,7 @@ def test_bytes_that_are_no_text(tmp_path: Path, content: bytes) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    """A missing script, and a folder in its place, are named."""
+    """A missing script and a folder in its place are errors with the name."""
     for path in (tmp_path / "missing.yaml", tmp_path):
         with pytest.raises(ConfigError, match=path.name):
             Scripted.from_file(path)

@@ -125,7 +125,7 @@ async def test_stop_reasons(kind: str, stop: ReplyStop) -> None:
 
 @KINDS
 async def test_contradicting_stop_reasons(kind: str) -> None:
-    """Calls with the reason for an answer are calls; the reason for calls without any is not."""
+    """Calls count despite an answer's stop reason; a call's stop reason alone is no call."""
     assert (await reply_of(kind, Reply(calls=(Call("a"),), stop="end"))).stop_reason == "tool_use"
     assert (await reply_of(kind, Reply(text="x", stop="tool_use"))).stop_reason == "end"
 
@@ -174,7 +174,7 @@ async def test_anthropic_thinking() -> None:
     ],
 )
 async def test_rarer_anthropic_stops(reason: str, stop: str) -> None:
-    """A paused reply is not finished; a reason that nobody knows ends it."""
+    """A paused reply is not finished; an unknown stop reason ends it."""
     raw = (
         {"type": "message_start", "message": {"usage": {"input_tokens": 3}}},
         {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": None},
@@ -275,7 +275,7 @@ QUIRKS: dict[str, tuple[dict[str, Any], ...]] = {
 
 @pytest.mark.parametrize("quirk", QUIRKS)
 async def test_openai_tool_call_quirks(quirk: str) -> None:
-    """However a server cuts up two tool calls, they are the same two calls."""
+    """However a server splits two tool calls, they are parsed as the same two."""
     finished = await reply_of("openai", Reply(raw=(*QUIRKS[quirk], delta("stop"))))
     calls = finished.message.tool_calls
     assert [(call.name, call.arguments) for call in calls] == TWO
@@ -292,7 +292,7 @@ async def test_openai_same_tool_twice_without_marks() -> None:
 
 
 async def test_openai_function_call() -> None:
-    """The old form of a call is a call."""
+    """The old form of a call, `function_call`, is parsed as a call."""
     raw = (delta("function_call", function_call={"name": "a", "arguments": "{}"}),)
     finished = await reply_of("openai", Reply(raw=raw))
     assert finished.message.tool_calls[0].name == "a"
@@ -300,7 +300,7 @@ async def test_openai_function_call() -> None:
 
 
 async def test_openai_unknown_fields_of_a_call() -> None:
-    """What only one server knows of a call rides along in its metadata."""
+    """A server's own fields of a call are kept in its metadata."""
     extra = {"extra_content": {"google": {"thought_signature": "s"}}}
     raw = (piece("a", "{}", index=0, id="1", **extra), delta("tool_calls"))
     call = (await reply_of("openai", Reply(raw=raw))).message.tool_calls[0]
@@ -348,7 +348,7 @@ async def test_openai_refusal() -> None:
 
 @KINDS
 async def test_chunks_of_odd_types(kind: str) -> None:
-    """Values of the wrong type are passed over and break nothing."""
+    """Values of the wrong type are skipped without an error."""
     odd = (
         {"type": 5, "choices": "x"},
         {"type": "content_block_start", "content_block": None, "index": "a", "choices": [None]},
@@ -369,7 +369,7 @@ async def test_chunks_of_odd_types(kind: str) -> None:
     ],
 )
 async def test_statuses(kind: str, status: int, retryable: bool) -> None:
-    """Each status says in one line what happened, and whether another try makes sense."""
+    """Each status gives one line with the cause, and whether a retry makes sense."""
     error = await error_of(kind, failed(status, {"error": {"message": "no\ngood " * 200}}))
     assert (error.status, error.retryable) == (status, retryable)
     assert str(status) in str(error) and "no good" in str(error)
@@ -377,7 +377,7 @@ async def test_statuses(kind: str, status: int, retryable: bool) -> None:
 
 @KINDS
 async def test_what_to_do(kind: str) -> None:
-    """The line names the setting to look at."""
+    """The line names the setting to check."""
     name = "ANTHROPIC_API_KEY" if kind == "anthropic" else "OPENAI_API_KEY"
     denied = await error_of(kind, failed(401, {"error": {"message": f"bad key {KEY}"}}))
     assert name in str(denied)
@@ -391,7 +391,7 @@ async def test_what_to_do(kind: str) -> None:
     ["<html>\n<body>Bad gateway</body></html>", "plain\nwords", "", {"detail": "words"}, {"a": 1}],
 )
 async def test_bodies_that_are_no_errors(kind: str, body: Any) -> None:
-    """HTML never gets into a message, and any body will do."""
+    """Any body is accepted as an error, and HTML is kept out of the message."""
     error = await error_of(kind, failed(502, body))
     assert "502" in str(error) and "<" not in str(error)
 
@@ -415,19 +415,19 @@ async def test_retry_after_a_date(kind: str, distance: int, low: float, high: fl
 @KINDS
 @pytest.mark.parametrize("value", ["-3", "soon", "nan", "inf", "", "99 Foo 9999"])
 async def test_nonsense_in_retry_after(kind: str, value: str) -> None:
-    """A wait that makes no sense is none."""
+    """A malformed wait is ignored."""
     assert (await error_of(kind, failed(429, "slow", retry_after=value))).retry_after is None
 
 
 @KINDS
 async def test_retry_after_in_milliseconds(kind: str) -> None:
-    """The finer header wins."""
+    """The header in milliseconds has precedence."""
     reply = failed(429, "slow", retry_after="9", retry_after_ms="250")
     assert (await error_of(kind, reply)).retry_after == 0.25
 
 
 async def test_used_up_quota() -> None:
-    """A quota that is used up does not come back by trying again."""
+    """A used-up quota is not retried."""
     body = {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}
     error = await error_of("openai", failed(429, body))
     assert not error.retryable and "billing" in str(error)
@@ -445,7 +445,7 @@ async def test_used_up_quota() -> None:
     ],
 )
 async def test_context_overflow(kind: str, status: int, body: Any) -> None:
-    """A conversation that is too long is told from other refusals."""
+    """A context overflow is distinguished from other refusals."""
     error = await error_of(kind, failed(status, body))
     assert isinstance(error, ContextOverflow)
     assert (error.status, error.retryable) == (status, False)
@@ -454,7 +454,7 @@ async def test_context_overflow(kind: str, status: int, body: Any) -> None:
 @KINDS
 @pytest.mark.parametrize("fault", ["cut", "corrupt", "missing"])
 async def test_broken_streams(kind: str, fault: str) -> None:
-    """A stream that breaks off is a failure that may pass, and never a short reply."""
+    """A stream that breaks off is a temporary failure, never a short reply."""
     reply = (
         Reply(text="half", stop="missing")
         if fault == "missing"
@@ -472,7 +472,7 @@ async def test_no_message_stop() -> None:
 
 @pytest.mark.parametrize("reason", ["error", "abort"])
 async def test_openai_reasons_of_a_broken_reply(reason: str) -> None:
-    """A finish reason that means a failure is one."""
+    """A finish reason that means a failure is an error."""
     assert (await error_of("openai", Reply(raw=(delta(reason, content="ha"),)))).retryable
 
 
@@ -499,7 +499,7 @@ async def test_error_events(
 
 @KINDS
 async def test_overflow_in_a_stream(kind: str) -> None:
-    """A context overflow is one wherever it is told."""
+    """A context overflow inside a stream is recognized, too."""
     body = {"error": {"message": "prompt is too long", "type": "invalid_request_error"}}
     error = await error_of(kind, Reply(fault=Fault("event", body=body)))
     assert isinstance(error, ContextOverflow)
@@ -510,7 +510,7 @@ async def test_overflow_in_a_stream(kind: str) -> None:
     "reply", [Reply(delay=120), Reply(text="x", fault=Fault("stall", seconds=120))]
 )
 async def test_time_outs(kind: str, reply: Reply) -> None:
-    """A server that says nothing, before or amid its reply, is given up in time."""
+    """A server that is silent, before or during its reply, times out."""
     begun = time.monotonic()
     error = await error_of(kind, reply, timeout=0.3)
     assert error.retryable and "in time" in str(error)
@@ -519,7 +519,7 @@ async def test_time_outs(kind: str, reply: Reply) -> None:
 
 @KINDS
 async def test_no_server(kind: str) -> None:
-    """A server that is not there is named, and may come back."""
+    """An unreachable server is a temporary failure that names it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -533,7 +533,7 @@ async def test_no_server(kind: str) -> None:
 
 @KINDS
 async def test_malformed_address(kind: str) -> None:
-    """An address that can never work is not tried again."""
+    """A malformed address is not retried."""
     make_one: Callable[..., Adapter] = Anthropic if kind == "anthropic" else OpenAI
     provider = make_one("m", KEY, "ftp://example.invalid")
     with pytest.raises(ProviderError, match="api_base") as caught:
@@ -545,7 +545,7 @@ async def test_malformed_address(kind: str) -> None:
 @KINDS
 @pytest.mark.parametrize("how", ["cancel", "close"])
 async def test_stopping_closes_the_connection(kind: str, how: str) -> None:
-    """Whoever cancels or closes a stream hangs up at once."""
+    """Cancelling or closing a stream closes the connection at once."""
     reply = Reply(text="x", fault=Fault("stall", seconds=30))
     async with serving(kind, reply, timeout=60) as (provider, server):
         stream = provider.stream(HI)
@@ -571,7 +571,7 @@ async def _cancelled(stream: AsyncGenerator[ReplyPart, None]) -> None:
 
 @KINDS
 async def test_dawdling_after_the_reply(kind: str) -> None:
-    """A reply that is complete does not wait for a server that forgets to hang up."""
+    """A complete reply does not wait for the server to hang up."""
     stop: tuple[dict[str, Any], ...] = (
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
         {"type": "message_stop"},
@@ -598,7 +598,7 @@ async def test_one_connection_for_many_calls(kind: str) -> None:
 @KINDS
 @pytest.mark.filterwarnings("ignore")
 def test_two_event_loops(kind: str) -> None:
-    """A provider outlives the event loop that it was first used on."""
+    """A provider works on another event loop than the one of its first use."""
 
     async def ask(provider: Adapter) -> str:
         async for part in provider.stream(HI):
@@ -642,7 +642,7 @@ def test_missing_key(kind: str, bare: pytest.MonkeyPatch) -> None:
 
 
 async def test_local_server_without_key(bare: pytest.MonkeyPatch) -> None:
-    """A server that is not OpenAI's is called without a key of ours."""
+    """A server that is not OpenAI's gets none of our keys."""
     with ModelServer([Reply(text="x")]) as server:
         bare.setenv("OPENAI_BASE_URL", server.openai_url)
         provider = OpenAI("m")

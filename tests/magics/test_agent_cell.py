@@ -113,7 +113,7 @@ def test_autoawait_off(kernel: LiveKernel) -> None:
 
 
 def test_what_stands_above_the_magic(kernel: LiveKernel) -> None:
-    """Leave blank lines above %%agent: it works as without them."""
+    """Blank lines above %%agent change nothing."""
     kernel.script("Blank.", {"text": "Fine."})
     assert kernel.run("\n\n%%agent\nBlank.").displays[-1]["text/plain"] == "Fine."
 
@@ -212,8 +212,9 @@ def test_the_answer_and_its_facts(kernel: LiveKernel) -> None:
 
 @pytest.mark.parametrize("shown", ["_agent", "[_agent]", "_agent.code", "vars(_agent)"])
 def test_the_answer_as_an_output(kernel: LiveKernel, shown: str) -> None:
-    """What shows the answer is stored in the notebook: without secrets, in each form. As a value
-    the answer and the code are whole."""
+    """A displayed answer is stored without secrets in each form; as a value, answer and
+    code are whole.
+    """
     secret = "hunter" + "22"
     code = f"password = '{secret}'"
     kernel.script("Set it.", execute_code(code), {"text": f"The password is {secret}, 'as' said."})
@@ -347,7 +348,7 @@ def test_conversations_go_on_and_are_kept_apart(kernel: LiveKernel) -> None:
 
 
 def test_what_is_told_of_variables(kernel: LiveKernel) -> None:
-    """Run tasks with --context names and none: the names of variables are sent, or nothing."""
+    """With --context names the names of variables are sent, with none nothing."""
     kernel.run("very_private_name = 'very private value'")
     with ModelServer([Reply(text="A."), Reply(text="B.")]) as server:
         connect(kernel, server)
@@ -379,7 +380,7 @@ def test_a_refused_key(kernel: LiveKernel, name: str) -> None:
 
 
 def test_a_failure_after_some_work(kernel: LiveKernel) -> None:
-    """The model fails after a step: what was done is shown above the one line of the error."""
+    """If the model fails after a step, the finished work is shown above the error's line."""
     work = Call("execute_code", json.dumps({"code": "worked_before = 1"}))
     with ModelServer([Reply(calls=(work,)), failed(400), Reply(text="Now.")]) as server:
         connect(kernel, server)
@@ -392,7 +393,7 @@ def test_a_failure_after_some_work(kernel: LiveKernel) -> None:
 
 
 def test_a_retry_is_told(kernel: LiveKernel) -> None:
-    """The server is overloaded once: the task is done all the same, and the transcript says so."""
+    """If the server is overloaded once, the task succeeds, and the transcript shows the retry."""
     with ModelServer([failed(503, retry_after="0"), Reply(text="Now.")]) as server:
         connect(kernel, server)
         started = time.monotonic()

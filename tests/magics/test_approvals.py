@@ -74,12 +74,12 @@ def answered(kernel: LiveKernel, typed: str) -> Turn:
 
 
 def test_the_default_asks_for_what_is_risky() -> None:
-    """Change no setting: what is risky is asked about."""
+    """By default risky calls need an answer."""
     assert Settings().approvals.mode == "ask_risky"
 
 
 def test_plain_computation_needs_nobody(kernel: LiveKernel) -> None:
-    """Run a notebook by itself: computing, reading and new files in the folder are no question."""
+    """Computing, reading and new files in the folder need no answer."""
     turn = kernel.agent(
         "import math\nroot = math.sqrt(2)\nprint(open('mine.txt').read(), round(root, 3))",
         "open('new_by_agent.txt', 'w').write('mine'); open('new_by_agent.txt', 'w').write('again')",
@@ -90,7 +90,7 @@ def test_plain_computation_needs_nobody(kernel: LiveKernel) -> None:
 
 @pytest.mark.parametrize("name", RISKY)
 def test_nobody_can_be_asked(kernel: LiveKernel, name: str, mine: Path) -> None:
-    """Run a notebook by itself: what is risky is refused in one clear line, and nothing ran."""
+    """Without a person a risky call is refused in one clear line, and nothing ran."""
     code, kind = RISKY[name]
     turn = kernel.agent(code, "after = 6 * 7")
     refused, after = turn.results
@@ -102,7 +102,7 @@ def test_nobody_can_be_asked(kernel: LiveKernel, name: str, mine: Path) -> None:
 
 
 def test_the_model_reads_why(kernel: LiveKernel) -> None:
-    """A call is refused: the next request tells the model so, and that nothing ran."""
+    """After a refusal the next request says why, and that nothing ran."""
     replies = [Reply(calls=(Call("execute_code", '{"code": "!ls"}'),)), Reply(text="I could not.")]
     with ModelServer(replies) as server:
         use(kernel, server)
@@ -117,7 +117,7 @@ def test_the_model_reads_why(kernel: LiveKernel) -> None:
 
 
 def test_auto_lets_it_run(kernel: LiveKernel) -> None:
-    """Put --approve auto on the line: the same code runs without a question."""
+    """With --approve auto the same code runs without a question."""
     task = "Let it run."
     kernel.script(task, execute_code(RISKY["a shell command"][0]), {"text": "Done."})
     cell = kernel.run(f"%%agent --fresh --approve auto\n{task}")
@@ -125,8 +125,7 @@ def test_auto_lets_it_run(kernel: LiveKernel) -> None:
 
 
 def test_read_only_refuses_without_asking(kernel: LiveKernel) -> None:
-    """Put --approve read_only on the line: code is refused though a person is there; reading is
-    not."""
+    """With --approve read_only code is refused without a question; reading is not."""
     read = {"calls": [{"name": "read_file", "arguments": {"path": "mine.txt"}}]}
     kernel.script("Look.", execute_code("open('ran.txt', 'w')"), read, {"text": "Done."})
     logs = kernel.logs()
@@ -138,7 +137,7 @@ def test_read_only_refuses_without_asking(kernel: LiveKernel) -> None:
 
 
 def test_ask_all_asks_for_reading(kernel: LiveKernel) -> None:
-    """Put --approve ask_all on the line: reading a file is asked about, keeping a plan is not."""
+    """With --approve ask_all reading a file needs an answer, keeping a plan does not."""
     read = {"calls": [{"name": "read_file", "arguments": {"path": "mine.txt"}}]}
     items = [{"text": "Look", "state": "done"}]
     plan = {"calls": [{"name": "update_plan", "arguments": {"items": items}}]}
@@ -152,8 +151,7 @@ def test_ask_all_asks_for_reading(kernel: LiveKernel) -> None:
 
 
 def test_a_write_over_an_unread_file(kernel: LiveKernel, mine: Path) -> None:
-    """The write tool would write over a file: the question shows the difference; after reading
-    the file there is no question."""
+    """A write over an unread file shows the difference and asks; after a read it does not ask."""
     arguments = {"path": "mine.txt", "content": "better"}
     write = {"calls": [{"name": "write_file", "arguments": arguments}]}
     kernel.script("Better it.", write, {"text": "Done."})
@@ -171,8 +169,9 @@ def test_a_write_over_an_unread_file(kernel: LiveKernel, mine: Path) -> None:
 
 
 def test_a_person_without_a_widget(kernel: LiveKernel) -> None:
-    """Run the cell where the widget is missing: after two seconds the view is plain HTML, then the
-    question comes as a line of text."""
+    """Without the widget, after two seconds the view is plain HTML, and the question a line
+    of text.
+    """
     started = time.monotonic()
     running, logs = ask(kernel, RISKY["a shell command"][0])
     prompt = running.question()
@@ -196,14 +195,14 @@ def test_a_person_without_a_widget(kernel: LiveKernel) -> None:
     ],
 )
 def test_a_refusal_by_a_line(kernel: LiveKernel, typed: str, told: str) -> None:
-    """Type no, with a reason or without: nothing runs, and the model reads the reason."""
+    """A typed no, with or without a reason, runs nothing; the model reads the reason."""
     turn = answered(kernel, typed)
     assert turn.result.state == "refused" and told in turn.result.text
     assert not ran(kernel) and "refused by you" in turn.cell.transcript
 
 
 def test_a_question_without_a_view(kernel: LiveKernel) -> None:
-    """With display: static nothing is shown while the turn runs, so the question shows the code."""
+    """With display: static the question itself shows the code."""
     kernel.helper("%agent config display static")
     running, logs = ask(kernel, RISKY["a shell command"][0])
     prompt = running.question()
@@ -214,7 +213,7 @@ def test_a_question_without_a_view(kernel: LiveKernel) -> None:
 
 
 def test_nonsense_is_asked_again(kernel: LiveKernel) -> None:
-    """Type something else, then nothing, then y: the question is put again, and holds."""
+    """After nonsense and an empty line the question is repeated, and a y counts."""
     running, logs = ask(kernel, RISKY["a shell command"][0])
     running.question()
     for typed in ("perhaps", "", "y"):
@@ -226,7 +225,7 @@ def test_nonsense_is_asked_again(kernel: LiveKernel) -> None:
 
 
 def test_nonsense_for_ever_is_no(kernel: LiveKernel) -> None:
-    """Type only nonsense: after three times it counts as no."""
+    """Three nonsense answers count as no."""
     running, logs = ask(kernel, RISKY["a shell command"][0])
     for typed in ("yes please do", "ja", "  "):
         running.question()
@@ -236,7 +235,7 @@ def test_nonsense_for_ever_is_no(kernel: LiveKernel) -> None:
 
 
 def test_an_interrupt_at_the_question(kernel: LiveKernel) -> None:
-    """Press the interrupt button while the question waits: the turn ends, the kernel works."""
+    """An interrupt at the question ends the turn, and the kernel works."""
     running, logs = ask(kernel, RISKY["a shell command"][0])
     running.question()
     kernel.interrupt()
@@ -247,7 +246,7 @@ def test_an_interrupt_at_the_question(kernel: LiveKernel) -> None:
 
 
 def test_a_question_that_nobody_answers(kernel: LiveKernel) -> None:
-    """Leave a question open: it ends as a refusal, the turn goes on, an answer then is too late."""
+    """After its time an open question is a refusal; the turn goes on without a late answer."""
     kernel.helper("%agent config approvals.timeout 1")
     running, logs = ask(kernel, RISKY["a shell command"][0], "after = 1")
     running.question()
@@ -262,7 +261,7 @@ def test_a_question_that_nobody_answers(kernel: LiveKernel) -> None:
 
 
 def test_the_time_of_all_tries_counts(kernel: LiveKernel) -> None:
-    """Type nonsense again and again: the time-out is for the question, not for each try."""
+    """The time-out is for the whole question, not for each answer."""
     kernel.helper("%agent config approvals.timeout 6")
     running, logs = ask(kernel, RISKY["a shell command"][0])
     running.question()
@@ -277,8 +276,7 @@ def test_the_time_of_all_tries_counts(kernel: LiveKernel) -> None:
 
 
 def test_always_holds_for_its_kind_and_session(kernel: LiveKernel) -> None:
-    """Type a: the same kind is not asked again in this session; another kind, another session,
-    and the same session after %agent reset are."""
+    """Always covers one kind in one session; other kinds, sessions and a reset ask again."""
     running, logs = ask(kernel, "!touch ran.txt", "!touch ran_again.txt")
     running.question()
     running.type("a")

@@ -50,7 +50,7 @@ def shown(cell: Cell) -> list[str]:
 
 @pytest.mark.parametrize("with_page", [True, False])
 def test_everything_stays(kernel: LiveKernel, with_page: bool) -> None:
-    """Prints and displays before, between and after two calls stay, in order."""
+    """Prints and displays before, between and after two calls stay in order."""
     source = (
         "from IPython.display import display\nprint('mine')\ndisplay({'df': 1})\n"
         "a = await ask('x')\nprint('mid')\nb = await ask('y')\nprint('end')"
@@ -71,7 +71,7 @@ def test_twenty_in_a_loop(kernel: LiveKernel) -> None:
 
 
 def test_gather(kernel: LiveKernel) -> None:
-    """A second call while one runs is refused in one line; nothing of the cell is lost."""
+    """A second call while one runs is refused in one line; the cell's outputs stay."""
     source = (
         "import asyncio\nprint('mine')\n"
         "both = await asyncio.gather(ask('x'), ask('y'), return_exceptions=True)\n"
@@ -90,7 +90,7 @@ def test_an_exception_afterwards(kernel: LiveKernel) -> None:
 
 
 def test_a_call_that_fails(kernel: LiveKernel) -> None:
-    """A call that fails before its first step takes nothing of the cell away."""
+    """A call that fails before its first step removes no output of the cell."""
     cell = run(kernel, "print('mine')\nawait ask('a task that the script does not have')")
     assert shown(cell) == ["mine", "", "ProviderError"]
 
@@ -120,14 +120,14 @@ CAPTURES = {
 
 @pytest.mark.parametrize("kind", CAPTURES)
 def test_what_is_captured(kernel: LiveKernel, kind: str) -> None:
-    """What collects a cell's outputs gets the saved form once, and no view that has ended."""
+    """Code that captures outputs gets the saved form once, and no ended view."""
     cell = run(kernel, CAPTURES[kind], with_page=False)
     assert cell.stdout.strip() == "2 mine True"
     assert "at work here" not in str(cell.outputs)
 
 
 def test_under_nbclient(kernel: LiveKernel) -> None:
-    """Where nobody is at a front end, the notebook has the same outputs."""
+    """Without a front end the notebook has the same outputs."""
     source = ASK + "print('mine')\na = await ask('x')\nprint('mid')\nb = await ask('y')"
     setup = (
         "%load_ext jupyter_agent\n%agent config provider scripted\n%agent config script two.yaml"

@@ -30,7 +30,7 @@ def broken(*args, **kwargs):
     ["asyncio.sleep", "pathlib.Path.open", "pathlib.Path.mkdir", "os.open", "os.scandir"],
 )
 def test_a_function_that_was_replaced(desk: LiveKernel, name: str, by: str) -> None:
-    """The cell ends with its answer or one line; after a repair the conversation goes on."""
+    """The cell ends with its answer or one line; after a repair the conversation continues."""
     code = BREAK.format(module=name.partition(".")[0], name=name)
     desk.helper("%agent reset")
     if by == "the person":
@@ -56,7 +56,7 @@ FAILS = "def f(n):\n    return f(n - 1) if n else {'a': [1, 2, (3, 4)]}[n]['b']\
 @pytest.mark.parametrize("limit", [110, 120, 150])
 @pytest.mark.parametrize("depth", [3, 1000])
 def test_a_low_recursion_limit(desk: LiveKernel, limit: int, depth: int) -> None:
-    """A traceback that needs more calls than are allowed is shown plainly; the turn goes on."""
+    """A traceback beyond the recursion limit is shown plainly; the turn goes on."""
     desk.helper("%agent reset")
     arguments = {"calls": [{"name": "execute_code", "arguments": {"code": f"{FAILS}f({depth})"}}]}
     desk.script("first", arguments, {"text": "Done."})

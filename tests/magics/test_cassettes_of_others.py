@@ -87,7 +87,7 @@ def ran(kernel: LiveKernel) -> str:
 
 
 def test_what_was_recorded_here_is_believed(recorded: tuple[Path, LiveKernel]) -> None:
-    """Whoever recorded the turns is not asked again."""
+    """A cassette that was recorded here replays without a question."""
     folder, kernel = recorded
     for task in TASKS:
         say(kernel, task)
@@ -96,7 +96,7 @@ def test_what_was_recorded_here_is_believed(recorded: tuple[Path, LiveKernel]) -
 
 
 def test_a_yes_of_others_is_asked_about(theirs: LiveKernel) -> None:
-    """The question comes up again, and a yes gives the recorded turn."""
+    """A recorded yes of somebody else is asked again; a yes gives the recorded turn."""
     turn = say(theirs, "allowed", "y")
     assert ran(theirs) == "risky\n"
     assert not turn.result.is_error
@@ -104,7 +104,7 @@ def test_a_yes_of_others_is_asked_about(theirs: LiveKernel) -> None:
 
 
 def test_a_no_to_what_others_allowed(theirs: LiveKernel) -> None:
-    """Nothing is run, and the replay ends there: the recording goes on with another result."""
+    """A no to a recorded yes runs nothing and ends the replay, which needs the other result."""
     running = theirs.start("%%agent --fresh\nallowed", allow_stdin=True)
     running.question()
     running.type("n")
@@ -114,24 +114,24 @@ def test_a_no_to_what_others_allowed(theirs: LiveKernel) -> None:
 
 
 def test_what_was_never_asked_is_asked_about(theirs: LiveKernel) -> None:
-    """A cassette without any question does not run risky code either."""
+    """A cassette without any question cannot run risky code without one."""
     say(theirs, "unasked", "y")
     assert ran(theirs) == "unasked\n"
 
 
 def test_a_recorded_no_stays_one(theirs: LiveKernel) -> None:
-    """What was refused when it was recorded is refused without a question."""
+    """A recorded refusal is a refusal in the replay, without a question."""
     assert say(theirs, "refused").result.state == "refused"
     assert ran(theirs) == ""
 
 
 def test_harmless_code_just_runs(theirs: LiveKernel) -> None:
-    """Nobody is asked about an ordinary pull."""
+    """Harmless code of another person's cassette runs without a question."""
     assert say(theirs, "harmless").result.text == "42"
 
 
 def test_the_mode_of_the_person_holds(theirs: LiveKernel) -> None:
-    """With ask_all harmless code is asked about, with read_only it is refused."""
+    """With ask_all harmless code needs an answer, with read_only it is refused."""
     theirs.helper("%agent config approvals.mode ask_all")
     assert say(theirs, "harmless", "y").result.text == "42"
     theirs.helper("%agent config approvals.mode read_only")
@@ -142,14 +142,14 @@ def test_the_mode_of_the_person_holds(theirs: LiveKernel) -> None:
 
 
 def test_nobody_is_there(theirs: LiveKernel) -> None:
-    """Whoever executes a notebook by itself runs its code anyway: the cassette is believed."""
+    """Without a person, as in a run by nbclient, a cassette is replayed without questions."""
     for task in TASKS:
         say(theirs, task, attended=False)
     assert ran(theirs).split() == ["risky", "unasked"]
 
 
 def test_mode_cached(theirs: LiveKernel) -> None:
-    """What is replayed in mode cached is asked about, and stays a stranger's in the file."""
+    """Replayed calls in mode cached are asked about, and stay untrusted in the file."""
     theirs.helper("%agent config mode cached")
     theirs.script("new", {"text": "New."})
     say(theirs, "allowed", "y")
@@ -161,7 +161,7 @@ def test_mode_cached(theirs: LiveKernel) -> None:
 
 
 def test_in_the_widget(theirs: LiveKernel) -> None:
-    """A replay is not shown while it runs, but a question in it is."""
+    """A replay is not shown while it runs, but its questions are."""
     theirs.helper("%agent config display auto")
     running: Running = theirs.start("%%agent --fresh\nallowed", allow_stdin=True)
     page = FrontEnd(theirs, running)
@@ -175,7 +175,7 @@ def test_in_the_widget(theirs: LiveKernel) -> None:
 
 
 def test_once_it_is_trusted(theirs: LiveKernel) -> None:
-    """After the person's word nobody is asked, until the file changes."""
+    """A trusted cassette asks nothing until the file changes."""
     waiting = "get_ipython().agent_sessions.kernel.untrusted_cassettes()"
     told = theirs.value(f"[(one.name, one.does) for one in {waiting}]")
     ((name, does),) = told
@@ -190,7 +190,7 @@ def test_once_it_is_trusted(theirs: LiveKernel) -> None:
 
 
 def test_what_is_trusted_is_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy elsewhere, a change and a file that is none are not trusted; the store stays small."""
+    """A copy, a changed file and a damaged one are not trusted; the store stays small."""
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
     path = tmp_path / "a.cassette.jsonl"
     header = {"cassette": 1, "provider": "p", "model": "m", "source": "recorded"}
@@ -212,8 +212,7 @@ def test_what_is_trusted_is_the_content(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_what_a_server_said_needs_no_question(tmp_path: Path) -> None:
-    """In the shipped example nothing is called, so nobody is asked, and the outputs are the same
-    bytes as where nobody is there."""
+    """The shipped example calls no server in a replay, asks nobody, and has the same bytes."""
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     book = json.loads((EXAMPLES / "08_mcp.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]

@@ -87,7 +87,7 @@ def test_a_whole_turn(kernel: LiveKernel, kind: str) -> None:
 
 
 def test_tools_are_functions(kernel: LiveKernel) -> None:
-    """Code reads and writes by the tools' functions; the receipt and the log know of it."""
+    """Code reads and writes with the tools' functions; receipt and log include the files."""
     code = (
         "print(read_file('a.csv', limit=1))\n"
         "print(write_file(path='out/b.txt', content='hello\\n'))\n"
@@ -114,7 +114,7 @@ def test_tools_are_functions(kernel: LiveKernel) -> None:
 
 
 def test_nothing_is_left_behind(kernel: LiveKernel) -> None:
-    """After the turn, and in %who and the context, there is no trace of the functions."""
+    """After the turn neither %who nor the context shows the functions."""
     done, _ = turn(kernel, block("%who function"), block("f = 1"))
     assert not any(name in done.results[0].text for name in TOOLS)
     assert kernel.value("[n for n in ('agent_tools', 'read_file') if n in globals()]") == []
@@ -126,7 +126,7 @@ def test_nothing_is_left_behind(kernel: LiveKernel) -> None:
 
 
 def test_a_variable_of_the_person_stays(kernel: LiveKernel) -> None:
-    """The person has a variable `read_file`: it stays, and the tool is agent_tools.read_file."""
+    """A person's variable `read_file` stays; the tool is agent_tools.read_file."""
     kernel.helper("read_file = 42")
     code = "print(read_file)\nprint(agent_tools.read_file('a.csv'))"
     done, _ = turn(kernel, block(code))
@@ -136,7 +136,7 @@ def test_a_variable_of_the_person_stays(kernel: LiveKernel) -> None:
 
 
 def test_a_name_that_the_code_takes(kernel: LiveKernel) -> None:
-    """Code binds a tool's name to something of its own: that is its variable then."""
+    """If code binds a tool's name, the name is that variable from then on."""
     done, _ = turn(kernel, block("list_files = [1]"), block("print(list_files)"))
     assert done.results[1].text == "[1]"
     assert kernel.value("list_files") == [1]
@@ -159,7 +159,7 @@ def test_a_name_that_the_code_takes(kernel: LiveKernel) -> None:
     ],
 )
 def test_errors(kernel: LiveKernel, code: str, error: str, words: str) -> None:
-    """A wrong call is an ordinary exception with the tool's words, which code can catch."""
+    """A wrong call raises an ordinary exception with the tool's message."""
     done, _ = turn(kernel, block(code), block(f"try:\n    {code}\nexcept Exception:\n    'caught'"))
     first, second = done.results
     assert (first.is_error, first.error_name) == (True, error)
@@ -168,7 +168,7 @@ def test_errors(kernel: LiveKernel, code: str, error: str, words: str) -> None:
 
 
 def test_what_needs_a_question(kernel: LiveKernel) -> None:
-    """A write over a file that was not read is refused, and the model reads what to do instead."""
+    """A write over an unread file is refused, and the model reads the alternative."""
     kernel.helper("%agent config approvals.mode ask_risky")
     fresh = block("write_file('new.txt', 'x')")
     over = block("write_file('a.csv', 'gone')")
@@ -182,7 +182,7 @@ def test_what_needs_a_question(kernel: LiveKernel) -> None:
 
 
 def test_switched_off_tools(kernel: LiveKernel) -> None:
-    """The person switches file tools off in mid-session: their functions are refused."""
+    """After file tools are switched off in mid-session, their functions are refused."""
     turn(kernel)
     kernel.helper("%agent config tools.enable_file_tools false")
     done, _ = turn(kernel, block("read_file('a.csv')"), line="")
@@ -192,7 +192,7 @@ def test_switched_off_tools(kernel: LiveKernel) -> None:
 
 
 def test_after_the_code(kernel: LiveKernel) -> None:
-    """A function that the code kept does nothing once the code has ended."""
+    """A tool function that code kept does nothing after the code has ended."""
     kernel.helper("kept = []")
     turn(kernel, block("kept.append(read_file)"))
     assert "can be called only while" in kernel.run("kept[0]('a.csv')").error
@@ -211,7 +211,7 @@ def test_a_picture(kernel: LiveKernel) -> None:
 
 
 def test_cut_off(kernel: LiveKernel) -> None:
-    """The reply ends amid the code: it is not run, and the model is told."""
+    """A block that is cut off is not run, and the model is informed."""
     cut = Reply(text="```python\nran = 1\n", stop="max_tokens")
     done, bodies = turn(kernel, cut)
     assert "cut off" in done.result.text
@@ -220,7 +220,7 @@ def test_cut_off(kernel: LiveKernel) -> None:
 
 
 def test_record_and_replay(kernel: LiveKernel) -> None:
-    """A recorded notebook is replayed without the setting, with the same outputs to the byte."""
+    """A recorded notebook replays without the setting, with the same bytes."""
     kernel.helper("%agent cassette code.cassette.jsonl", "%agent config mode record")
     done, _ = turn(kernel, block("z = read_file('a.csv')\nprint(z)"), block("print(len(z))"))
     kernel.helper("del z", "%agent config mode replay", "%agent config tool_protocol auto")
@@ -230,7 +230,7 @@ def test_record_and_replay(kernel: LiveKernel) -> None:
 
 
 def test_the_next_protocol(kernel: LiveKernel) -> None:
-    """The person changes to a model with tool calls: the conversation goes on with it."""
+    """A conversation continues with a model that has tool calls."""
     turn(kernel, block("q = 1"))
     kernel.helper("%agent config tool_protocol auto")
     _, bodies = turn(kernel, line="", kind="anthropic")
@@ -242,7 +242,7 @@ WRITTEN = '<tool_call>\n{"name": "execute_code", "arguments": {"code": "6 * 7"}}
 
 
 def test_tool_calls_in_the_text(kernel: LiveKernel) -> None:
-    """A server leaves the call in the text: with tool_protocol text it is run, and shown as one."""
+    """With tool_protocol text a call in the text is run and shown as a call."""
     kernel.helper("%agent config tool_protocol text")
     done, bodies = turn(kernel, Reply(text=f"I look.\n{WRITTEN}"))
     assert done.result.text == "42"
@@ -252,7 +252,7 @@ def test_tool_calls_in_the_text(kernel: LiveKernel) -> None:
 
 
 def test_native_leaves_text_alone(kernel: LiveKernel) -> None:
-    """Set tool_protocol native: what stands in the text is the answer."""
+    """With tool_protocol native a call in the text is part of the answer."""
     kernel.helper("%agent config tool_protocol native")
     written = '<tool_call>{"name": "execute_code", "arguments": {"code": "1"}}</tool_call>'
     with ModelServer([Reply(text=written)]) as server:

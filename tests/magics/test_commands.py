@@ -48,7 +48,7 @@ def row(text: str, key: str) -> list[str]:
 
 
 def test_commands_before_the_first_turn(fresh: LiveKernel) -> None:
-    """Ask for what no turn has made yet: each command says so instead of failing."""
+    """Before the first turn each command says that there is nothing yet, without an error."""
     status = said(fresh, "status")
     assert row(status, "sessions")[1:] == ["(none", "yet)"]
     assert row(status, "mode")[1:] == ["auto"]
@@ -62,7 +62,7 @@ def test_commands_before_the_first_turn(fresh: LiveKernel) -> None:
 
 
 def test_looking_leaves_nothing_behind(fresh: LiveKernel) -> None:
-    """Run commands that only look: no file or folder is made beside the notebook."""
+    """Commands that only show something create no file or folder."""
     before = set(fresh.folder.iterdir())
     for command in (
         "status",
@@ -84,7 +84,7 @@ def test_looking_leaves_nothing_behind(fresh: LiveKernel) -> None:
 
 
 def test_the_environment_is_a_source(tmp_path: Path) -> None:
-    """Set a variable before the kernel starts: the configuration names it as the source."""
+    """The configuration names a variable of the environment as a source."""
     with LiveKernel(tmp_path, {"JUPYTER_AGENT_MAX_STEPS": "7"}) as kernel:
         kernel.load()
         assert row(said(kernel, "config max_steps"), "max_steps") == [
@@ -133,8 +133,7 @@ GROUPS = {
 
 @pytest.mark.parametrize("command", ["", "help"])
 def test_help(kernel: LiveKernel, command: str) -> None:
-    """Ask for help, or type no command at all: every command is listed with its purpose, below the
-    heading of its group."""
+    """The help lists every command with its purpose, below the heading of its group."""
     head, *groups = said(kernel, command).split("\n\n")
     assert head.startswith("%%agent on the first line of a cell")
     listed = {}
@@ -148,7 +147,10 @@ def test_help(kernel: LiveKernel, command: str) -> None:
 
 def test_help_for_one(kernel: LiveKernel) -> None:
     """Ask about one command, in any of the usual ways: its words, what it does, examples."""
-    told = "%agent config [KEY [VALUE]]  the settings, or one of them; with a value set it"
+    told = (
+        "%agent config [KEY [VALUE]]  the settings, or one of them; "
+        "with VALUE, set it for this kernel"
+    )
     for words in ("help config", "config --help", "config -h", "config ?"):
         first, meanings, examples = said(kernel, words).split("\n\n")
         assert first == told
@@ -158,7 +160,7 @@ def test_help_for_one(kernel: LiveKernel) -> None:
 
 
 def test_help_undo(kernel: LiveKernel) -> None:
-    """Its words and options, each with what it means, and examples to copy."""
+    """The help of undo has its arguments and options with their meanings, and examples."""
     first, details, meanings, examples = said(kernel, "help undo").split("\n\n")
     assert first.startswith("%agent undo [show] [N] [--over FILE ...] | list | redo  take back")
     assert "Files that you changed after the turn stay as they are" in details
@@ -180,7 +182,7 @@ def leaves(command: click.Command) -> Iterator[click.Command]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command has examples, and the words of each example are understood."""
+    """Each command has examples, and each example parses."""
     command = commands.COMMANDS[name]
     for leaf in leaves(command):
         monkeypatch.setattr(leaf, "callback", lambda **words: "understood")
@@ -193,7 +195,7 @@ def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_word_has_a_meaning(name: str) -> None:
-    """What the usage of a command names, its help explains."""
+    """The help explains each word of a command's usage."""
     explained = " ".join(word for word, _ in parser.meanings(commands.COMMANDS[name]))
     assert set(re.findall(r"[-\w]+", parser.words(commands.COMMANDS[name]))) <= set(
         re.findall(r"[-\w]+", explained)
@@ -203,11 +205,11 @@ def test_every_word_has_a_meaning(name: str) -> None:
 def test_what_the_magic_takes(kernel: LiveKernel) -> None:
     """`%%agent?` lists the options with what they mean."""
     page = str(kernel.run("%%agent?").reply["payload"])
-    assert "--max-steps N" in page and "how many model calls at the most" in page
+    assert "--max-steps N" in page and "the most model calls of the turn" in page
 
 
 def test_the_rich_form(kernel: LiveKernel) -> None:
-    """In a notebook a table: everything in it is escaped, and the plain text says the same."""
+    """A notebook shows an escaped table; the plain text says the same."""
     kernel.helper("%agent config model '<b>m</b>'")
     (shown,) = kernel.helper("%agent status").displays
     assert "<td" in shown["text/html"] and "&lt;b&gt;m&lt;/b&gt;" in shown["text/html"]
@@ -242,7 +244,7 @@ def test_an_open_quotation_mark(kernel: LiveKernel) -> None:
 
 def test_resetting_a_session_that_is_not_there(kernel: LiveKernel) -> None:
     """Reset a session under a wrong name: one line says that there is none."""
-    line = "ConfigError: %agent reset: there is no session 'nobody'."
+    line = "ConfigError: %agent reset: there is no session 'nobody'. %agent status lists them."
     assert error(kernel, "reset nobody") == line
 
 
@@ -274,7 +276,10 @@ def test_config_sets_and_takes_back(kernel: LiveKernel) -> None:
         ("max_retries 3", "there is no setting max_retries. Did you mean retry.max_retries?"),
         ("max_steps many", "max_steps must be a whole number from 1 to 1000, not 'many'."),
         ("mode sometimes", "mode must be auto, live, record, replay or cached, not 'sometimes'."),
-        ("model my model", "%agent config takes KEY, or KEY VALUE. Put quotes around spaces."),
+        (
+            "model my model",
+            "%agent config takes KEY, or KEY VALUE. Put a value with spaces in quotes.",
+        ),
     ],
 )
 def test_a_wrong_setting(kernel: LiveKernel, words: str, line: str | None) -> None:
@@ -312,7 +317,7 @@ def test_show_gives_the_transcript_again(kernel: LiveKernel) -> None:
 
 
 def test_history(kernel: LiveKernel) -> None:
-    """What was said and done, a line each; what failed is told."""
+    """The history has one line for each message and call, and marks failures."""
     kernel.helper("%agent reset")
     assert said(kernel, "history") == "Nothing has been said yet."
     kernel.script("Divide.", execute_code("1 / 0"), {"text": "It cannot be done.\nSorry."})
@@ -322,7 +327,7 @@ def test_history(kernel: LiveKernel) -> None:
     assert rows[0][1] == "Divide." and rows[1][1] == "execute_code 1 / 0"
     assert "ZeroDivisionError" in rows[2][1]
     assert rows[3][1] == "It cannot be done."
-    assert "there is no session 'x'" in error(kernel, "history x")
+    assert "there is no session 'x'. %agent status lists them." in error(kernel, "history x")
 
 
 def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:
@@ -367,7 +372,7 @@ def test_tools_lists_what_the_model_may_call(kernel: LiveKernel) -> None:
 
 
 def test_log_names_the_last_log(kernel: LiveKernel) -> None:
-    """Ask for the log: its path leads to the last turn's lines."""
+    """`%agent log` gives the path to the last turn's log."""
     turn = kernel.agent("1")
     path = Path(said(kernel, "log").splitlines()[0])
     assert tuple(logged(path)) == turn.events
@@ -400,7 +405,7 @@ def test_a_cassette_is_recorded_and_replayed(kernel: LiveKernel) -> None:
 
 
 def test_a_folder_is_no_cassette(kernel: LiveKernel) -> None:
-    """Name a folder as the cassette: one line says what it is, and nothing changes."""
+    """A folder given as the cassette is refused in one line, and nothing changes."""
     (kernel.folder / "a_folder").mkdir()
     before = said(kernel, "cassette")
     line = "ConfigError: a_folder is a folder, not a cassette file."

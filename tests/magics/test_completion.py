@@ -47,25 +47,25 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
     ],
 )
 def test_words(kernel: LiveKernel, code: str, begun: str, words: list[str]) -> None:
-    """Press Tab there: exactly these words, and they replace what was typed of them."""
+    """Tab offers exactly these words, which replace the typed beginning."""
     assert kernel.complete(code) == (begun, words)
 
 
 def test_all_commands_and_settings(kernel: LiveKernel) -> None:
-    """After a space everything is offered."""
+    """After a space Tab offers everything."""
     assert "resume" in kernel.complete("%agent ")[1]
     assert kernel.complete("%agent config ")[1] == sorted(config.keys())
 
 
 @pytest.mark.parametrize("code", ["pengu", "x = penguins.app"])
 def test_the_rest_is_as_it_was(kernel: LiveKernel, code: str) -> None:
-    """Where nothing of ours can stand, IPython completes as always."""
+    """Elsewhere IPython completes as always."""
     words = kernel.complete(code)[1]
     assert any(word.endswith(("penguins", "append")) for word in words)
 
 
 def test_unloaded(tmp_path: Path) -> None:
-    """After `%unload_ext` nothing of it is left in the completer, and loading again works."""
+    """After `%unload_ext` the completer is as before, and loading again works."""
     with LiveKernel(tmp_path) as live:
         live.load()
         live.helper("%unload_ext jupyter_agent")

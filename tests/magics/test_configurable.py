@@ -20,7 +20,7 @@ def kernel(tmp_path: Path) -> Iterator[LiveKernel]:
 
 
 def test_the_traits() -> None:
-    """There is one for each setting, with its description, but for those that are never shown."""
+    """Each setting that may be shown is a trait with its description."""
     shown = [key for key in config.keys() if not config.is_secret(key)]  # noqa: SIM118
     assert tuple(key.replace(".", "__") for key in shown) == SETTINGS
     assert "api_key" not in SETTINGS
@@ -32,7 +32,7 @@ def test_the_traits() -> None:
 
 
 def test_percent_config(kernel: LiveKernel) -> None:
-    """Set, read, list; `%agent config` says where it comes from, and wins."""
+    """`%config` sets, reads and lists settings, and is a source that overrides others."""
     kernel.helper("%config AgentMagics.max_steps = 7")
     assert kernel.run("%config AgentMagics.max_steps").result == "7"
     kernel.helper("%config AgentMagics.retry__max_retries = 5")
@@ -67,7 +67,7 @@ def test_the_configuration_file(tmp_path: Path) -> None:
 
 
 def test_the_agent_may_not(kernel: LiveKernel) -> None:
-    """While a turn runs, its code cannot loosen the approvals that way."""
+    """The agent's code cannot loosen the approvals with `%config`."""
     kernel.helper("%config AgentMagics.approvals__mode = 'auto'")
     kernel.script(
         "Loosen.",

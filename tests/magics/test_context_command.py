@@ -83,7 +83,7 @@ def section(body: Json, task: str) -> str:
 def test_the_section_is_what_is_sent(
     talking: LiveKernel, server: ModelServer, wire: str, level: str
 ) -> None:
-    """Preview a task at each level, then give it: the section of the request is the same."""
+    """At each level the previewed section equals that of the request."""
     choose(talking, server, wire)
     talking.helper(f"%agent config context.detail {level}")
     for number, task in enumerate(("Fix the error in @names.", "Go on with @sizes and @nothing.")):
@@ -94,13 +94,13 @@ def test_the_section_is_what_is_sent(
         assert counts.count("\n") == 3 + has_rules == 3 + told.startswith("<rules ")
         rules = told.rpartition("</rules>\n\n")
         sent = section(ask(talking, server, task), task).removeprefix("".join(rules[:2]).rstrip())
-        assert rules[2] == (sent.strip("\n") or "Nothing is told of the kernel.")
+        assert rules[2] == (sent.strip("\n") or "Nothing about the kernel is sent.")
         assert (sent == "") == (level == "none")
         talking.run("names.append('Cid')\nmore = 1")
 
 
 def test_looking_sends_nothing(talking: LiveKernel, server: ModelServer) -> None:
-    """Preview, in every form: no request goes out, and looking twice shows the same."""
+    """A preview sends no request, and shows the same when repeated."""
     choose(talking, server, "anthropic")
     for words in ("", "all", "Fix @names."):
         assert said(talking, words) == said(talking, words)
@@ -108,7 +108,7 @@ def test_looking_sends_nothing(talking: LiveKernel, server: ModelServer) -> None
 
 
 def test_without_a_provider(talking: LiveKernel) -> None:
-    """No model is configured: the preview works all the same, and only `all` needs one."""
+    """Without a model the preview works; only `all` needs one."""
     shown = said(talking)
     assert "names: list, 2 items" in shown and shown.splitlines()[0].startswith("system prompt")
     cell = talking.run("%agent context all")
@@ -117,7 +117,7 @@ def test_without_a_provider(talking: LiveKernel) -> None:
 
 
 def test_tokens_for_each_part(talking: LiveKernel, server: ModelServer) -> None:
-    """The preview counts tokens for each part; those of the context are those of its text."""
+    """The preview counts the tokens of each part; those of the context fit its text."""
     choose(talking, server, "anthropic")
     ask(talking, server, "Look.")
     counts, context = said(talking, "Look.").rstrip("\n").split("\n\n", 1)
@@ -131,7 +131,7 @@ def test_tokens_for_each_part(talking: LiveKernel, server: ModelServer) -> None:
 
 @pytest.mark.parametrize("task", ["what's wrong with @names", 'why "x" fails', "a \\ b @names"])
 def test_a_task_as_people_write_it(talking: LiveKernel, server: ModelServer, task: str) -> None:
-    """Preview a task with apostrophes, quotation marks or backslashes: it is a task like any."""
+    """A previewed task may have apostrophes, quotation marks or backslashes."""
     choose(talking, server, "anthropic")
     shown = said(talking, task).rstrip("\n").split("\n\n", 1)[1]
     assert shown == section(ask(talking, server, task), task)
@@ -142,7 +142,7 @@ def test_a_task_as_people_write_it(talking: LiveKernel, server: ModelServer, tas
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_all_is_the_body(talking: LiveKernel, server: ModelServer, wire: str) -> None:
-    """Preview the whole request, then give the task that it names: the bodies are the same."""
+    """The previewed request equals the body that the turn sends."""
     choose(talking, server, wire)
     for _ in range(2):
         shown = json.loads(said(talking, "all"))
@@ -167,7 +167,7 @@ def test_all_holds_no_key(talking: LiveKernel, server: ModelServer) -> None:
 
 
 def test_looking_does_not_fix_the_tools(talking: LiveKernel, server: ModelServer) -> None:
-    """Preview, then switch off code before the first turn: the turn offers no execute_code."""
+    """After a preview, switching off code before the first turn removes execute_code."""
     choose(talking, server, "anthropic")
     said(talking)
     talking.helper("%agent config tools.enable_code false")
@@ -189,7 +189,7 @@ def test_the_first_turns_settings_choose_the_tools(
 
 
 def test_looking_leaves_the_cells_as_news(talking: LiveKernel, server: ModelServer) -> None:
-    """Preview twice between turns: cells and changes are still told of in the next turn."""
+    """After previews, cells and changes are still news for the next turn."""
     choose(talking, server, "anthropic")
     ask(talking, server, "Begin.")
     talking.run("names.append('Cid')")

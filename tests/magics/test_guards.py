@@ -10,7 +10,7 @@ BUSY = "A turn is running already."
 
 
 def test_switching_code_off_in_mid_session(kernel: LiveKernel) -> None:
-    """Switch code off after a first turn: the next turn's call is refused and not run."""
+    """After code is switched off, the next turn's call is refused and not run."""
     kernel.agent("1 + 1")
     kernel.helper("%agent tools", "%agent config tools.enable_code false")
     kernel.script("Run it.", execute_code("ran = True"), {"text": "Well."})
@@ -30,7 +30,7 @@ def test_the_agent_does_not_change_its_own_settings(kernel: LiveKernel) -> None:
 
 
 def test_the_workspace_stays_where_the_notebook_is(kernel: LiveKernel, tmp_path: Path) -> None:
-    """Change the folder after loading: the workspace, and with it the confinement, stays."""
+    """A change of the folder after loading does not move the workspace."""
     before = kernel.helper("%agent status").said
     kernel.helper("import os", "old = os.getcwd()", f"os.chdir({str(tmp_path)!r})")
     kernel.helper("%reload_ext jupyter_agent")
@@ -45,7 +45,7 @@ def test_the_workspace_stays_where_the_notebook_is(kernel: LiveKernel, tmp_path:
 
 
 def test_an_empty_reply_is_an_end(kernel: LiveKernel) -> None:
-    """The model says nothing at all: the cell says so, and no status line is left behind."""
+    """After an empty reply the cell says so, and no status line stays."""
     kernel.script("Hush.", {"text": ""})
     cell = kernel.run("%%agent --fresh\nHush.")
     assert "ended the turn without an answer" in cell.transcript
@@ -53,7 +53,7 @@ def test_an_empty_reply_is_an_end(kernel: LiveKernel) -> None:
 
 
 def test_no_proposal_is_reported_at_the_step_limit(kernel: LiveKernel) -> None:
-    """A turn offers a cell and runs out of steps: none is inserted, and none is reported."""
+    """A cell offered in a turn that reaches its limit is neither inserted nor reported."""
     call = {"name": "propose_cell", "arguments": {"source": "1"}}
     kernel.script("Offer.", {"calls": [call]}, {"text": "So far."})
     cell = kernel.run("%%agent --fresh --max-steps 1\nOffer.")

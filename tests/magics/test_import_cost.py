@@ -56,18 +56,18 @@ def _loaded_by(program: str, folder: Path) -> set[str]:
 
 
 def test_the_extension_is_loaded(loaded: set[str]) -> None:
-    """Load the extension in a bare shell: it is there."""
+    """The extension loads in a bare shell."""
     assert "jupyter_agent" in loaded
 
 
 @pytest.mark.parametrize("module", HEAVY)
 def test_loading_imports_nothing_heavy(loaded: set[str], module: str) -> None:
-    """Load the extension: a heavy library that no task needed yet is not imported."""
+    """Loading the extension imports no heavy library."""
     assert module not in loaded
 
 
 def test_importing_the_package_brings_the_package_only(tmp_path: Path) -> None:
-    """Import the package in a script: no third-party library comes with it."""
+    """Importing the package imports no third-party library."""
     program = (
         "import sys\nbefore = set(sys.modules)\nimport jupyter_agent\n"
         "names = {name.partition('.')[0] for name in set(sys.modules) - before}\n"

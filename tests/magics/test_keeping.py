@@ -53,7 +53,7 @@ def logs(folder: Path) -> list[Path]:
 
 
 def test_a_disk_that_was_full_for_two_turns(desk: LiveKernel, tmp_path: Path) -> None:
-    """It says so once, goes on by itself with all that was missed, and the next kernel has it."""
+    """A full disk is announced once; later everything is saved, and the next kernel reads it."""
     assert "saved" not in turn(desk, "first").said
     size = len(kept(tmp_path)) + 200
     desk.helper(FULL.format(size))
@@ -71,7 +71,7 @@ def test_a_disk_that_was_full_for_two_turns(desk: LiveKernel, tmp_path: Path) ->
 
 
 def test_a_log_that_is_cut_by_a_limit(desk: LiveKernel, tmp_path: Path) -> None:
-    """The turn says that its log is not complete, and so does the log, which reads to its end."""
+    """The turn and the log itself say that the log is incomplete; the log is readable."""
     turn(desk, "first")
     desk.helper(FULL.format(3_000))
     told = turn(desk, "second").said
@@ -87,7 +87,7 @@ def test_a_log_that_is_cut_by_a_limit(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_a_log_that_goes_on_in_mid_turn(desk: LiveKernel, tmp_path: Path) -> None:
-    """There is room again before the turn ends: the log has all lines, in order."""
+    """If there is room again before the turn's end, the log has all lines in order."""
     desk.helper(FULL.format(2_000))
     told = turn(desk, "first", FREE).said
     assert "The run log is not being written: file too large." in told
@@ -98,7 +98,7 @@ def test_a_log_that_goes_on_in_mid_turn(desk: LiveKernel, tmp_path: Path) -> Non
 
 
 def test_folders_that_are_removed_meanwhile(desk: LiveKernel, tmp_path: Path) -> None:
-    """Somebody deletes the state folder between two turns: all of the conversation is there."""
+    """If the state folder is deleted between two turns, the whole conversation is saved."""
     turn(desk, "first")
     shutil.rmtree(tmp_path / ".jupyter_agent")
     turn(desk, "second", "import shutil\nshutil.rmtree('.jupyter_agent/sessions')")
@@ -140,7 +140,7 @@ def test_a_state_folder_that_cannot_be_used(desk: LiveKernel, tmp_path: Path, ki
 def test_something_else_in_the_folders_places(
     desk: LiveKernel, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, kind: str
 ) -> None:
-    """A link is not followed, a pipe not waited for: a line for each says so, the turn runs."""
+    """A link is not followed and a pipe does not block: each gives one line, and the turn runs."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (tmp_path / ".jupyter_agent").mkdir()
     for name in ("sessions", "logs", "outputs"):
@@ -180,7 +180,7 @@ def old_logs(folder: Path, number: int) -> None:
 
 
 def test_old_logs_go_by_themselves(desk: LiveKernel, tmp_path: Path) -> None:
-    """The first turn's end removes them; that takes a moment, and later turns do the rest."""
+    """The end of a turn removes old logs for a short time; later turns remove the rest."""
     old_logs(tmp_path, 3_000)
     for _ in range(20):
         turn(desk, "a turn")
@@ -191,14 +191,14 @@ def test_old_logs_go_by_themselves(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_cleaning_by_command(desk: LiveKernel, tmp_path: Path) -> None:
-    """It shows what would go, removes it and says what it was; wrong words are one line."""
+    """The command lists or removes the files and reports them; wrong words are one line."""
     turn(desk, "first")
     old_logs(tmp_path, 3)
     own = ".jupyter_agent/sessions/notebook.jsonl"
     os.utime(tmp_path / own, (0, 0))
     stays = "What is in use or was changed within a day stays."
     shown = desk.run("%agent log clean show").said.strip()
-    assert shown == f"This would go: 3 run logs (0.0 MB). {stays}"
+    assert shown == f"Would be removed: 3 run logs (0.0 MB). {stays}"
     assert desk.run("%agent log clean sessions undo --all").said.strip().startswith("There is noth")
     assert desk.run("%agent log clean logs --days 500").said.strip().startswith("There is nothing")
     assert desk.run("%agent log clean").said.strip() == f"Removed: 3 run logs (0.0 MB). {stays}"
@@ -210,7 +210,7 @@ def test_cleaning_by_command(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_turns_that_can_be_undone(desk: LiveKernel, tmp_path: Path) -> None:
-    """Old ones go by command, but not those of the kernel that runs."""
+    """The command removes old undoable turns, except those of the running kernel."""
     turn(desk, "first", "open('a.txt', 'w').write('1')")
     records = list((tmp_path / ".jupyter_agent/checkpoints").glob("2*_*"))
     (record,) = records
@@ -227,7 +227,7 @@ def test_turns_that_can_be_undone(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_an_output_that_was_removed(desk: LiveKernel) -> None:
-    """The model that looks for it reads in one line why it is not there."""
+    """A model that reads a removed output gets one line with the reason."""
     path = ".jupyter_agent/outputs/agent_code_1.txt"
     desk.script(
         "first", {"calls": [{"name": "read_file", "arguments": {"path": path}}]}, {"text": "Gone."}
@@ -238,7 +238,7 @@ def test_an_output_that_was_removed(desk: LiveKernel) -> None:
 
 
 def test_a_recording_goes_on(desk: LiveKernel, tmp_path: Path) -> None:
-    """A turn that could not be recorded is recorded with the next one, and each says how it was."""
+    """A turn that could not be recorded is recorded with the next one; each says so."""
     tasks = [{"task": task, "replies": [{"text": task}]} for task in ("first", "second")]
     (tmp_path / "script.yaml").write_text(json.dumps(tasks), encoding="utf-8")
     desk.helper("%agent config provider scripted", "%agent config script script.yaml")

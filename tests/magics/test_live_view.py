@@ -97,7 +97,7 @@ def test_the_state_after_a_turn(kernel: LiveKernel) -> None:
 
 
 def test_two_turns_in_a_row(kernel: LiveKernel) -> None:
-    """Run two agent cells: each has a view of its own, and none is left open."""
+    """Two agent cells have a view each, and none stays open."""
     pages = []
     for word in ("first", "second"):
         running, page = start(kernel, execute_code(WAIT + GOING + WAIT), {"text": word})
@@ -123,8 +123,7 @@ def test_a_widget_goes_after_the_next_one_came(kernel: LiveKernel) -> None:
 
 
 def test_operations_make_the_state(kernel: LiveKernel) -> None:
-    """Ask for the whole state in the middle of a streamed reply: it is what the operations have
-    made of the page."""
+    """In the middle of a streamed reply the whole state equals the result of the operations."""
     pieces = tuple(f"word {number} " for number in range(120))
     with served(kernel, [Reply(text=pieces, pause=0.01)]):
         running, page = begin(kernel, "Stream.")
@@ -172,7 +171,7 @@ def test_ten_megabytes_do_not_cross_the_wire(kernel: LiveKernel) -> None:
 
 
 def test_yes(kernel: LiveKernel) -> None:
-    """Press Yes: the code runs."""
+    """After Yes the code runs."""
     running, page = start(kernel, execute_code("!touch ran.txt"), {"text": "Done."})
     call = page.until_asked()
     assert call["question"]["text"] == "Run this code?"
@@ -184,7 +183,7 @@ def test_yes(kernel: LiveKernel) -> None:
 
 
 def test_no_with_a_reason(kernel: LiveKernel) -> None:
-    """Press No with a reason: nothing runs, and the next request holds the reason."""
+    """After No with a reason nothing runs, and the next request has the reason."""
     with served(kernel, [run_code("!touch ran.txt"), Reply(text="All right.")]) as server:
         running, page = begin(kernel, "Touch.")
         page.until_asked()
@@ -196,7 +195,7 @@ def test_no_with_a_reason(kernel: LiveKernel) -> None:
 
 
 def test_always(kernel: LiveKernel) -> None:
-    """Press Always: the second such call, and that of the next turn, run without a question."""
+    """After Always the next calls of the kind, also in the next turn, run without a question."""
     running, page = start(
         kernel, execute_code("!touch ran.txt"), execute_code("!touch again.txt"), {"text": "Done."}
     )
@@ -244,7 +243,7 @@ def test_steering_reaches_the_next_request(kernel: LiveKernel) -> None:
 
 
 def test_steering_in_the_last_step(kernel: LiveKernel) -> None:
-    """Type while the model gives its answer: it reads that, and goes on."""
+    """Words typed while the model answers are read, and the turn goes on."""
     slow = Reply(text=tuple(f"{n} " for n in range(60)), pause=0.02)
     with served(kernel, [slow, Reply(text="In euros: 7.")]) as server:
         running, page = begin(kernel, "Sum up.")
@@ -256,7 +255,7 @@ def test_steering_in_the_last_step(kernel: LiveKernel) -> None:
 
 
 def test_words_typed_too_late(kernel: LiveKernel) -> None:
-    """Type, and stop the turn before the model could read it: the next turn's model does."""
+    """Words that a stopped turn did not read reach the next turn's model."""
     slow = Reply(text=tuple(f"{n} " for n in range(600)), pause=0.02)
     with served(kernel, [slow, Reply(text="Here it is.")]) as server:
         running, page = begin(kernel, "Sum up again.")
@@ -330,8 +329,9 @@ def test_stop_while_a_question_waits(kernel: LiveKernel) -> None:
 
 
 def test_what_was_only_asked_about_has_not_run(kernel: LiveKernel) -> None:
-    """Press Stop at the question: the transcript and the model are told that the call has not run,
-    and a call that ran is told apart."""
+    """After Stop at the question, transcript and model say that the call has not run,
+    unlike an earlier one.
+    """
     asked = Reply(text="I look.", calls=(Call("execute_code", '{"code": "!touch ran.txt"}'),))
     with served(kernel, [asked, run_code(WAIT * 60), Reply(text="Well.")]) as server:
         running, page = begin(kernel, "Touch.")
@@ -384,8 +384,7 @@ HOSTILE: list[object] = [
 
 
 def test_hostile_messages_do_nothing(kernel: LiveKernel) -> None:
-    """Send the kernel all sorts of wrong messages while a question waits: it still waits, and the
-    right answer is taken."""
+    """Malformed messages do not end a question; the right answer does."""
     running, page = start(kernel, execute_code("!touch ran.txt"), {"text": "Done."})
     call = page.until_asked()
     wrong = [
@@ -405,7 +404,7 @@ def test_hostile_messages_do_nothing(kernel: LiveKernel) -> None:
 
 
 def test_endless_words_are_cut(kernel: LiveKernel) -> None:
-    """Paste 10 MB as steering and as a reason: what is kept is bounded, and the turn goes on."""
+    """10 MB of pasted words are cut, and the turn goes on."""
     running, page = start(
         kernel, execute_code("!touch ran.txt"), {"text": "Done."}, {"text": "Yes."}
     )

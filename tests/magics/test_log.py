@@ -77,12 +77,14 @@ def said(folder: Path, words: str, last: Path | None = None, shell: object = Non
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
-    """Without a run, or a folder, each command says so, and none makes a folder."""
+    """Without a run or a folder each command says so, and creates no folder."""
     folder = tmp_path / "logs"
     assert said(folder, "") == said(folder, "list") == "No turn has been logged yet."
     assert said(folder, "grep word") == "Nothing was found."
     for words in ("show", "show 1", "path", "path 2"):
-        with pytest.raises(AgentError, match=r"^%agent log: no turn has been logged yet\.$"):
+        with pytest.raises(
+            AgentError, match=r"^%agent log: no turn has been logged yet\. Give .* %%agent$"
+        ):
             said(folder, words)
     assert not folder.exists()
     assert said(folder, "", tmp_path / "elsewhere.jsonl") == str(tmp_path / "elsewhere.jsonl")
@@ -104,7 +106,7 @@ def test_the_overview(folder: Path) -> None:
 
 
 def test_a_list(folder: Path) -> None:
-    """So many as wanted, with how many more there are."""
+    """The list has as many rows as asked for, and counts the rest."""
     rows = said(folder, "list 2").splitlines()
     assert [row.split()[0] for row in rows[:2]] == ["1", "2"]
     assert rows[2].strip() == "(1 older ones: %agent log list COUNT)"
@@ -112,7 +114,7 @@ def test_a_list(folder: Path) -> None:
 
 
 def test_show(folder: Path) -> None:
-    """The transcript of an old run, below its task; without a number that of the newest."""
+    """A run's transcript is shown below its task; without a number the newest run's."""
     text = said(folder, "show 3")
     assert text.splitlines()[1:3] == ["Task: First task.", "With more."]
     assert "seals" in text and text.endswith("There.")
@@ -120,7 +122,7 @@ def test_show(folder: Path) -> None:
 
 
 def test_show_what_never_ended(folder: Path) -> None:
-    """A run whose kernel was killed says so, and shows what there is."""
+    """The run of a killed kernel says so, and shows its transcript."""
     path = Path(said(folder, "path 2"))
     path.write_bytes(path.read_bytes() + b'{"seq": 9, "type": "tool_fin')
     text = said(folder, "show 2")
@@ -133,7 +135,7 @@ def test_show_what_never_ended(folder: Path) -> None:
 def test_show_in_a_notebook(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where a transcript is published, only what stands above it is printed."""
+    """If the transcript is published, only the heading is printed."""
     published: list[TurnView] = []
     monkeypatch.setattr(turns, "publish", published.append)
     assert said(folder, "show 1", shell=SimpleNamespace(kernel=object())) == ""
@@ -142,7 +144,7 @@ def test_show_in_a_notebook(
 
 
 def test_grep(folder: Path) -> None:
-    """All words in one event, in any case; where they are, and once where a text stands twice."""
+    """All words are searched in one event, in any case; repeated texts are found once."""
     rows = said(folder, "grep WALRUSES heaps").splitlines()
     assert [row.split()[:4] for row in rows] == [
         ["1", "step", "1", "tool_finished"],
@@ -157,15 +159,15 @@ def test_grep(folder: Path) -> None:
 
 
 def test_much_to_find(tmp_path: Path) -> None:
-    """The rows are bounded, and it is said that there is more."""
+    """The results are limited, with a line that says so."""
     turn, folder = events("Find."), tmp_path / "logs"
     logged(folder, [turn[0], *turn[1:6] * 40, turn[-1]])
     rows = said(folder, "grep look").splitlines()
-    assert len(rows) == 31 and rows[-1] == "(more was found; give more words)"
+    assert len(rows) == 31 and rows[-1] == "(there are more results; give more words)"
 
 
 def test_path(folder: Path) -> None:
-    """Of the last turn in this kernel, or of a run by its number."""
+    """The path is that of this kernel's last turn, or of a run by its number."""
     last = folder / "last.jsonl"
     assert said(folder, "path", last) == str(last)
     paths = [said(folder, f"path {n}", last) for n in (1, 2, 3)]
@@ -190,7 +192,7 @@ def test_path(folder: Path) -> None:
     ],
 )
 def test_mistakes(folder: Path, words: str, line: str) -> None:
-    """One line says what is wrong and what is possible."""
+    """A mistake is one line that says what is possible."""
     with pytest.raises(AgentError) as raised:
         said(folder, words)
     assert str(raised.value).startswith(line)
@@ -198,7 +200,7 @@ def test_mistakes(folder: Path, words: str, line: str) -> None:
 
 
 def test_a_log_without_a_turn(tmp_path: Path) -> None:
-    """An empty file, or one of somebody else, is listed and said to hold nothing."""
+    """An empty or foreign file is listed, and reported as one without events."""
     (folder := tmp_path / "logs").mkdir()
     (folder / "agent_run_20260101_000000.jsonl").write_text("{}\nx\n")
     assert "(no date)" in said(folder, "list")

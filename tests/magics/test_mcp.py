@@ -74,7 +74,7 @@ def test_tools_are_called_and_servers_live_across_cells(desk: LiveKernel) -> Non
 
 @pytest.mark.deep
 def test_a_failing_server_is_told_and_holds_up_nobody(tmp_path: Path) -> None:
-    """One server hangs, one crashes: the turn has the good one's tools."""
+    """If one server hangs and one crashes, the turn has the good one's tools, with notices."""
     entries = {
         "good": server(GOOD, "stdio"),
         "hangs": server(BAD, "hang", connect_timeout=6),
@@ -111,7 +111,7 @@ def test_connecting_can_be_interrupted(tmp_path: Path) -> None:
 
 
 def test_calls_are_asked_about(desk: LiveKernel) -> None:
-    """Under `ask_risky` a foreign tool needs a yes; here nobody can give it."""
+    """Under `ask_risky` a server's tool needs a yes, which nobody can give here."""
     desk.helper("%agent config approvals.mode ask_risky")
     desk.script("Add.", call("good__add", a=2, b=3), {"text": "No."})
     cell = desk.run("%%agent\nAdd.")
@@ -137,7 +137,7 @@ def test_a_server_of_the_workspace_waits_for_trust(tmp_path: Path) -> None:
 
 
 def test_the_agent_cannot_trust_by_itself(tmp_path: Path) -> None:
-    """Code of the agent says `%agent mcp trust`: that is the person's to say."""
+    """The agent's code cannot run `%agent mcp trust`."""
     folder = tmp_path / ".jupyter_agent"
     folder.mkdir()
     text = json.dumps({"mcpServers": {"own": server(GOOD, "stdio")}})
@@ -151,8 +151,9 @@ def test_the_agent_cannot_trust_by_itself(tmp_path: Path) -> None:
 
 
 def test_writing_where_trust_is_kept_is_asked_about(tmp_path: Path) -> None:
-    """The person's own settings lie inside of the workspace, as with a home folder: code that
-    names a server there, or looks for them elsewhere, is not run without a yes."""
+    """If the person's settings lie inside the workspace, code that writes there, or moves
+    the place of them, needs a yes.
+    """
     with LiveKernel(tmp_path, {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}) as desk:
         desk.load()
         turn = desk.agent(
@@ -180,7 +181,7 @@ def test_unloading_ends_the_servers(desk: LiveKernel) -> None:
 
 
 def test_without_servers_the_sdk_stays_out(tmp_path: Path) -> None:
-    """No server is named: a turn does not import the package `mcp`."""
+    """Without servers a turn does not import the package `mcp`."""
     with LiveKernel(tmp_path) as desk:
         desk.load()
         desk.script("Hi.", {"text": "Hi."})

@@ -19,7 +19,7 @@ def desk(tmp_path: Path) -> Iterator[LiveKernel]:
 
 
 def test_the_cell_gives_the_same_variables(desk: LiveKernel, tmp_path: Path) -> None:
-    """A look, a failure, a repair: the cell below has what the results depend on, and no more."""
+    """The cell has only the code that the results depend on, after a look and a failure."""
     desk.agent("start", "import math\ntotal = start + missing", "total = math.sqrt(start * 27)")
     cell = desk.run("%agent cells")
     (payload,) = [part for part in cell.reply["payload"] if part["source"] == "set_next_input"]
@@ -43,13 +43,13 @@ def test_the_notebook(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_without_a_turn(desk: LiveKernel) -> None:
-    """Nothing ran yet: one line says so."""
+    """Before the first turn both commands are one line that says so."""
     for command in ("cells", "export x.ipynb"):
         assert "no turn has run yet" in desk.run(f"%agent {command}").error
 
 
 def test_the_receipt_of_a_live_turn(desk: LiveKernel) -> None:
-    """What a turn made and took is there for programs; a number from nowhere is named."""
+    """The receipt lists what a turn used and changed; an invented number is named."""
     desk.script(
         "Count.",
         {"calls": [{"name": "execute_code", "arguments": {"code": "n = start * 114\nn"}}]},

@@ -76,7 +76,7 @@ def ran(kernel: LiveKernel) -> bool:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_text_of_anthropic_is_text(kernel: LiveKernel, way: str) -> None:
-    """The reply ends with a call in words: it is the answer, nothing is run or asked."""
+    """A call in the text of Anthropic's API is the answer: nothing is run or asked."""
     pieces = tuple(WAYS[way][i : i + 7] for i in range(0, len(WAYS[way]), 7))
     done = turn(kernel, Reply(text=pieces), kind="anthropic")
     assert done.results == [] and not ran(kernel)
@@ -85,7 +85,7 @@ def test_text_of_anthropic_is_text(kernel: LiveKernel, way: str) -> None:
 
 @pytest.mark.parametrize(("way", "mode"), [("tags", "auto"), *((way, "ask_risky") for way in WAYS)])
 def test_nobody_is_there_to_be_asked(kernel: LiveKernel, way: str, mode: str) -> None:
-    """Another server leaves a call in the text: without a person it is refused in any mode."""
+    """Without a person a call in another server's text is refused in any mode."""
     kernel.helper(f"%agent config approvals.mode {mode}")
     done = turn(kernel, Reply(text=WAYS[way]), Reply(text="Done."))
     assert done.result.state == "refused" and not ran(kernel)
@@ -97,14 +97,14 @@ def test_nobody_is_there_to_be_asked(kernel: LiveKernel, way: str, mode: str) ->
     ("mode", "typed", "runs"), [("auto", "y", True), ("auto", "n", False), ("ask_all", "y", True)]
 )
 def test_the_person_is_asked(kernel: LiveKernel, mode: str, typed: str, runs: bool) -> None:
-    """The question says where the call comes from, and the answer holds."""
+    """The question names the call's origin, and the answer decides."""
     kernel.helper(f"%agent config approvals.mode {mode}")
     turn(kernel, Reply(text=WAYS["tags"]), Reply(text="Done."), typed=typed)
     assert ran(kernel) == runs
 
 
 def test_harmless_tools_are_asked_about(kernel: LiveKernel) -> None:
-    """Reading a file asks as well, with read_only, too; what is forbidden is not asked about."""
+    """Reading a file asks, too, also with read_only; a forbidden call does not."""
     kernel.helper("%agent config approvals.mode read_only")
     read = Reply(text=f"<tool_call>{json.dumps(READ)}</tool_call>")
     assert turn(kernel, read, Reply(text="Done."), typed="y").result.text.endswith("a note")
@@ -113,7 +113,7 @@ def test_harmless_tools_are_asked_about(kernel: LiveKernel) -> None:
 
 
 def test_always_is_not_offered(kernel: LiveKernel) -> None:
-    """The next call in the text is asked about again."""
+    """Always is not offered: the next call in the text asks again."""
     calls = [Reply(text=WAYS["tags"]), Reply(text=WAYS["a fence"]), Reply(text="Done.")]
     with ModelServer(calls) as server:
         use(kernel, server)
@@ -128,7 +128,7 @@ def test_always_is_not_offered(kernel: LiveKernel) -> None:
 
 
 def test_a_server_that_calls_by_its_api(kernel: LiveKernel) -> None:
-    """After one such call its texts are texts, in other sessions and with other settings, too."""
+    """After a native call the server's texts are texts, in other sessions and settings, too."""
     native = Call("read_file", json.dumps(READ["arguments"]))
     beside = Reply(text=WAYS["tags"], calls=(native,))
     quoted = [Reply(text=WAYS[way]) for way in ("tags", "bare JSON", "a function")]
@@ -145,7 +145,7 @@ def test_a_server_that_calls_by_its_api(kernel: LiveKernel) -> None:
 
 
 def test_thinking_is_no_call(kernel: LiveKernel) -> None:
-    """A call in a thought, in a quoted fence or in backticks is none on any server."""
+    """A call in a thought, in a quoted fence or in backticks is never a call."""
     for text in (
         f"<think>{WAYS['tags']}</think>Nothing to do.",
         f"The note says `{WAYS['bare JSON']}`.",

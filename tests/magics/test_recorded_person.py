@@ -124,8 +124,7 @@ def _recorded(kernel: LiveKernel, task: str) -> Cell:
 
 
 def test_what_was_recorded(recording: Recording) -> None:
-    """Record turns in which a person decides and types: each went as they wanted, and the cassette
-    holds what they did."""
+    """The recorded turns went as the person decided, and the cassette holds the decisions."""
     assert all(cell.status == "ok" for cell in recording.cells.values())
     assert recording.ran.split() == ["allowed", "two", "always", "more"]
     turns = dict(zip(TURNS, load(recording.cassette).turns, strict=True))
@@ -147,8 +146,7 @@ def test_what_was_recorded(recording: Recording) -> None:
 
 
 def test_the_replay_is_the_same(recording: Recording, tmp_path: Path) -> None:
-    """Replay with the server gone and nobody there: all outputs are the same bytes, nobody is
-    asked, and just what ran then runs now."""
+    """Without server and person the replay has the same bytes and runs the same calls."""
     shutil.copy(recording.cassette, tmp_path)
     with LiveKernel(tmp_path, {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
         kernel.load(f"cassette {CASSETTE}")
@@ -160,7 +158,7 @@ def test_the_replay_is_the_same(recording: Recording, tmp_path: Path) -> None:
 
 
 def test_a_replay_before_a_person(recording: Recording) -> None:
-    """Replay where it was recorded, in a front end with the widget: no question is put either."""
+    """Where it was recorded, a replay asks no question in the widget, either."""
     (recording.folder / "ran.txt").unlink()
     with LiveKernel(recording.folder, {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
         kernel.load(f"cassette {CASSETTE}")
@@ -172,7 +170,7 @@ def test_a_replay_before_a_person(recording: Recording) -> None:
 
 
 def test_a_replay_under_stricter_settings(recording: Recording, tmp_path: Path) -> None:
-    """Replay where approvals.mode is read_only: nothing runs, whatever was recorded."""
+    """With approvals.mode read_only a replay runs nothing."""
     shutil.copy(recording.cassette, tmp_path)
     environ = {"JUPYTER_AGENT_APPROVALS__MODE": "read_only", "JUPYTER_AGENT_MODE": "replay"}
     with LiveKernel(tmp_path, environ) as kernel:
@@ -188,7 +186,7 @@ def _rows(path: Path) -> list[Json]:
 
 
 def test_an_older_cassette(recording: Recording, tmp_path: Path) -> None:
-    """Load a cassette that was recorded before there were decisions: it has none."""
+    """A cassette of an earlier version has no decisions."""
     rows = _rows(recording.cassette)
     for row in rows[1:]:
         for key in ("decisions", "said", "said_after"):

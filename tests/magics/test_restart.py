@@ -37,7 +37,7 @@ def desk(tmp_path: Path) -> Iterator[LiveKernel]:
 
 @pytest.mark.parametrize("kind", wires())
 def test_the_conversation_comes_back(desk: LiveKernel, kind: str) -> None:
-    """Restart between turns: what was said is there again, and what is gone is told."""
+    """After a restart the conversation is back, with a note on missing variables."""
     replies = [Reply(calls=(code("total = 342"),)), Reply(text="It is 342."), Reply(text="342.")]
     with ModelServer(replies) as server:
         use(desk, server, kind)
@@ -55,7 +55,7 @@ def test_the_conversation_comes_back(desk: LiveKernel, kind: str) -> None:
 
 
 def test_a_broken_off_turn_goes_on(desk: LiveKernel) -> None:
-    """The kernel is killed while code runs: `%agent resume` brings it back and goes on."""
+    """After a kernel is killed while code runs, `%agent resume` continues the turn."""
     endless = "open('begun', 'w').close()\nwhile True: pass"
     with ModelServer([Reply(calls=(code("a = 1"),)), Reply(calls=(code(endless),))]) as server:
         use(desk, server)
@@ -72,7 +72,7 @@ def test_a_broken_off_turn_goes_on(desk: LiveKernel) -> None:
 
 
 def test_by_itself(desk: LiveKernel) -> None:
-    """`session.resume: auto`: the first task goes on where the earlier kernel was."""
+    """With `session.resume: auto` the first task continues the earlier kernel's conversation."""
     with ModelServer([Reply(text="Blue."), Reply(text="Blue, as I said.")]) as server:
         use(desk, server)
         desk.run("%%agent\nWhich colour?")
@@ -84,7 +84,7 @@ def test_by_itself(desk: LiveKernel) -> None:
 
 
 def test_a_second_cell_waits(desk: LiveKernel) -> None:
-    """A second cell is sent while the first runs: it simply runs after it."""
+    """A second cell sent while the first runs is executed after it."""
     slow = code("import time\ntime.sleep(1)\nfirst = 1")
     replies = [Reply(calls=(slow,)), Reply(text="One."), Reply(text="Two.")]
     with ModelServer(replies) as server:
@@ -141,7 +141,7 @@ TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tok
 
 
 def test_a_planted_conversation(desk: LiveKernel, tmp_path: Path) -> None:
-    """One that this person did not write here is resumed only where they say so, by a word."""
+    """A conversation not written by this person here is resumed only with --trust."""
     path = planted(tmp_path)
     error = desk.run("%agent resume").error
     assert "was not written by you in this folder" in error and "\n" not in error
@@ -158,7 +158,7 @@ def test_a_planted_conversation(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_a_planted_conversation_is_not_gone_on_with(desk: LiveKernel, tmp_path: Path) -> None:
-    """A new conversation begins beside it, also with `session.resume: auto`; it is moved aside."""
+    """A planted conversation is moved aside and a new one begins, also with resume: auto."""
     path = planted(tmp_path)
     with ModelServer([Reply(text="Blue."), Reply(text="Red.")]) as server:
         use(desk, server)
@@ -175,7 +175,7 @@ def test_a_planted_conversation_is_not_gone_on_with(desk: LiveKernel, tmp_path: 
 
 
 def test_a_conversation_of_another_folder(desk: LiveKernel, tmp_path: Path) -> None:
-    """One's own file that was copied from elsewhere is not taken for one of this folder."""
+    """The person's own file copied from another folder is not resumed."""
     with ModelServer([Reply(text="Blue.")]) as server:
         use(desk, server)
         desk.run("%%agent\nWhich colour?")

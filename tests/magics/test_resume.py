@@ -27,7 +27,7 @@ WORK = [Reply(calls=(code(f"x{n} = {n}"),), input_tokens=100) for n in range(6)]
 
 
 def test_a_budget_of_tokens_and_going_on(kernel: LiveKernel) -> None:
-    """The budget ends the turn between steps; raised, `%agent resume` goes on from there."""
+    """The budget ends the turn between steps; after a raise `%agent resume` continues it."""
     with ModelServer([*WORK[:3], Reply(text="All done.")]) as server:
         use(kernel, server)
         kernel.helper("%agent config budget.tokens 210")
@@ -44,7 +44,7 @@ def test_a_budget_of_tokens_and_going_on(kernel: LiveKernel) -> None:
 
 
 def test_a_budget_of_money_without_a_price(kernel: LiveKernel) -> None:
-    """No price is known for the model: a budget of money is refused before anything is sent."""
+    """Without a known price a budget of money is refused before any request."""
     with ModelServer([Reply(text="Hi.")]) as server:
         use(kernel, server)
         cell = kernel.run("%%agent --budget 0.5\nWork.")
@@ -74,7 +74,7 @@ def test_resume_after_an_error(kernel: LiveKernel) -> None:
     ],
 )
 def test_nothing_to_resume(kernel: LiveKernel, lines: str, words: str) -> None:
-    """One clear line where there is nothing to go on with, or no way to."""
+    """If there is nothing to resume, or no way to, one clear line says so."""
     kernel.helper("%agent reset")
     kernel.agent("1")
     assert words in kernel.run(lines).error

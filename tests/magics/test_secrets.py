@@ -82,7 +82,7 @@ def leaked(folder: Path, secrets: list[str], cells: list[Cell]) -> list[tuple[st
 def test_a_turn_full_of_secrets(
     desk: LiveKernel, texts: list[tuple[str, str]], between: str
 ) -> None:
-    """In a task, arguments, results, thoughts, plans, notes, errors, long outputs and answers."""
+    """No secret in any part of a turn is kept or shown."""
     number = len(list(desk.folder.glob("script_*.yaml")))
     # A header that stands in a line takes the whole of it, so each has one of its own.
     text = f"Number {number}.{between}" + between.join(text for text, _ in texts)
@@ -99,7 +99,7 @@ def test_a_turn_full_of_secrets(
 
 
 def test_errors_that_quote_a_secret(desk: LiveKernel) -> None:
-    """The words of an error are saved with the notebook, too."""
+    """A secret in an error's message is not saved with the notebook."""
     key = HOLDING[0][1]
     for line in (
         f"%agent {key}",

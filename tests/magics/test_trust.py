@@ -57,8 +57,9 @@ def asked_and_answered(kernel: LiveKernel, command: str, answer: str) -> Cell:
 def test_a_folder_sends_nothing_elsewhere(
     tmp_path: Path, own: ModelServer, theirs: ModelServer
 ) -> None:
-    """A cloned folder names a server and switches approvals off: neither counts, and one line says
-    so; after the person's yes both do, and a change is asked about again."""
+    """A cloned folder's server and approvals are ignored with one line; they count after a
+    yes, and a change asks again.
+    """
     path = settings(tmp_path, api_base=theirs.openai_url, approvals={"mode": "auto"}, max_steps=7)
     with LiveKernel(tmp_path, environ(own)) as kernel:
         kernel.load()
@@ -101,7 +102,7 @@ def test_a_folder_sends_nothing_elsewhere(
 def test_no_setting_of_a_folder_acts(
     tmp_path: Path, own: ModelServer, values: dict[str, object]
 ) -> None:
-    """Whatever a folder sets of where replies come from and what is sent, the turn is one's own."""
+    """A folder's settings for models and sent data do not affect the turn."""
     settings(tmp_path, **values)
     script = [{"task": "Hello.", "replies": [{"text": "From the folder's script."}]}]
     (tmp_path / "script.yaml").write_text(yaml.safe_dump(script), encoding="utf-8")
@@ -114,7 +115,7 @@ def test_no_setting_of_a_folder_acts(
 
 
 def test_without_a_model_the_line_says_what_was_ignored(tmp_path: Path) -> None:
-    """The folder's server is the only one there is: the error says that it waits for trust."""
+    """If only the folder names a server, the error says that its settings wait for trust."""
     settings(tmp_path, api_base="http://127.0.0.1:9/v1")
     with LiveKernel(tmp_path) as kernel:
         kernel.load()
@@ -124,8 +125,9 @@ def test_without_a_model_the_line_says_what_was_ignored(tmp_path: Path) -> None:
 
 
 def test_from_outside_a_workspace_is_trusted(tmp_path: Path, own: ModelServer) -> None:
-    """For unattended runs: `JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts. Without
-    it, a cell with %agent trust trusts no settings where nobody can be asked."""
+    """`JUPYTER_AGENT_TRUST=workspace`, set before the kernel starts, trusts a folder in
+    unattended runs; %agent trust alone does not.
+    """
     settings(tmp_path, context={"detail": "sample"})
     with LiveKernel(tmp_path, environ(own)) as kernel:
         kernel.load()
@@ -223,7 +225,7 @@ def test_the_agents_code_does_not_decide_its_next_turn(steered: Steered, way: st
 
 
 def test_nor_after_a_restart(tmp_path: Path) -> None:
-    """What its code wrote into the person's own files counts in no kernel to come."""
+    """Changes of the agent's code in the person's files do not count in later kernels."""
     steered = Steered(tmp_path)
     with steered.theirs, steered.own, steered.kernel as kernel:
         kernel.load()
@@ -259,8 +261,9 @@ def ended_by(steered: Steered, code: str) -> Cell:
 
 @pytest.mark.parametrize("way", DEATHS)
 def test_nor_where_it_ends_the_kernel(tmp_path: Path, way: str) -> None:
-    """Its code changes the person's file and ends the kernel in mid-turn: the next kernels go on as
-    before, the first says so, and the file counts after a yes."""
+    """If code changes the person's file and ends the kernel, the next kernels ignore the
+    change until a yes; the first says so.
+    """
     steered = Steered(tmp_path)
     with steered.theirs, steered.own, steered.kernel as kernel:
         kernel.load()
@@ -277,7 +280,7 @@ def test_nor_where_it_ends_the_kernel(tmp_path: Path, way: str) -> None:
 
 
 def test_nor_what_it_trusted_before_it_ended_the_kernel(tmp_path: Path) -> None:
-    """Its code trusts settings that it wrote into the folder, and ends the kernel."""
+    """Trust given by the agent's code before it ended the kernel does not count."""
     steered = Steered(tmp_path)
     with steered.theirs, steered.own, steered.kernel as kernel:
         kernel.load()
@@ -288,7 +291,7 @@ def test_nor_what_it_trusted_before_it_ended_the_kernel(tmp_path: Path) -> None:
 
 
 def test_a_death_without_a_change_leaves_nothing(tmp_path: Path) -> None:
-    """A kernel dies in mid-turn and nothing was changed: the person's next edit counts at once."""
+    """After a kernel dies in mid-turn without changes, the person's next edit counts at once."""
     steered = Steered(tmp_path)
     with steered.theirs, steered.own, steered.kernel as kernel:
         kernel.load()
@@ -306,8 +309,9 @@ def test_a_death_without_a_change_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_accepted_changes_count(tmp_path: Path) -> None:
-    """Ordinary variables count at once; one that decides does after the person's yes; the person's
-    own cells count as ever, also while a change waits."""
+    """Ordinary variables count at once, protected ones after a yes; the person's own cells
+    always count.
+    """
     codes = ["import os\nos.environ.update(OMP_NUM_THREADS='3', OPENAI_LOG='x', NO_PROXY='a')"]
     with LiveKernel(tmp_path) as kernel:
         kernel.load()
@@ -329,8 +333,9 @@ def test_accepted_changes_count(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_of_settings_waits(tmp_path: Path) -> None:
-    """The agent's code switches the person's protection off in their own file: it holds, in this
-    kernel and the next; the difference is shown, without keys, and counts after a yes."""
+    """A protection that code switches off in the person's file holds until a yes; the
+    difference is shown without keys.
+    """
     config = tmp_path / "empty_config"
     with LiveKernel(tmp_path, {"JUPYTER_AGENT_APPROVALS__MODE": None}) as kernel:
         own = config / "jupyter_agent.yaml"

@@ -44,7 +44,7 @@ def change(kernel: LiveKernel, task: str = "Change.") -> None:
 
 
 def test_back_and_forth(desk: LiveKernel, tmp_path: Path) -> None:
-    """Undo: files and names are as before, made files lie in the trash. Redo: all is back."""
+    """Undo restores files and names and moves new files to the trash; redo brings all back."""
     change(desk)
     told = desk.value("[(f.path, f.kind, f.lines_added) for f in _agent.receipt.files]")
     assert sorted(told) == [
@@ -68,7 +68,7 @@ def test_back_and_forth(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_the_model_is_told(desk: LiveKernel) -> None:
-    """The next task says what was undone, once."""
+    """The next task says once what was undone."""
     change(desk)
     desk.run("%agent undo")
     for task, expected in (("Go on.", 1), ("And on.", 0)):
@@ -100,7 +100,7 @@ def test_several_turns(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_turn(desk: LiveKernel, tmp_path: Path) -> None:
-    """A turn that was stopped in the middle of its code can be undone."""
+    """A turn that was stopped amid its code can be undone."""
     code = "open('data.csv', 'w').write('gone')\nopen('begun', 'w').close()\nwhile True: pass"
     running, _ = desk.start_agent(code)
     desk.await_file("begun")
@@ -111,7 +111,7 @@ def test_an_interrupted_turn(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_a_killed_kernel(desk: LiveKernel, tmp_path: Path) -> None:
-    """The kernel died in the middle of a turn: after the restart its files go back."""
+    """The files of a turn whose kernel died are restored after the restart."""
     code = "open('data.csv', 'w').write('gone')\nopen('begun', 'w').close()\nwhile True: pass"
     desk.start_agent(code)
     desk.await_file("begun")
@@ -124,7 +124,7 @@ def test_a_killed_kernel(desk: LiveKernel, tmp_path: Path) -> None:
     "cell", ["%%agent\nWrite.", "await __import__('jupyter_agent').ask('Write.')"]
 )
 def test_a_killed_turn_is_listed_with_its_files(desk: LiveKernel, cell: str) -> None:
-    """The kernel died in the middle of a turn: the list counts the files that its code changed."""
+    """The list counts the files of a turn whose kernel died."""
     code = "open('data.csv', 'w').write('gone')\nopen('begun', 'w').close()\nwhile True: pass"
     desk.script("Write.", {"calls": [call("execute_code", code=code)]})
     desk.start(cell)
@@ -135,7 +135,7 @@ def test_a_killed_turn_is_listed_with_its_files(desk: LiveKernel, cell: str) -> 
 
 
 def test_switched_off_and_by_the_agent(desk: LiveKernel) -> None:
-    """Where it is off one line says so; the agent's own code may not undo."""
+    """With undo switched off one line says so; the agent's code cannot undo."""
     change(desk)
     code = "get_ipython().run_line_magic('agent', 'undo')"
     turn = desk.agent(code)
@@ -145,7 +145,7 @@ def test_switched_off_and_by_the_agent(desk: LiveKernel) -> None:
 
 
 def test_one_turn_at_a_time(desk: LiveKernel) -> None:
-    """Turns that change the same list and table in place, undone one by one and redone."""
+    """Turns that change a list and a table in place are undone one by one and redone."""
     desk.run(
         "import pandas as pd\nl = [1]; also = l; nest = {'l': l}\ndf = pd.DataFrame({'a': [1, 2]})"
     )
@@ -164,7 +164,7 @@ def test_one_turn_at_a_time(desk: LiveKernel) -> None:
 
 
 def test_what_cannot_be_restored_is_named(desk: LiveKernel, tmp_path: Path) -> None:
-    """A large array, a generator, ignored files: named in the turn and by undo."""
+    """A large array, a generator and ignored files are named in the turn and by undo."""
     (tmp_path / ".gitignore").write_text("*.log\n", encoding="utf-8")
     desk.run(
         "import numpy as np, os, random\nbig = np.zeros(2_000_000)\nsteps = (n for n in range(9))\n"
@@ -186,7 +186,7 @@ def test_what_cannot_be_restored_is_named(desk: LiveKernel, tmp_path: Path) -> N
 
 
 def test_functions_with_something_inside_are_named(desk: LiveKernel) -> None:
-    """A function that fills its default value, and a class its list, are no "no change": named."""
+    """A function and a class whose inner values change are named by undo."""
     desk.run(
         "def seen(x, all=[]):\n    all.append(x)\nclass Box:\n    items = []\ndef idle(): pass"
     )
@@ -194,11 +194,11 @@ def test_functions_with_something_inside_are_named(desk: LiveKernel) -> None:
     desk.script("Fill.", {"calls": [call("execute_code", code=code)]}, {"text": "Done."})
     desk.run("%%agent\nFill.")
     said = desk.run("%agent undo").said
-    assert "not looked at inside: Box (type), seen (function)" in said
+    assert "not checked for changes inside: Box (type), seen (function)" in said
 
 
 def test_a_turn_without_a_change(desk: LiveKernel) -> None:
-    """Undoing it says that no change was seen; the next undo goes on to the turn before."""
+    """Undoing a turn without changes says so; the next undo continues with the turn before."""
     desk.agent("x = 7")
     desk.agent("print(x)")
     assert "no change was seen" in desk.run("%agent undo list").said
@@ -209,7 +209,7 @@ def test_a_turn_without_a_change(desk: LiveKernel) -> None:
 
 
 def test_two_kernels(desk: LiveKernel, tmp_path: Path) -> None:
-    """Each kernel takes back its own turns; what the other one writes meanwhile stays."""
+    """Each kernel undoes its own turns; later writes of the other one stay."""
     with LiveKernel(tmp_path) as other:
         other.load()
         other.agent("open('theirs.txt', 'w').write('1')")
@@ -232,7 +232,7 @@ def test_two_kernels(desk: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_state_folders_that_cannot_be_used(desk: LiveKernel, tmp_path: Path) -> None:
-    """A link in place of our folder: one line says so, once, and the turn runs."""
+    """A link in place of the state folder gives one notice, and the turn runs."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (tmp_path / ".jupyter_agent").mkdir(exist_ok=True)

@@ -49,7 +49,7 @@ def _write(state: Path, entry: Any) -> None:
     ],
 )
 def test_forms(state: Path, entry: Any, transport: str) -> None:
-    """The usual form is understood."""
+    """The usual form of mcp.json is understood."""
     _write(state, entry)
     found = read_definitions(state)
     assert found.problems == ()
@@ -68,10 +68,10 @@ def test_forms(state: Path, entry: Any, transport: str) -> None:
         ({"command": "x", "args": [1]}, "mcpServers.it.args[0]"),
         ({"command": "x", "env": {"A": 1}}, "mcpServers.it.env.A"),
         ({"command": "x", "type": "http"}, "mcpServers.it.type"),
-        ({"command": "x", "headers": {}}, "mcpServers.it.headers goes with url"),
+        ({"command": "x", "headers": {}}, "mcpServers.it.headers needs url"),
         ({"url": "ftp://a"}, "mcpServers.it.url"),
         ({"url": "http://a", "type": "stdio"}, "mcpServers.it.type"),
-        ({"url": "http://a", "env": {}}, "mcpServers.it.env goes with command"),
+        ({"url": "http://a", "env": {}}, "mcpServers.it.env needs command"),
         ({"url": "http://a", "headers": {"A": "b\r\nC: d"}}, "mcpServers.it.headers.A"),
         ({"command": "x", "disabled": "no"}, "mcpServers.it.disabled"),
         ({"command": "x", "connect_timeout": 0}, "mcpServers.it.connect_timeout"),
@@ -106,7 +106,7 @@ def test_errors(state: Path, entry: Any, key: str) -> None:
     ],
 )
 def test_torn_files(state: Path, text: bytes) -> None:
-    """A file that is no `mcp.json` is one line, and never an exception."""
+    """A file that is no `mcp.json` is one line, never an exception."""
     (state / "mcp.json").write_bytes(text)
     found = read_definitions(state)
     assert not found.servers
@@ -115,7 +115,7 @@ def test_torn_files(state: Path, text: bytes) -> None:
 
 
 def test_variables() -> None:
-    """`${NAME}` and `${NAME:-default}`; what is not set is an error with its place."""
+    """`${NAME}` and `${NAME:-default}` are replaced; an error names the place of a missing one."""
     environ = {"A": "1", "B": ""}
     assert expand("x${A}y${B}z${C:-d}", environ, "here") == "x1yzd"
     assert expand("$A {A} $", environ, "here") == "$A {A} $"
@@ -126,7 +126,7 @@ def test_variables() -> None:
 
 
 async def test_variables_reach_the_server(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server gets what its entry names, and nothing else of the kernel's environment."""
+    """The server gets the variables of its entry and no others of the kernel."""
     monkeypatch.setenv("MY_SECRET_KEY", "abcdefgh12")
     monkeypatch.setenv("OTHER_KEY", "never")
     desk.user(srv=good(env={"KEY": "${MY_SECRET_KEY}"}), unset=good(env={"KEY": "${NOT_THERE}"}))
@@ -139,7 +139,7 @@ async def test_variables_reach_the_server(desk: Desk, monkeypatch: pytest.Monkey
 
 
 async def test_a_workspace_server_is_trusted_once(desk: Desk) -> None:
-    """It starts after the person said so, and has to be trusted again when it is changed."""
+    """A workspace's server starts after trust, and needs trust again after a change."""
     desk.workspace(srv=good())
     offer = await desk.offer()
     assert offer.tools == ()
@@ -177,7 +177,7 @@ def test_who_needs_trust(state: Path, desk: Desk) -> None:
 
 
 def test_what_is_agreed_to_is_told_whole(desk: Desk) -> None:
-    """What stands below the first line of an argument, and the variables it gets, are told."""
+    """The description for trust has all lines of an argument, and the variables that it gets."""
     desk.workspace(
         code={"command": "python", "args": ["-c", "import nice\nimport evil"]},
         asks={"url": "http://a/b", "headers": {"A": "${KEY} ${OTHER:-x} ${KEY}"}},
@@ -186,7 +186,7 @@ def test_what_is_agreed_to_is_told_whole(desk: Desk) -> None:
     found = read_definitions(desk.root / ".jupyter_agent").servers
     assert found["code"].does == "python -c import nice import evil"
     assert found["asks"].does == "http://a/b; it gets KEY, OTHER"
-    assert found["vouches"].does.endswith("is believed")
+    assert found["vouches"].does.endswith("is trusted")
 
 
 async def test_annotations_count_only_where_they_are_trusted(desk: Desk) -> None:
@@ -207,14 +207,14 @@ def test_command_errors(desk: Desk, words: list[str]) -> None:
 
 
 async def test_nothing_is_configured(desk: Desk) -> None:
-    """Without a file there is nothing, said in one line."""
+    """Without a file one line says that there are no servers."""
     assert not desk.servers.is_configured
     assert (await desk.offer()) == type(desk.offered)()
     assert "No MCP servers" in mcp_command(desk.servers, [])
 
 
 async def test_disabled(desk: Desk) -> None:
-    """A disabled server is neither started nor told about."""
+    """A disabled server is neither started nor mentioned."""
     desk.user(srv=good(disabled=True))
     assert (await desk.offer()) == type(desk.offered)()
     assert "disabled" in mcp_command(desk.servers, [])

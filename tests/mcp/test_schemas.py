@@ -35,7 +35,7 @@ LIKE_SCHEMAS = st.recursive(
 
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=30))
 def test_names(pairs: list[tuple[str, str]]) -> None:
-    """Always valid, always different, and one `__` tells where the server's part ends."""
+    """Names are always valid and unique, and one `__` ends the server's part."""
     taken: set[str] = set()
     for server, tool in pairs:
         name = tool_name(server, tool, taken)
@@ -46,7 +46,7 @@ def test_names(pairs: list[tuple[str, str]]) -> None:
 
 
 def test_known_names() -> None:
-    """What is short and plain stays as it is."""
+    """Short plain names stay unchanged."""
     assert tool_name("files", "read", ()) == "files__read"
     assert tool_name("my files", "a.b", ()) == "my_files__a_b"
     assert tool_name("my files", "a.b", {"my_files__a_b"}).startswith("my_files__a_b_")
@@ -55,7 +55,7 @@ def test_known_names() -> None:
 
 @given(JSON | LIKE_SCHEMAS | st.dictionaries(KEYWORDS, LIKE_SCHEMAS))
 def test_schemas(given: Any) -> None:
-    """Never an exception: a valid schema of type object, which JSON can carry."""
+    """Any schema becomes a valid one of type object, without an exception."""
     schema, _ = usable_schema(given)
     assert schema["type"] == "object"
     Draft202012Validator.check_schema(schema)
@@ -64,7 +64,7 @@ def test_schemas(given: Any) -> None:
 
 
 def test_a_good_schema_is_kept() -> None:
-    """Types, choices, references and descriptions stay; titles and dialects go."""
+    """Types, choices, references and descriptions stay; titles and dialects are removed."""
     given = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "T",
@@ -105,14 +105,14 @@ def test_a_good_schema_is_kept() -> None:
     ],
 )
 def test_bad_schemas_are_replaced(given: Any) -> None:
-    """What no provider may see becomes any object, with a reason."""
+    """An unusable schema becomes any object, with a reason."""
     schema, problem = usable_schema(given)
     assert schema == ANYTHING
     assert problem.startswith("its schema")
 
 
 def test_alternatives_on_top_are_left_out() -> None:
-    """Providers refuse them beside properties."""
+    """Alternatives at the top, which providers refuse beside properties, are left out."""
     schema, problem = usable_schema(
         {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}]}
     )

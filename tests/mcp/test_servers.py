@@ -111,7 +111,7 @@ async def test_an_endless_answer(desk: Desk) -> None:
 
 
 async def test_nothing_is_asked_of_the_person(desk: Desk) -> None:
-    """Sampling and elicitation are declined, and the tool goes on."""
+    """Sampling and elicitation are declined, and the tool continues."""
     desk.user(srv=good())
     await desk.offer()
     assert "no sampling" in await desk.text("srv__samples")
@@ -223,7 +223,7 @@ async def test_faulty_servers_hold_nobody_up(desk: Desk) -> None:
 
 
 async def test_a_lying_server(desk: Desk) -> None:
-    """Impossible schemas are replaced and told, entries without a name left out."""
+    """Impossible schemas are replaced with a notice, entries without a name left out."""
     desk.user(liar=bad("lies"), fine=good())
     offer = await desk.offer()
     ours = {tool.name: tool.schema for tool in offer.tools if tool.server.name == "liar"}
@@ -262,8 +262,9 @@ async def test_processes_end(desk: Desk, tmp_path: Path) -> None:
 
 
 async def test_an_entry_that_is_taken_out(desk: Desk, tmp_path: Path) -> None:
-    """A session that has the tools cannot start the server any more, unless it is put back; other
-    time-outs hold at once and end nothing."""
+    """A removed entry's server cannot be started until it is put back; changed time-outs
+    take effect without a restart.
+    """
     desk.user(srv=good())
     await desk.offer()
     first = int(await desk.text("srv__process"))

@@ -46,7 +46,7 @@ def _said(knowledge: object, name: str, words: list[str]) -> str:
 
 
 def test_notes(notes: Notes) -> None:
-    """List, edit and delete notes."""
+    """The commands list, edit and delete notes."""
     assert notes_command(notes, []) == "No notes recorded yet."
     notes.record("one\x1b[2J", "a")
     notes.record("two", "b")
@@ -64,7 +64,7 @@ def test_notes(notes: Notes) -> None:
 
 
 def test_memory(memory: WorkspaceMemory, search: MemorySearch, root: MemoryRoot) -> None:
-    """Show, search, confirm, rebuild and sessions."""
+    """The commands show, search, confirm, rebuild and list sessions."""
     saved = memory.save(Scope("devtools"), "decision", "Use seals", "They bark.", "style", ["t"])
     assert memory_command(memory, search, []) == f"{'devtools':<24} 1 decisions, 0 lessons"
     shown = memory_command(memory, search, ["show", "devtools"])
@@ -108,8 +108,9 @@ def test_review(memory: WorkspaceMemory, root: MemoryRoot) -> None:
 
 
 def test_what_others_wrote(memory: WorkspaceMemory, search: MemorySearch, root: MemoryRoot) -> None:
-    """Records, names of files and of folders that somebody planted: one line each, no codes of
-    terminals; a pipe is not waited for, and an impossible folder costs none of the others."""
+    """Planted records and names are one line each, without terminal codes; a pipe or a bad
+    folder blocks nothing.
+    """
     memory.save(Scope("devtools"), "decision", "Use seals", "They bark.", "style", ["t"])
     records = root.path / "agent-transcripts"
     records.mkdir()

@@ -52,7 +52,7 @@ def test_what_is_read(tmp_path: Path, workspace: Workspace, root: MemoryRoot) ->
 
 
 def test_a_persons_own(workspace: Workspace) -> None:
-    """Without what ships with the package."""
+    """The person's own rules are read without those of the package."""
     put(workspace.root / "AGENTS.md", "Be kind.")
     rules = hot_rules(workspace)
     assert len(rules.rules) == 2
@@ -85,8 +85,7 @@ def test_budgets(workspace: Workspace) -> None:
 
 
 def test_thousands_of_files(workspace: Workspace) -> None:
-    """However many files there are, what the model is told keeps the budget, and one line tells
-    how many were not read."""
+    """With thousands of files the rules keep the budget, and one line counts the files not read."""
     folder = workspace.state_folder / "rules"
     for number in range(2_000):
         put(folder / f"{number:04}.md", "A rule that takes some room.\n" * 40)

@@ -19,7 +19,7 @@ BAD = [
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_names(name: str) -> None:
-    """A name that is no plain folder name on every system is refused, wherever it stands."""
+    """A name that is no plain folder name on every system is refused in any part of a scope."""
     for scope in ((name,), ("w", name), ("w", "d", name)):
         with pytest.raises(ToolError):
             Scope(*scope)
@@ -45,7 +45,7 @@ def test_symlinks_out_of_the_root(tmp_path: Path) -> None:
 
 
 def test_the_nearest_root(tmp_path: Path) -> None:
-    """Without memory folders it is the state folder; else the nearest folder, upwards."""
+    """The root is the nearest folder with memory, upwards, or else the state folder."""
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     root = find_root(Workspace(inner))

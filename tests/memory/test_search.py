@@ -21,7 +21,7 @@ from .conftest import CallTool
 
 
 def test_what_is_found(search: MemorySearch, memory: WorkspaceMemory, workspace: Workspace) -> None:
-    """Entries, documents and run logs, by all words first, by beginnings, in any script."""
+    """Entries, documents and run logs are found by all words, then by beginnings, in any script."""
     memory.save(Scope("devtools"), "lesson", "Zürich", "The cache was stale.", tags=["redis"])
     memory.save(Scope("devtools"), "lesson", "简洁", "用户喜欢简洁回复")
     logs = workspace.state_folder / "logs"
@@ -43,7 +43,7 @@ def test_what_is_found(search: MemorySearch, memory: WorkspaceMemory, workspace:
 def test_it_follows_the_files(
     search: MemorySearch, memory: WorkspaceMemory, root: MemoryRoot
 ) -> None:
-    """What is added, edited or deleted is seen at the next query."""
+    """Added, edited and deleted texts are seen at the next query."""
     memory.save(Scope("devtools"), "lesson", "One", "About walruses.")
     assert len(search.find("walruses")) == 1
     memory.save(Scope("devtools"), "lesson", "Two", "About narwhals.")
@@ -56,7 +56,7 @@ def test_it_follows_the_files(
 
 
 def test_a_damaged_index(search: MemorySearch, workspace: Workspace) -> None:
-    """Whatever is in the place of the index, it is made anew."""
+    """A damaged index is built again."""
     path = workspace.state_folder / CACHE / DATABASE
     count = search.refresh()
     for damage in (b"no database at all" * 100, path.read_bytes()[:5000], b""):

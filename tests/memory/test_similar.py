@@ -24,13 +24,13 @@ from jupyter_agent.memory.similar import contradicts, fingerprint, likeness
     ],
 )
 def test_likeness(one: str, other: str, expected: str | None) -> None:
-    """Wording does not matter; a number, a name or a negation does."""
+    """Wording makes no difference; a number, a name or a negation does."""
     assert likeness(fingerprint(one), fingerprint(other)) == expected
     assert likeness(fingerprint(other), fingerprint(one)) == expected
 
 
 def test_contradictions() -> None:
-    """The same words with a negation more contradict each other."""
+    """Texts that differ only in a negation contradict each other."""
     one = fingerprint("Use Polars for large files")
     assert contradicts(one, fingerprint("Never use Polars for large files"))
     assert not contradicts(one, fingerprint("Use Polars for large files"))

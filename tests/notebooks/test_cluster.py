@@ -99,7 +99,7 @@ def cluster(one_cluster: Cluster) -> Cluster:
 
 @pytest.mark.deep
 def test_a_worker_is_killed_midway(cluster: Cluster, tmp_path: Path) -> None:
-    """Its notebook runs again elsewhere: none is lost, none completes twice, no kernel stays."""
+    """A killed worker's notebook runs again elsewhere, once, and no kernel stays."""
     names = ["a", "b", "c", "d"]
     write_holding(tmp_path, *names)
     arguments = "run", ".", "--scheduler", cluster.address, "--to", "made"
@@ -121,7 +121,7 @@ def test_a_worker_is_killed_midway(cluster: Cluster, tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_a_worker_that_dies_with_its_outcome(cluster: Cluster, tmp_path: Path) -> None:
-    """Dask computes the task anew, but the notebook does not run a second time."""
+    """Dask computes the task again, but the notebook does not run a second time."""
     from distributed import Client, Variable
 
     write_holding(tmp_path, "once")
@@ -148,7 +148,7 @@ def test_a_worker_that_dies_with_its_outcome(cluster: Cluster, tmp_path: Path) -
     "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.deep), signal.SIGKILL]
 )
 def test_who_asked_goes_away(cluster: Cluster, tmp_path: Path, number: int) -> None:
-    """After SIGTERM, and where the command is killed, the kernels on the cluster end."""
+    """After SIGTERM, or a kill of the command, the kernels on the cluster end."""
     write_holding(tmp_path, "a", "b", "c")
     arguments = "run", ".", "--scheduler", cluster.address
     with started(*arguments, cwd=tmp_path, home=tmp_path / "home") as command:
@@ -163,7 +163,7 @@ def test_who_asked_goes_away(cluster: Cluster, tmp_path: Path, number: int) -> N
 
 
 def test_settings_go_along_and_failures_come_back(cluster: Cluster, tmp_path: Path) -> None:
-    """The mode is the one that was asked for, not the workers'; a failure is told with its cell."""
+    """The given mode overrides the workers' own; a failure is reported with its cell."""
     write(
         tmp_path / "mode.ipynb", "import os", "assert os.environ['JUPYTER_AGENT_MODE'] == 'replay'"
     )
@@ -181,7 +181,7 @@ def test_settings_go_along_and_failures_come_back(cluster: Cluster, tmp_path: Pa
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
-    """One line, and no traceback."""
+    """A wrong address is one line, without a traceback."""
     write(tmp_path / "a.ipynb", "1")
     code, said = agent(
         "run", "a.ipynb", "--scheduler", "nonsense://x", cwd=tmp_path, home=tmp_path / "home"

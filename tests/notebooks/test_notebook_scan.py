@@ -45,25 +45,25 @@ def tasks(found: NotebookScan) -> list[str]:
     ],
 )
 def test_what_is_asked(tmp_path: Path, source: str, asked: list[str]) -> None:
-    """Cells and calls that give a task are found, and nothing that only looks like one."""
+    """Cells and calls that give a task are found, and none that only looks like one."""
     assert tasks(scanned(tmp_path, source)) == asked
 
 
 def test_calls_that_run_again(tmp_path: Path) -> None:
-    """A call in a loop or a function may ask any number of times, one beside it just once."""
+    """A call in a loop or function may repeat; any other call runs once."""
     source = "from jupyter_agent import ask\nfor i in x:\n    await ask('A')\nawait ask('B')"
     assert [turn.task.repeats for turn in scanned(tmp_path, source).turns] == [True, False]
 
 
 def test_a_task_that_only_runs_know(tmp_path: Path) -> None:
-    """What is put together at run time is not guessed at."""
+    """A task that is built at run time is not guessed."""
     found = scanned(tmp_path, "from jupyter_agent import ask\nawait ask(f'Count {x}.')")
     assert found.turns == ()
     assert found.is_open
 
 
 def test_the_cassette_in_force(tmp_path: Path) -> None:
-    """By the notebook's name until a line names one; from there on that one."""
+    """The notebook's name decides the cassette until a line names another."""
     found = scanned(tmp_path, "%%agent\nA", '%agent cassette "b c.jsonl"', "%%agent\nB")
     names = [turn.cassette.name for turn in found.turns]
     assert names == ["a.cassette.jsonl", "b c.jsonl"]
@@ -85,19 +85,19 @@ def test_the_cassette_in_force(tmp_path: Path) -> None:
     ],
 )
 def test_cells_that_cannot_be_right(tmp_path: Path, source: str, kind: str) -> None:
-    """They are told without running anything."""
+    """Wrong cells are reported without running anything."""
     (problem,) = scanned(tmp_path, source).problems
     assert problem.kind == kind
 
 
 @pytest.mark.parametrize("source", ["%agent config mode replay", "%agent config mode", "%config"])
 def test_settings_that_do_no_harm(tmp_path: Path, source: str) -> None:
-    """To replay is what the check wants, and to look at a setting sets nothing."""
+    """Setting mode to replay, and showing a setting, is no problem."""
     assert scanned(tmp_path, source).problems == ()
 
 
 def test_a_cell_that_is_never_run(tmp_path: Path) -> None:
-    """What its tag keeps from running asks for nothing."""
+    """A cell whose tag skips it has no task."""
     path = tmp_path / "a.ipynb"
     notebook = notebook_of("%%agent\nA", "%%agent\nB")
     notebook.cells[0].metadata["tags"] = ["skip-execution"]
@@ -106,14 +106,14 @@ def test_a_cell_that_is_never_run(tmp_path: Path) -> None:
 
 
 def test_another_language(tmp_path: Path) -> None:
-    """A notebook of R has no cells of ours, whatever is in them."""
+    """A notebook in R has no agent cells, whatever its text."""
     kernel = {"name": "ir", "display_name": "R", "language": "R"}
     assert scanned(tmp_path, "%%agent\nA", kernelspec=kernel).turns == ()
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", "not json", '{"cells": 3, "nbformat": 4}'])
 def test_what_is_no_notebook(tmp_path: Path, content: str) -> None:
-    """It is one line that names the file."""
+    """A file that is no notebook is one line that names it."""
     path = tmp_path / "a.ipynb"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(AgentError, match=r"a\.ipynb"):

@@ -32,14 +32,14 @@ def found(saved: list[Json], now: list[Json]) -> Parting:
 
 @given(st.lists(st.text(max_size=10)))
 def test_the_same_is_the_same(texts: list[str]) -> None:
-    """Outputs do not part from themselves."""
+    """Equal outputs have no difference."""
     outputs = [shown(plain=text) for text in texts]
     assert parting(outputs, [dict(output) for output in outputs]) is None
 
 
 @given(st.lists(st.text(min_size=1, max_size=5), min_size=1), st.integers(0, 5))
 def test_a_stream_in_pieces(pieces: list[str], cut: int) -> None:
-    """How a stream was cut says nothing."""
+    """The division of a stream into pieces makes no difference."""
     whole = "".join(pieces)
     pair = [printed(whole[:cut]), printed(whole[cut:])]
     assert parting([printed(piece) for piece in pieces], pair) is None
@@ -47,7 +47,7 @@ def test_a_stream_in_pieces(pieces: list[str], cut: int) -> None:
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_other_words_are_an_error(one: str, other: str) -> None:
-    """Texts that differ by anything are told, on one line."""
+    """A difference in a text is an error, on one line."""
     parted = parting([shown(plain=one)], [shown(plain=other)])
     assert (parted is None) == (one == other)
     if parted is not None:
@@ -56,7 +56,7 @@ def test_other_words_are_an_error(one: str, other: str) -> None:
 
 
 def test_the_first_words_that_differ() -> None:
-    """What a person reads best is shown first, with the words on both sides."""
+    """The most readable form is compared first, and shows the words of both sides."""
     saved = shown(html="<b>a</b>", plain="The mean mass is 5 kg today")
     now = shown(html="<b>b</b>", plain="The mean mass is 6 kg today")
     message = found([saved], [now]).message
@@ -75,7 +75,7 @@ def test_counters_and_volatile_figures() -> None:
 
 
 def test_pictures_and_metadata_warn() -> None:
-    """Another version of a library draws other bytes: no words are wrong."""
+    """Other bytes of a picture, or other metadata, are a warning."""
     saved, now = shown(plain="<Figure>", png="aaaa"), shown(plain="<Figure>", png="bbbb\n")
     assert found([saved], [now]).severity == "warning"
     same = shown(plain="<Figure>", png="aaaa\n")
@@ -85,14 +85,14 @@ def test_pictures_and_metadata_warn() -> None:
 
 
 def test_more_or_fewer_outputs() -> None:
-    """A display that is missing, or is another kind of thing, is an error."""
+    """A missing display, or one of another kind, is an error."""
     assert "1 outputs are saved, the replay has 0" in found([shown(plain="a")], []).message
     assert found([shown(plain="a")], [printed("a")]).severity == "error"
     assert found([shown(plain="a", md="b")], [shown(plain="a")]).severity == "error"
 
 
 def test_an_error_after_a_picture() -> None:
-    """Words that differ are told before pictures that do."""
+    """Different words are reported before different pictures."""
     saved = [shown(png="aaaa"), shown(plain="a")]
     now = [shown(png="bbbb"), shown(plain="b")]
     assert found(saved, now).message.startswith("Output 2 ")

@@ -14,7 +14,7 @@ from jupyter_agent.notebooks.check.positions import cell_lines
 
 @given(st.lists(st.text(max_size=20), max_size=5), st.sampled_from([None, 1, 4]))
 def test_every_cell_is_found(sources: list[str], indent: int | None) -> None:
-    """However the file is laid out, the line named holds the first line of the cell's source."""
+    """In any layout of the file the reported line holds the first line of the cell's source."""
     cells = [{"metadata": {"cells": ["["]}, "source": [source, "\n"]} for source in sources]
     text = json.dumps({"metadata": {"a": "}"}, "cells": cells, "nbformat": 4}, indent=indent)
     lines = text.split("\n")
@@ -37,5 +37,5 @@ def test_as_nbformat_writes_it() -> None:
     "text", ["", "{", "[]", "3", '{"cells": 3}', '{"cells": [', '{"cells": [{]}', "[" * 100_000]
 )
 def test_what_is_no_notebook(text: str) -> None:
-    """Nothing is found, and nothing is raised."""
+    """In a file that is no notebook nothing is found, without an error."""
     assert cell_lines(text) == []

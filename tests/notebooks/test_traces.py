@@ -64,13 +64,13 @@ def test_paths_of_a_machine(text: str) -> None:
     ],
 )
 def test_what_says_nothing(text: str) -> None:
-    """Relative paths, addresses, stand-ins and words of another kind are left alone."""
+    """Relative paths, addresses, placeholders and unrelated words are no findings."""
     assert list(machine().traces(text)) == []
 
 
 @pytest.mark.parametrize("name", ["zeppelin7", "adalovelace"])
 def test_names_are_warnings(name: str) -> None:
-    """A name as a word of its own may be a coincidence."""
+    """A name as a word of its own is a warning, since it may be a coincidence."""
     (trace,) = machine().traces(f"made by {name}.")
     assert trace.severity == "warning"
 
@@ -85,13 +85,13 @@ def test_secrets(text: str) -> None:
 
 
 def test_what_is_allowed() -> None:
-    """A path may stand where the person says so; a secret may not."""
+    """--allow permits a path and never a secret."""
     assert list(machine("/tmp/demo").traces("/tmp/demo/x")) == []
     assert list(machine(KEY).traces(KEY))
 
 
 def test_this_very_machine(tmp_path: Path) -> None:
-    """The notebook's folder and Python's own are known without being told."""
+    """The notebook's folder and Python's own are found without any setting."""
     here = this_machine({}, tmp_path)
     assert any(trace.kind == "machine" for trace in here.traces(f"read {tmp_path}/a.csv"))
     if not sys.prefix.startswith("/usr"):
@@ -99,6 +99,6 @@ def test_this_very_machine(tmp_path: Path) -> None:
 
 
 def test_pictures_are_no_text() -> None:
-    """What is drawn is not searched, what SVG says is."""
+    """Bitmaps are not searched, the text of SVG is."""
     data = {"image/png": "/home/ada", "image/svg+xml": "<a/>", "text/plain": ["x", {"y": "z"}]}
     assert list(strings({"data": data})) == ["<a/>", "x", "z"]

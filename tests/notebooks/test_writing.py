@@ -59,7 +59,7 @@ def cell(number: int, outputs: list[dict[str, Any]], count: int | None = None) -
 def test_the_same_outputs_are_the_same_bytes(
     split: bool, indent: Any, sort: bool, plain: bool, end: str
 ) -> None:
-    """However a program wrote the file, executing it without a change changes no byte."""
+    """Writing equal outputs changes no byte, whichever program wrote the file."""
     outputs = json.loads(json.dumps(OUTPUTS))
     if split:
         outputs[0]["text"] = outputs[0]["text"].splitlines(True)
@@ -71,7 +71,7 @@ def test_the_same_outputs_are_the_same_bytes(
 
 
 def test_only_outputs_and_counts_change() -> None:
-    """New outputs are written as nbformat does; metadata, order and what is above stay."""
+    """New outputs are written as nbformat does; metadata, order and the text above stay."""
     original = file_of([cell(0, OUTPUTS, 1), cell(1, [])], indent=1, ensure_ascii=False)
     execution = executed(original)
     made = execution.notebook.cells[1]
@@ -89,7 +89,7 @@ def test_only_outputs_and_counts_change() -> None:
 
 
 def test_times_of_an_earlier_execution_go() -> None:
-    """What JupyterLab noted of them would be untrue."""
+    """JupyterLab's times of an earlier execution are removed."""
     timed = cell(0, [])
     timed["metadata"]["execution"] = {"iopub.status.busy": "2026-01-01T00:00:00Z"}
     written = json.loads(with_outputs(file_of([timed]), executed(file_of([timed]))))
@@ -97,7 +97,7 @@ def test_times_of_an_earlier_execution_go() -> None:
 
 
 def test_cells_that_were_not_reached_show_nothing() -> None:
-    """What they showed at another time is not what this execution gave."""
+    """Cells that were not reached lose their earlier outputs."""
     original = file_of([cell(0, OUTPUTS, 1), cell(1, OUTPUTS, 2), cell(2, OUTPUTS, 3)])
     written = json.loads(with_outputs(original, executed(original, "no", 1)))
     assert [bool(c["outputs"]) for c in written["cells"]] == [True, True, False]
@@ -116,7 +116,7 @@ def test_an_old_format_becomes_the_new_one() -> None:
 
 
 def test_a_file_that_somebody_changed_is_left(tmp_path: Path) -> None:
-    """What was typed while the notebook was executed is not lost, and the person is told."""
+    """A notebook edited during the execution is left as it is, with an error."""
     path = write(tmp_path / "a.ipynb", "1")
     original = path.read_bytes()
     execution = NotebookExecution(path, executed(original).notebook, "", None, 1.0)

@@ -32,12 +32,12 @@ from jupyter_agent.policy.known import KnownNames, known
     ids=lambda value: repr(value)[:20],
 )
 def test_what_is_known(value: object, expected: Known) -> None:
-    """Modules and functions are known by their own names, short texts by their value."""
+    """Modules and functions are known by their own names, short texts by their values."""
     assert known(value) == expected
 
 
 def test_a_path() -> None:
-    """A path is known by its text, however its variable is named."""
+    """A path is known by its text, whatever its variable's name."""
     assert known(Path("a") / "b").text == str(Path("a", "b"))
 
 
@@ -86,7 +86,7 @@ def ran() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("make", [Spy, lambda: Watched, Watched, lambda: Module("m")])
 def test_nothing_is_run(make: Any, ran: list[str]) -> None:
-    """Look at objects that would notice: none does."""
+    """Inspecting objects runs none of their code."""
     value = make()
     ran.clear()
     KnownNames({"value": value})["value"]

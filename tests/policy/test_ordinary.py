@@ -465,7 +465,7 @@ import platform; platform.platform()
 
 
 def test_there_are_many() -> None:
-    """The table is large enough to mean something."""
+    """The table has enough cases to be meaningful."""
     assert len(ORDINARY) >= 120
 
 
@@ -477,7 +477,7 @@ def test_does_not_ask(judged: JudgeCode, code: str) -> None:
 
 
 def test_names_of_the_kernel(judged: JudgeCode) -> None:
-    """What the kernel holds is used as it is: a path, a buffer, a module, an own `open`."""
+    """Paths, buffers, modules and an own `open` of the kernel need no question."""
     names = {
         "target": Known(text="fresh.csv"),
         "buffer": Known(in_memory=True),

@@ -92,19 +92,19 @@ from .conftest import JudgeCode
     ],
 )
 def test_writes(judged: JudgeCode, code: str, kind: str) -> None:
-    """New files and files that the agent knows are written freely; others ask."""
+    """New files and files known to the agent are written without a question; others ask."""
     verdict = judged(code)
     kinds = {risk.kind for risk in verdict.risks}
     assert (kind in kinds) if kind else verdict.decision == "allow", verdict.risks
 
 
 def test_what_is_written(judged: JudgeCode, root: Path) -> None:
-    """The files are told, so that the agent may write them again."""
+    """The verdict lists the written files, so that the agent may write them again."""
     verdict = judged("df.to_csv('new.csv'); open('seen.csv', 'w')")
     assert set(verdict.writes) == {root / "new.csv", root / "seen.csv"}
 
 
 def test_temporary(judged: JudgeCode, root: Path) -> None:
-    """The system's folder for temporary files is free for all."""
+    """The system's folder for temporary files may be written without a question."""
     assert judged(f"open({str(root.parent / 'temporary' / 'x')!r}, 'w')").decision == "allow"
     assert judged(f"open({str(root.parent / 'home' / 'x')!r}, 'w')").decision == "ask"

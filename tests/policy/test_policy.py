@@ -20,7 +20,7 @@ SHELL = {"code": "!ls"}
 
 
 def test_modes(around: PolicyContext) -> None:
-    """`auto` runs all, `read_only` refuses what does not read, `ask_all` asks for reads too."""
+    """`auto` runs all, `read_only` refuses all but reading, `ask_all` asks for reading, too."""
     assert judge("execute_code", "executes", SHELL, "auto", around).decision == "allow"
     refused = judge("execute_code", "executes", {"code": "1"}, "read_only", around)
     assert refused.decision == "refuse"
@@ -34,7 +34,7 @@ def test_modes(around: PolicyContext) -> None:
 
 
 def test_grants_of_a_kind(around: PolicyContext) -> None:
-    """ "Always" covers the kinds that were asked for, and no others."""
+    """Always covers the kinds that were asked for, and no others."""
     code = {"code": "import requests\nrequests.get('https://a.b')\n%pip install x"}
     verdict = judge("execute_code", "executes", code, "ask_risky", around)
     assert always_covers(verdict) == "network access and package installs"
@@ -46,7 +46,7 @@ def test_grants_of_a_kind(around: PolicyContext) -> None:
 
 
 def test_grants_of_a_tool(around: PolicyContext) -> None:
-    """In `ask_all` "always" covers one tool."""
+    """In `ask_all` Always covers one tool."""
     verdict = judge("execute_code", "executes", SHELL, "ask_all", around)
     assert always_covers(verdict) == "every call of execute_code"
     around = replace(around, granted=grants(verdict, "ask_all", "execute_code"))
@@ -55,7 +55,7 @@ def test_grants_of_a_tool(around: PolicyContext) -> None:
 
 
 def test_the_agent_itself_is_never_granted(around: PolicyContext) -> None:
-    """Who may change the agent may change what it asks for: each time anew."""
+    """Changes to the agent itself ask each time, without Always."""
     code = {"code": "%agent config approvals.mode auto"}
     verdict = judge("execute_code", "executes", code, "ask_risky", around)
     assert grants(verdict, "ask_risky", "execute_code") == frozenset()
@@ -88,7 +88,7 @@ def test_notes(around: PolicyContext) -> None:
 
 @pytest.mark.parametrize("arguments", [{}, {"path": "new.txt"}, {"code": "1"}])
 def test_tools_of_servers(around: PolicyContext, arguments: dict[str, str]) -> None:
-    """A tool of another server asks, whatever its arguments look like; "always" is for it alone."""
+    """A server's tool asks, whatever its arguments; Always covers this tool only."""
     verdict = judge("github__merge", "executes", arguments, "ask_risky", around)
     assert verdict.risks[0].what == "runs the tool merge of the server github"
     assert always_covers(verdict) == "every call of github__merge"
@@ -107,12 +107,12 @@ def test_tools_of_servers(around: PolicyContext, arguments: dict[str, str]) -> N
      "".join(f"a{i} = a{i + 1}\n" for i in range(5_000)), "x = x + x\n" * 2_000],
 )  # fmt: skip
 def test_bounds(judged: JudgeCode, code: str) -> None:
-    """Huge and deep cells get an answer, soon."""
+    """Huge and deeply nested cells get a verdict quickly."""
     assert processor_seconds(lambda: judged(code), 2) < 3
 
 
 def test_fast(judged: JudgeCode) -> None:
-    """A normal cell takes a few milliseconds."""
+    """An ordinary cell takes a few milliseconds."""
     judged("1")
     assert processor_seconds(lambda: [judged(code) for code in ORDINARY], 3) / len(ORDINARY) < 0.01
 

@@ -843,13 +843,13 @@ CASES = [tuple(case.split("\n", 1)) for case in RISKY]
 
 
 def test_there_are_many() -> None:
-    """The table is large enough to mean something."""
+    """The table has enough cases to be meaningful."""
     assert len(CASES) >= 150
 
 
 @pytest.mark.parametrize(("kinds", "code"), CASES)
 def test_asks(judged: JudgeCode, kinds: str, code: str) -> None:
-    """Each risk is found however it is written, and told in one line."""
+    """Each risk is found in each spelling, and reported in one line."""
     verdict = judged(code)
     found = {risk.kind for risk in verdict.risks}
     assert verdict.decision == "ask"
@@ -880,16 +880,16 @@ def test_asks(judged: JudgeCode, kinds: str, code: str) -> None:
 def test_names_of_the_kernel(
     judged: JudgeCode, code: str, known: dict[str, Known], kind: str
 ) -> None:
-    """A name from an earlier cell counts as what it is."""
+    """A name from an earlier cell is judged by its object."""
     assert kind in {risk.kind for risk in judged(code, known).risks}
 
 
 def test_deleting_what_the_code_bound(judged: JudgeCode) -> None:
-    """Its own variables are the code's to delete."""
+    """Code may delete the variables that it bound itself."""
     assert judged("df = 1\ndel df", {"df": Known()}).decision == "allow"
 
 
 def test_lines(judged: JudgeCode) -> None:
-    """The line is that of the cell, within magics too."""
+    """The line is counted in the cell, inside magics, too."""
     assert judged("\n\nimport os\nos.system('x')").risks[0].line == 4
     assert judged("%%time\nimport os\nos.system('x')").risks[0].line == 3

@@ -50,7 +50,7 @@ def failed(code: str, line: int | None, state: State = "failed") -> Executed:
     ],
 )
 def test_looks_go(look: str) -> None:
-    """What only shows something is dropped, and what only it needed."""
+    """Statements that only show something are dropped, with what only they needed."""
     assert promoted("df = make()", look, wanted="df") == "df = make()"
 
 
@@ -80,12 +80,12 @@ def test_looks_go(look: str) -> None:
     ],
 )
 def test_what_may_have_an_effect_stays(code: str) -> None:
-    """Though no result depends on a name that it binds."""
+    """A statement that may have an effect stays, even if no result depends on it."""
     assert promoted(code) == code
 
 
 def test_only_what_the_results_need() -> None:
-    """Values that were bound anew, helpers of what was dropped, and imports that nobody uses go."""
+    """Overwritten values, unneeded helpers and unused imports are dropped."""
     text = promoted(
         "import os, json\nimport math\nfrom statistics import mean, median\nx = 1\ny = math.pi",
         "x = mean([1, 2])\nunused = y * 2\nz = [i for i in range(3)]",
@@ -152,7 +152,7 @@ def test_the_text_is_as_it_was_written() -> None:
 
 
 def test_imports_come_first_and_once() -> None:
-    """Those of `__future__` before all; several names of a module are on one line."""
+    """Imports come first, `__future__` before all, with the names of a module on one line."""
     text = promoted(
         "x = 1\nimport math\nfrom os import sep\ny = math.pi, sep",
         "import math\nfrom os import getcwd\nz = math.e, getcwd()",
@@ -182,12 +182,12 @@ def test_imports_come_first_and_once() -> None:
     ],
 )
 def test_imports_that_must_not_be_moved(code: str) -> None:
-    """What is found, or what a name means, may depend on what stands before: so it stays there."""
+    """An import whose meaning may depend on earlier code stays in its place."""
     assert promoted(code, wanted="a b math f") == code
 
 
 def test_what_failed_goes() -> None:
-    """What ran before the error, and is needed, stays; the rest of the attempt does not."""
+    """Of a failed attempt only the needed code before the error stays."""
     ran = [
         failed("a = [1]\nb = a[3]\nc = 2", 2),
         failed("x = = 1", None),
@@ -206,7 +206,7 @@ def test_what_failed_goes() -> None:
 
 
 def test_what_failed_half_way_and_has_changed_something() -> None:
-    """It may fail again, at the same place, with a comment that says so."""
+    """Code that failed half way stays with a comment, if what it had changed is needed."""
     ran = [
         Executed("found = []", 1),
         failed('for i in range(3):\n    found.append(f"""{i}\n""")\n    1 / (i - 1)', 3),
@@ -220,21 +220,21 @@ def test_what_failed_half_way_and_has_changed_something() -> None:
 
 
 def test_what_was_interrupted_is_said_to_be_missing() -> None:
-    """How far it came is not known: it is left out, and that is told where it matters."""
+    """Interrupted code is left out, with a comment where it matters."""
     ran = [Executed("a = []", 1), failed("while True:\n    a.append(1)", None, "interrupted")]
     assert cell(ran, ["a"], set()).startswith("# Code of step 1 was interrupted; what it had done")
     assert "interrupted" not in cell([ran[0], failed("while True: pass", None, "interrupted")], "a")
 
 
 def test_functions_of_the_persons() -> None:
-    """One of theirs may read and change anything: what it may need stays."""
+    """Code that the person's functions may need stays."""
     codes = ("data = 1", "data = 2", "r = helper()")
     assert promoted(*codes, wanted="r", opaque={"helper"}) == "data = 1\ndata = 2\nr = helper()"
     assert promoted(*codes, wanted="r", opaque=set()) == "r = helper()"
 
 
 def test_pictures_are_shown_again() -> None:
-    """A value that was shown as a picture is displayed; a display of a table is a look-up."""
+    """A value shown as a picture is displayed; a display of a table is dropped."""
     ran = [
         Executed("chart = make()\nchart", 1, shows_value=True),
         Executed("display(chart)", 2),
@@ -248,7 +248,7 @@ def test_pictures_are_shown_again() -> None:
     "words", ["a\n%rm x\nb", "a\u2028%rm x", "a\x0b!rm x", "\x1b[31ma", "a\r%rm x", "#" * 500]
 )
 def test_words_stay_in_their_comment(words: str) -> None:
-    """Whatever the model said, no line of the cell is made of it."""
+    """The model's words stay inside comments."""
     lines = cell([Executed("x = 1", 1, words=words)], ["x"]).splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("# Step 1: ")
@@ -256,7 +256,7 @@ def test_words_stay_in_their_comment(words: str) -> None:
 
 
 def test_in_a_shell() -> None:
-    """Magics, shell lines, cell magics and top-level await do in one cell what they did apart."""
+    """Magics, shell lines and top-level await have the same effect in one cell as apart."""
     shell = InteractiveShell()
     ran = [
         Executed("%precision 3\na = !echo 7", 1),

@@ -121,7 +121,7 @@ def sources(made: Any) -> list[tuple[str, str]]:
 
 
 def test_what_ran_in_a_turn() -> None:
-    """Code that ran, with its words, its end and the line of its failure; nothing that did not."""
+    """Executed code has its words, end and failing line; unexecuted code is left out."""
     found = [(each.step, each.state, each.failed_line, each.words) for each in executed(TURN)]
     assert found == [
         (1, "done", None, "I look."),
@@ -133,12 +133,12 @@ def test_what_ran_in_a_turn() -> None:
 
 @pytest.mark.parametrize("arguments", ["", "[]", "{", '{"code": 1}', '{"code": " "}', "[" * 9_999])
 def test_arguments_that_are_none(arguments: str) -> None:
-    """Calls that no tool can have run are passed over."""
+    """Calls with malformed arguments are skipped."""
     assert executed(turn(call(1, "execute_code", arguments, "", state="done"))) == ()
 
 
 def test_the_notebook() -> None:
-    """The task, what was needed of before, a cell a step, words between, files, the answer."""
+    """The notebook has the task, earlier needed cells, a cell for each step, words and files."""
     made = notebook(TURN, set(), BEFORE)
     assert sources(made) == [
         ("markdown", "**Task**\n\n> Count\n> them."),
@@ -160,7 +160,7 @@ def test_the_notebook() -> None:
 
 
 def test_export(tmp_path: Path) -> None:
-    """It is written into the workspace, with its folders; nothing of it has run."""
+    """The notebook is written into the workspace, with its folders; no cell was run."""
     text = said("export new/turn.ipynb", TURN, Workspace(tmp_path), BEFORE)
     assert text == "new/turn.ipynb: 14 cells. None of them has run yet."
     made = nbformat.read(tmp_path / "new" / "turn.ipynb", as_version=4)
@@ -170,7 +170,7 @@ def test_export(tmp_path: Path) -> None:
 
 
 def test_export_overwrites_nothing(tmp_path: Path) -> None:
-    """What is there stays, a file, a link that leads nowhere, a folder: one line says so."""
+    """An existing file, broken link or folder stays, and one line says so."""
     (tmp_path / "a.ipynb").write_text("mine")
     (tmp_path / "c.ipynb").mkdir()
     for name in ("a.ipynb", "c.ipynb"):
@@ -201,7 +201,7 @@ def test_export_to_nowhere(words: list[str], line: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    """A file is in the way: one line, and the file stays."""
+    """A file in place of the folder is one line, and the file stays."""
     (tmp_path / "a").write_text("mine")
     with pytest.raises(ConfigError, match=r"cannot be written|is there already"):
         export(notebook(TURN), "a/b.ipynb", Workspace(tmp_path))
@@ -209,7 +209,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_cells() -> None:
-    """The text of one cell, with the task above it."""
+    """The cell has the code, below the task."""
     assert said("cells", TURN) == (
         "# What the agent ran for: Count\n\nimport math\n\n# Step 1: I look.\na = start[:]\n\n"
         "# Step 2: Now this.\na.append(1)\n\n# Step 4: I repair it. <script>x</script>\n"
@@ -227,7 +227,7 @@ def test_cells() -> None:
     ],
 )
 def test_no_cells(words: list[str], view: TurnView | None, line: str) -> None:
-    """Where there is nothing to promote, one line says why."""
+    """If there is nothing to promote, one line says why."""
     with pytest.raises(ConfigError) as raised:
         said(shlex.join(["cells", *words]), view)
     assert line in str(raised.value)
@@ -245,7 +245,7 @@ def test_secrets_do_not_get_into_cells(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_functions_that_only_the_agent_has() -> None:
-    """Code that called tools says so: they are not there later."""
+    """Code that called tools gets a comment that they are missing outside of a turn."""
     made = [{"tool": "read_file", "state": "done"}]
     code = {"code": "a = read_file('x')"}
     view = turn(call(1, "execute_code", code, "", state="done", calls=made))
@@ -325,8 +325,9 @@ def run(cells: list[str], folder: Path) -> dict[str, Any]:
 )
 @pytest.mark.timeout(300)
 def test_the_law_on_the_examples(name: str, tmp_path: Path) -> None:
-    """Each example is run from its cassette; with the promoted cells in the place of its turns, and
-    as the notebooks that it exports, fresh kernels come to the same variables."""
+    """Each example's promoted cells and exported notebooks give the same variables in fresh
+    kernels.
+    """
     folder = tmp_path / "book"
     shutil.copytree(EXAMPLES, folder)
     book = nbformat.read(folder / f"{name}.ipynb", as_version=4)

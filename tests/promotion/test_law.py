@@ -221,14 +221,14 @@ def shown_all(namespace: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
 @example(["a = 0\nif p:\n    a = [1]", "a = 2\ndel a, p"], None)
 @example(["a = map(str, [0, 1])\nsum(a)"], None)
 def test_the_same_variables(codes: list[str], opaque: set[str] | None) -> None:
-    """Whatever ran, with whatever failed on the way: the same names, the same values."""
+    """Whatever ran and failed, the promoted cell gives the same names and values."""
     check(codes, opaque)
 
 
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(PROGRAMS)
 def test_the_same_variables_where_the_line_of_the_failure_is_not_known(codes: list[str]) -> None:
-    """All of the code that failed may fail again, at the same place."""
+    """Without a known line of failure, the failed code may fail again at the same place."""
     check(codes, {"helper"}, forget_lines=True)
 
 
@@ -243,7 +243,7 @@ def test_promotion_of_what_was_promoted(codes: list[str]) -> None:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_each_statement_alone(template: str) -> None:
-    """Each kind of statement, after names of several kinds were bound."""
+    """The law holds for each kind of statement, after names of several kinds."""
     code = template.format(x="a", y="b", z="c", n=2)
     start = (
         "a = [5, 4]\nb = [1, 2]\nc = {}\nd = iter(b)\nimport math, random\nfrom math import floor"

@@ -26,7 +26,7 @@ def names(setup: AgentSetup) -> set[str]:
 
 
 async def test_the_first_turn_fixes_prompt_and_tools(here: Kernel, setup: AgentSetup) -> None:
-    """Tools that are switched off later stay in the schemas, so that prompt caches hold."""
+    """Tools switched off after the first turn stay in the schemas, so that prompt caches work."""
     settings = here.settings().settings
     await setup.begin(settings)
     first, _ = setup.agent(settings, Nobody())
@@ -39,7 +39,7 @@ async def test_the_first_turn_fixes_prompt_and_tools(here: Kernel, setup: AgentS
 
 
 def test_a_preview_fixes_nothing(here: Kernel, setup: AgentSetup) -> None:
-    """It has the settings of the moment, each time."""
+    """Each preview has the current settings."""
     assert "record_note" in names(setup.preview())
     here.set("tools.enable_notes", "false")
     assert "record_note" not in names(setup.preview())
@@ -50,7 +50,7 @@ def test_a_preview_fixes_nothing(here: Kernel, setup: AgentSetup) -> None:
 async def test_after_the_first_turn_the_preview_is_the_setup(
     here: Kernel, setup: AgentSetup
 ) -> None:
-    """Nothing is built anew for a command."""
+    """After the first turn a preview builds nothing."""
     settings = here.settings().settings
     await setup.begin(settings)
     setup.agent(settings, Nobody())
@@ -58,7 +58,7 @@ async def test_after_the_first_turn_the_preview_is_the_setup(
 
 
 async def test_news_are_told_with_the_task(here: Kernel, setup: AgentSetup) -> None:
-    """What was undone stands beside the task, apart from what the person typed."""
+    """News such as an undo stand beside the task, apart from the typed text."""
     settings = here.settings().settings
     await setup.begin(settings)
     setup.news.append("The last turn was undone.")
@@ -69,7 +69,7 @@ async def test_news_are_told_with_the_task(here: Kernel, setup: AgentSetup) -> N
 
 
 async def test_a_budget_without_a_price(here: Kernel, setup: AgentSetup) -> None:
-    """Money cannot be limited where no price is known: one line says what can."""
+    """A budget of money without a known price is one line that names the alternative."""
     here.set("provider", "openai")
     here.set("model", "a-model-of-my-own")
     here.set("api_base", "http://127.0.0.1:9/v1")

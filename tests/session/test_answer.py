@@ -70,7 +70,7 @@ def where(receipt: Receipt) -> list[tuple[str, str | None, int]]:
 
 
 def test_where_numbers_come_from() -> None:
-    """Outputs with their step, the task, descriptions of variables, code; the rest is unseen."""
+    """Numbers come from outputs, the task, descriptions or code; the rest is unseen."""
     answer = "5,076 g from 42 of 344; 13 trees, 19 rows, 21 more."
     findings = found(
         ran(1, "trees = 13", "(344, 8)"), ran(2, "mean", "Gentoo 5076.016"), said(3, answer)
@@ -89,7 +89,7 @@ def test_where_numbers_come_from() -> None:
 
 
 def test_what_the_model_wrote_itself_was_not_seen() -> None:
-    """Neither a diff of what it wrote, nor what a writing tool says, nor code that never ran."""
+    """The model's own writes, tool messages about them, and unexecuted code are no sources."""
     events = [
         wrote(1, "a.md", "created", 2),
         ran(2, "x = 555", "", state="refused"),
@@ -99,14 +99,14 @@ def test_what_the_model_wrote_itself_was_not_seen() -> None:
 
 
 def test_numbers_of_a_file_that_was_read() -> None:
-    """The file's lines count, the numbers of its lines do not."""
+    """A read file's content is a source, its line numbers are not."""
     result = ToolResult("c1", (Text("    97|penguins 344\n    98|"),))
     events = [*called(1, "read_file", result, path="a.md"), *said(2, "97 of 344")]
     assert where(found(events).receipt((), 0)) == [("97", None, 0), ("344", "output", 1)]
 
 
 def test_numbers_of_an_earlier_turn() -> None:
-    """What was printed in the turn before, or twenty before, was seen in an earlier turn."""
+    """Numbers printed up to twenty turns before were seen in an earlier turn."""
     findings = found(ran(1, "x", "5076.016"))
     for _ in range(3):
         findings = TurnFindings(findings.index)
@@ -116,7 +116,7 @@ def test_numbers_of_an_earlier_turn() -> None:
 
 
 def test_earlier_turns_are_forgotten_in_the_end() -> None:
-    """A session of many turns does not keep the numbers of all of them."""
+    """A long session drops the numbers of its oldest turns."""
     findings = found(ran(1, "x", "5076.016"))
     for _ in range(50):
         findings = TurnFindings(findings.index)
@@ -151,7 +151,7 @@ def kept(title: str) -> dict[str, object]:
 
 
 def test_what_was_saved() -> None:
-    """Notes and memory, also of calls that code made; what failed saved nothing."""
+    """Saved notes and entries are listed, also those saved by code; failed calls are not."""
     made = {"calls": [{"tool": "record_note", "details": kept("third")}]}
     events = [
         *called(1, "record_note", ToolResult("c1", (), details=kept("first"))),
@@ -171,7 +171,7 @@ def receipt_of(answer: str) -> Receipt:
 
 
 def test_for_programs() -> None:
-    """A dictionary that JSON takes, without what differs from run to run, which is apart."""
+    """The dictionary is valid JSON; what differs from run to run is kept apart."""
     receipt = receipt_of("It is 5,076 g, not 6,076 g.")
     facts = receipt.as_json()
     assert json.loads(json.dumps(facts)) == facts
@@ -206,7 +206,7 @@ def test_for_programs() -> None:
 
 
 def test_in_the_log_and_back() -> None:
-    """The event with such a receipt becomes JSON and comes back equal, whatever the number."""
+    """A receipt with any numbers is equal after a round trip through JSON."""
     answer = f"It is 5,076 g, −3.5 %, 1e309 and {'7' * 400}."
     event = TurnFinished("end", Usage(300, 30), receipt_of(answer))
     assert len(event.receipt.numbers) == 4
@@ -244,7 +244,7 @@ def test_in_the_saved_form() -> None:
 
 
 def test_the_same_bytes_in_a_replay() -> None:
-    """A replay, which knows neither seconds nor cost, shows the very same."""
+    """A replay, without seconds and cost, shows the same bytes."""
     answer = "It is **5,076 g**, not 6,076 g."
     live, again = receipt_of(answer), receipt_of(answer)
     replayed = Receipt(again.variables, again.files, 2, (), again.numbers, again.steps, again.usage)
@@ -253,7 +253,7 @@ def test_the_same_bytes_in_a_replay() -> None:
 
 
 def test_files_that_are_gone_and_what_was_saved_are_told() -> None:
-    """The transcript's line of changes names them."""
+    """The transcript's line of changes names deleted files and saved entries."""
     note = SavedMemory("note", "a finding", ".agent_memory.json")
     receipt = Receipt(files=(FileChange("old.md", "deleted", 0, 7),), saved=(note,))
     (first, _) = saved_outputs(view_of("Done.", receipt))

@@ -45,7 +45,7 @@ def test_a_change_of_a_named_file_asks_again(tmp_path: Path) -> None:
 
 
 def test_what_does_not_act_may_change_without_a_question(tmp_path: Path) -> None:
-    """Comments and settings that harm nobody are no change of what was agreed to."""
+    """Changed comments and harmless settings need no new trust."""
     folder = folder_with(tmp_path, "api_base: http://a\n")
     trusted(folder)
     folder_with(tmp_path, "# a word\nmax_steps: 5\napi_base: http://a\n")
@@ -55,6 +55,6 @@ def test_what_does_not_act_may_change_without_a_question(tmp_path: Path) -> None
 
 
 def test_trust_is_for_one_folder(tmp_path: Path) -> None:
-    """The same file in another folder waits by itself."""
+    """The same file in another folder needs its own trust."""
     trusted(folder_with(tmp_path, "mode: replay\n"))
     assert effective_settings(folder_with(tmp_path / "other", "mode: replay\n"), {}).ignored

@@ -13,7 +13,7 @@ from jupyter_agent.session.kernel import Kernel
 
 
 def test_settings_stay_while_a_turn_runs(here: Kernel) -> None:
-    """A file of settings that changes in mid-turn counts after the person's word only."""
+    """A settings file changed in mid-turn counts only after the person's answer."""
     file = here.workspace.state_folder / "config.yaml"
     file.parent.mkdir()
     file.write_text("max_steps: 3\n", encoding="utf-8")
@@ -28,14 +28,14 @@ def test_settings_stay_while_a_turn_runs(here: Kernel) -> None:
 
 
 def test_a_layer_of_one_turn(here: Kernel) -> None:
-    """What is set for a turn holds in it alone."""
+    """Settings of one turn end with it."""
     with here.turn(config.layer("x", {"max_steps": 7})) as settings:
         assert settings.max_steps == 7
     assert here.settings().settings.max_steps != 7
 
 
 def test_one_turn_at_a_time(here: Kernel) -> None:
-    """A second turn, and a command that changes something, are refused; after an error neither."""
+    """During a turn another turn and changing commands are refused; after an error not."""
     with pytest.raises(ZeroDivisionError), here.turn():
         with pytest.raises(AgentError, match="A turn is running already"), here.turn():
             pass
@@ -70,7 +70,7 @@ def test_cassettes_are_no_work_of_the_person(here: Kernel) -> None:
 
 
 def test_where_nothing_can_be_kept(here: Kernel) -> None:
-    """A file in the place of the state folder: one line says why nothing is kept."""
+    """A file in place of the state folder gives one line with the reason."""
     assert here.why_nothing_is_kept() == ""
     shutil.rmtree(here.workspace.state_folder)
     here.workspace.state_folder.write_text("mine", encoding="utf-8")

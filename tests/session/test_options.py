@@ -9,7 +9,7 @@ from jupyter_agent.session.options import option_rows, options_help, parse_line,
 
 
 def test_all_options() -> None:
-    """Settings become a layer, the others are fields; nothing is set that was not typed."""
+    """Options become a settings layer and fields; options that were not typed set nothing."""
     found = parse_line(
         " --model m --max-steps 7 --approve ask_all --context names --budget 0.5 --provider none"
         " --session plots --fresh --skill one --skill two --into total"

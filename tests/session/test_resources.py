@@ -24,7 +24,7 @@ def test_tools_follow_the_settings(here: Kernel) -> None:
 
 
 def test_a_notice_is_told_once(here: Kernel) -> None:
-    """Each is told once in a session; `notices` has all of them."""
+    """Each notice is shown once in a session; `notices` has all of them."""
     folder = Path(".jupyter_agent/skills/mine")
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("no front matter\n", encoding="utf-8")
@@ -36,7 +36,7 @@ def test_a_notice_is_told_once(here: Kernel) -> None:
 
 
 def test_advice_needs_a_memory(here: Kernel) -> None:
-    """Nothing leads the agent to save where memory is off."""
+    """With memory switched off there is no advice to save."""
     here.set("tools.enable_memory", "false")
     assert resources(here).advice() == ""
     assert resources(here).record is None

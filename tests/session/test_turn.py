@@ -24,7 +24,7 @@ class Broken(Tape):
 
 
 async def test_a_turn_that_cannot_begin(here: Kernel) -> None:
-    """It leaves the conversation as it was, and what waits to be told waits for the next turn."""
+    """A turn that cannot begin leaves the conversation, and its notices wait for the next turn."""
     Path("script.yaml").write_text("- {task: Go., replies: [{text: Done.}]}\n", encoding="utf-8")
     here.set("provider", "scripted")
     here.set("script", "script.yaml")

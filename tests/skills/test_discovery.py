@@ -18,7 +18,7 @@ Write = Callable[..., Path]
 def test_nearer_wins_and_collisions_are_told(
     root: Path, config: Path, where: list[Place], write: Write, trusted: Callable[[], None]
 ) -> None:
-    """The same name in four places: the state folder's is used, and each other one is told."""
+    """Of four skills with one name the state folder's is used; the others are notices."""
     name = "exploring-tables"
     for above in (
         root / ".jupyter_agent/skills",
@@ -37,7 +37,7 @@ def test_nearer_wins_and_collisions_are_told(
 
 
 def test_an_untrusted_skill_hides_none(root: Path, where: list[Place], write: Write) -> None:
-    """A workspace brings a skill of a shipped one's name: the shipped one stays in use."""
+    """An untrusted skill does not replace a shipped one of the same name."""
     write(
         root / ".agents/skills",
         "cleaning-tables",
@@ -57,7 +57,7 @@ def test_an_untrusted_skill_hides_none(root: Path, where: list[Place], write: Wr
 def test_a_change_ends_the_trust(
     root: Path, where: list[Place], write: Write, trusted: Callable[[], None], change: str
 ) -> None:
-    """Trust holds for SKILL.md and every file beside it, as they were."""
+    """A change of SKILL.md or a file beside it ends the trust."""
     folder = write(root / ".agents/skills", "own", **{"scripts/a.py": "x = 1\n"})
     trusted()
     skill = discover(where).find("own")
@@ -74,7 +74,7 @@ def test_a_change_ends_the_trust(
 def test_what_is_left_out_and_why(
     root: Path, config: Path, where: list[Place], write: Write
 ) -> None:
-    """Bad skills are one notice each; the good one beside them is found."""
+    """Each bad skill is one notice; the good one beside them is found."""
     above = config / "jupyter_agent_skills"
     write(above, "good")
     write(above, "bom", b"\xef\xbb\xbf---\r\nname: bom\r\ndescription: d\r\n---\r\nBody\r\n")

@@ -93,7 +93,7 @@ def test_warnings_that_lose_no_skill() -> None:
     ],
 )
 def test_what_is_no_skill(text: str, why: str) -> None:
-    """Without front matter that can be read, or without a description, there is one line."""
+    """Missing or unreadable front matter, or a missing description, is one line."""
     with pytest.raises(SkillError) as caught:
         parse(text, "a")
     assert why in str(caught.value) and "\n" not in str(caught.value)

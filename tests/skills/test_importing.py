@@ -46,7 +46,7 @@ def test_a_script_is_imported(
 def test_compiled_files_are_not_believed(
     root: Path, write: Write, trusted: Callable[[], None], importable: importing.SkillFinder
 ) -> None:
-    """A planted compiled file, which no digest covers, says something else: the source counts."""
+    """A planted compiled file, which the digest does not cover, is ignored: the source runs."""
     folder = write(root / ".agents/skills", "own", **{"scripts/a.py": "VALUE = 'evil'\n"})
     source = folder / "scripts/a.py"
     py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
@@ -92,7 +92,7 @@ def test_shell_lines_find_the_script(
 
 
 def test_approvals_do_not_ask(tmp_path: Path) -> None:
-    """Importing a skill's script and reading its files is nothing to ask a person about."""
+    """Importing a skill's script and reading its files needs no answer."""
     code = (
         "from jupyter_agent_skills.exploring_tables import overview\n"
         "import jupyter_agent_skills\nprint(overview.summary(df))\n"
@@ -105,7 +105,7 @@ def test_approvals_do_not_ask(tmp_path: Path) -> None:
 
 
 def test_installing_twice(where: list[Place], importable: importing.SkillFinder) -> None:
-    """A second session takes the finder's place, and taking it out leaves nothing behind."""
+    """A second session replaces the finder, and removing it leaves nothing."""
     before = len(sys.meta_path)
     importing.install(importable.catalogue)
     assert len(sys.meta_path) == before

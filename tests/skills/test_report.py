@@ -74,13 +74,13 @@ def test_check(say: Callable[..., str], root: Path, write: Write) -> None:
         (("trust",), "Usage: "),
         (("trust", "a", "b"), "Usage: "),
         (("plotting-well", "x"), "Usage: "),
-        (("check", "nowhere"), "There is no folder nowhere."),
+        (("check", "nowhere"), "There is no folder nowhere. Name a folder of skills."),
         (("check", "."), "has a SKILL.md"),
         (("revoke", "plotting-well"), "The workspace has no skill"),
     ],
 )
 def test_what_is_wrong(say: Callable[..., str], words: tuple[str, ...], why: str) -> None:
-    """A wrong command is one line."""
+    """A wrong command is one line that says what is wrong."""
     with pytest.raises(ConfigError) as caught:
         say(*words)
     assert why in str(caught.value) and "\n" not in str(caught.value)

@@ -124,7 +124,7 @@ def test_active_skills_come_back(skills: Skills) -> None:
 
 
 def test_by_hand(skills: Skills, root: Path, write: Write, where: list[Place]) -> None:
-    """--skill and /NAME load a skill; what is no skill's name stays in the task."""
+    """--skill and /NAME load a skill; an unknown /name stays in the task."""
 
     def split(task: str, *names: str) -> tuple[list[str], str]:
         found, rest = skills.by_hand(task, names)

@@ -33,7 +33,7 @@ NOTEBOOKS: dict[str, tuple[list[str], list[int]]] = {
 
 @pytest.mark.parametrize(("sources", "numbers"), NOTEBOOKS.values(), ids=NOTEBOOKS.keys())
 def test_which_cells_are_turns(tmp_path: Path, sources: list[str], numbers: list[int]) -> None:
-    """`record` goes by the same cells as `check`."""
+    """`record` and `check` find the same cells."""
     assert [cell.number for cell in found(tmp_path, *sources)] == numbers
     path = tmp_path / "a.ipynb"
     turns = scan_notebook(path, lambda task, names: task).turns
@@ -47,7 +47,7 @@ def found(folder: Path, *sources: str) -> list[AgentCell]:
 
 
 def test_the_task_of_a_cell(tmp_path: Path) -> None:
-    """What is typed below `%%agent`; for any other cell its code."""
+    """The task is the text below `%%agent`, or else the cell's code."""
     cells = found(tmp_path, "%%agent -m x\n\nCount. \n", f"{IMPORT}\nawait ask('Sum.')")
     assert [cell.task for cell in cells] == ["Count.", f"{IMPORT}\nawait ask('Sum.')"]
     assert [cell.calls_ask for cell in cells] == [False, True]

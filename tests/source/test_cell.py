@@ -35,7 +35,7 @@ PIECES = [
 @pytest.mark.filterwarnings("ignore::UserWarning")  # IPython's, of lines without an end
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join))
 def test_what_is_plain_is_left_alone(text: str) -> None:
-    """IPython gives such a cell back, with a line's end where it has none."""
+    """IPython returns a plain cell unchanged, but for a missing line end."""
     if is_plain(text):
         whole = text if text.endswith("\n") else f"{text}\n"
         assert TransformerManager().transform_cell(text) == whole
@@ -50,7 +50,7 @@ def test_what_is_plain_is_left_alone(text: str) -> None:
     ],
 )
 def test_plain(text: str) -> None:
-    """Ordinary cells are."""
+    """Ordinary Python cells are plain."""
     assert is_plain(text)
 
 
@@ -73,5 +73,5 @@ def test_plain(text: str) -> None:
     ],
 )
 def test_not_plain(text: str) -> None:
-    """What may be IPython's own syntax is not, nor a single line, which may be a magic's name."""
+    """Cells with possible IPython syntax, and single lines that may be magics, are not plain."""
     assert not is_plain(text)

@@ -123,7 +123,7 @@ def packed(text: str) -> str:
 
 @pytest.mark.parametrize(("source", "bare"), READABLE.values(), ids=READABLE.keys())
 def test_python_without_its_data(source: str, bare: str | None) -> None:
-    """Python of each kind: its names stay, its strings, numbers and comments do not."""
+    """Python keeps its names and loses its strings, numbers and comments."""
     text = without_literals(source)
     assert not marked(text)
     assert bare is None or packed(text) == packed(bare)
@@ -131,18 +131,18 @@ def test_python_without_its_data(source: str, bare: str | None) -> None:
 
 @pytest.mark.parametrize("source", MAGICS.values(), ids=MAGICS.keys())
 def test_magics_without_their_arguments(source: str) -> None:
-    """Magics, shell commands and IPython's shorthands: nothing of their arguments is left."""
+    """Magics, shell commands and IPython's shorthands lose all arguments."""
     assert not marked(without_literals(source))
 
 
 @pytest.mark.parametrize("source", UNFINISHED.values(), ids=UNFINISHED.keys())
 def test_what_python_cannot_read(source: str) -> None:
-    """A cell that is no Python: nothing of it is told, since nothing tells data from names."""
+    """A cell that is no Python is left out, since names and data cannot be told apart."""
     assert not marked(without_literals(source))
 
 
 def test_the_name_of_a_magic_stays() -> None:
-    """Magics among Python: their names, and the code around them, can be read."""
+    """The names of magics, and the code around them, stay."""
     assert without_literals("%%bash\nls") == "%%bash …"
     text = without_literals("%matplotlib inline\nframe = load('x')\nlines = !ls /tmp\n!pwd")
     assert "%matplotlib" in text and "frame = load(…)" in text and "lines = " in text
@@ -150,14 +150,14 @@ def test_the_name_of_a_magic_stays() -> None:
 
 
 def test_names_stay() -> None:
-    """A usual cell: every name, attribute and operator is left, on its line."""
+    """In a usual cell every name, attribute and operator stays on its line."""
     source = "import pandas as pd\nframe = pd.read_csv('a.csv')\nframe.age.mean() + other[key]"
     bare = "import pandas as pd\nframe = pd.read_csv(…)\nframe.age.mean() + other[key]"
     assert without_literals(source) == bare
 
 
 def test_an_empty_source() -> None:
-    """Nothing, or comments only: nothing is left."""
+    """Of an empty source, or of comments alone, nothing is left."""
     assert without_literals("") == without_literals("# only\n\n# words") == ""
 
 
@@ -211,7 +211,7 @@ STATEMENTS = st.sampled_from(
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_no_planted_literal_survives(data: st.DataObject) -> None:
-    """Statements of every kind filled with marked literals: no mark is left of any."""
+    """No marked literal in any kind of statement survives."""
     statements = data.draw(st.lists(STATEMENTS, min_size=1, max_size=4))
     source = "\n".join(_filled(statement, data) for statement in statements)
     assert not marked(without_literals(source)), source
@@ -225,7 +225,7 @@ def _filled(statement: str, data: st.DataObject) -> str:
 @settings(max_examples=examples(300), deadline=None)
 @given(st.text("ab=%!'\"\\#\n {}()[]:;,.0519?$…\t\r\x0c", max_size=40))
 def test_any_text_is_survived(source: str) -> None:
-    """Any text as a cell: there is an answer, and what is Python keeps none of its literals."""
+    """Any text gives a result, and Python keeps none of its literals."""
     text = without_literals(source)
     if _literals_of(source):
         assert not any(literal in text for literal in _literals_of(source)), text

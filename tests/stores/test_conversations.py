@@ -105,7 +105,7 @@ def usages(stored: Stored) -> tuple[Usage, ...]:
 
 
 def test_what_was_kept_comes_back(tmp_path: Path) -> None:
-    """Messages one by one, then the end of the turn: all of it is there again, equal."""
+    """Messages and the end of a turn are loaded again, equal."""
     kept(tmp_path, *(HISTORY[:count] for count in range(1, len(HISTORY) + 1)))
     stored = reopened(tmp_path)
     assert list(stored.history) == HISTORY
@@ -120,14 +120,14 @@ def test_what_was_kept_comes_back(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_twice(tmp_path: Path) -> None:
-    """Each message is one line, however often the history is given."""
+    """Each message is one line, however often the history is saved."""
     path = kept(tmp_path, *(HISTORY[:count] for count in (1, 1, 2, 2, 2, 5, 5)), end=None)
     lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
     assert [line.get("line", "header") for line in lines] == ["header", *["message"] * 5]
 
 
 def test_going_on_after_a_resume(tmp_path: Path) -> None:
-    """A second kernel resumes and goes on: the third one finds both, and only new lines came."""
+    """After a resume in a second kernel, the third finds both parts and only new lines."""
     path = kept(tmp_path, HISTORY)
     size = path.stat().st_size
     conversations = open_file(tmp_path)
@@ -143,7 +143,7 @@ def test_going_on_after_a_resume(tmp_path: Path) -> None:
 
 
 def test_a_new_conversation_without_a_resume(tmp_path: Path) -> None:
-    """A kernel that does not resume begins anew; it can still resume what was there before."""
+    """Without a resume a new conversation begins; the earlier one can still be resumed."""
     kept(tmp_path, HISTORY)
     conversations = open_file(tmp_path)
     new = [user(Text("Something else")), model(Text("Yes."))]
@@ -161,7 +161,7 @@ def test_a_new_conversation_without_a_resume(tmp_path: Path) -> None:
 
 
 def test_a_shortened_history(tmp_path: Path) -> None:
-    """Compaction replaces a part of the history: what comes back is the new one."""
+    """A compacted history is loaded as the new one."""
     summary = user(Text("[Assistant Execution Summary] …"))
     shorter = [HISTORY[0], summary, *HISTORY[3:]]
     kept(tmp_path, HISTORY, shorter, [*shorter, user(Text("Go on."))])
@@ -169,7 +169,7 @@ def test_a_shortened_history(tmp_path: Path) -> None:
 
 
 def test_reset(tmp_path: Path) -> None:
-    """After a reset nothing is left to resume, and what follows it is a conversation."""
+    """After a reset nothing can be resumed, and a new conversation begins."""
     conversations = open_file(tmp_path)
     conversations.keep("default", HISTORY)
     conversations.end_turn("default", END)
@@ -199,7 +199,7 @@ def test_sessions_are_apart(tmp_path: Path) -> None:
 
 
 def test_a_turn_that_was_broken_off(tmp_path: Path) -> None:
-    """A kernel died while a tool ran: the call has a result that says so."""
+    """After a kernel died during a tool call, the call has a result that says so."""
     kept(tmp_path, HISTORY, end=END)
     conversations = open_file(tmp_path)
     history = list(conversations.load().history)
@@ -225,7 +225,7 @@ def cuts(size: int, ends: list[int]) -> list[int]:
 
 
 def test_cut_at_every_byte(tmp_path: Path) -> None:
-    """Cut anywhere, the file holds the longest conversation that was whole, and goes on."""
+    """A file cut anywhere holds the longest whole conversation, and can be continued."""
     shorter = [HISTORY[0], user(Text("[Assistant Execution Summary]")), HISTORY[4]]
     states = [*(HISTORY[:count] for count in range(1, 6)), shorter]
     path = kept(tmp_path, *states)
@@ -251,7 +251,7 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_killed_at_any_time(tmp_path: Path) -> None:
-    """A kernel that writes all the time is killed, again and again: each time a prefix is there."""
+    """However often a writing kernel is killed, the file holds a prefix."""
     script = """
         import sys
         from pathlib import Path
@@ -314,7 +314,7 @@ def test_lines_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
     ],
 )
 def test_a_foreign_file_is_moved_aside(tmp_path: Path, content: bytes) -> None:
-    """What is no conversation is kept under another name, and that is told."""
+    """A file that is no conversation is renamed, with a notice."""
     folder = tmp_path / "sessions"
     folder.mkdir()
     (folder / "work.jsonl").write_bytes(content)
@@ -330,7 +330,7 @@ def test_a_foreign_file_is_moved_aside(tmp_path: Path, content: bytes) -> None:
 
 
 def test_the_file_vanishes(tmp_path: Path) -> None:
-    """Somebody removes the file, or cuts it, while the kernel runs: all is written anew."""
+    """If the file is removed or cut while the kernel runs, all is written again."""
     conversations = open_file(tmp_path)
     conversations.keep("default", HISTORY[:3])
     path = conversations.path
@@ -344,7 +344,7 @@ def test_the_file_vanishes(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    """Nothing is kept, why is said, and nothing fails."""
+    """If the folder cannot be created, nothing is kept, with a reason and no error."""
     (tmp_path / "sessions").write_text("in the way")
     conversations = open_file(tmp_path)
     conversations.keep("default", HISTORY)
@@ -370,7 +370,7 @@ def refused(folder: Path, is_refused: bool) -> None:
 
 @pytest.mark.parametrize("how", ["closed", "next turn", "reset", "removed"])
 def test_saving_goes_on(tmp_path: Path, how: str) -> None:
-    """Turns that could not be saved are written as soon as it can be, each with its end."""
+    """Unsaved turns are written as soon as possible, each with its end."""
     conversations = open_file(tmp_path)
     conversations.keep("default", HISTORY[:3])
     conversations.end_turn("default", END)
@@ -405,7 +405,7 @@ def test_saving_goes_on(tmp_path: Path, how: str) -> None:
 
 
 def test_a_removed_lock(tmp_path: Path) -> None:
-    """Somebody removes the lock, and another kernel takes the file: each goes on in its own."""
+    """After a lost lock two kernels continue in files of their own."""
     first = open_file(tmp_path)
     first.keep("default", HISTORY[:1])
     (tmp_path / "sessions/work.jsonl.lock").unlink()
@@ -486,7 +486,7 @@ def test_names_of_files(notebook: str, stem: str) -> None:
 
 @given(st.text(max_size=300))
 def test_any_name_will_do(notebook: str) -> None:
-    """Whatever a notebook is called, its file has one short name inside of the folder."""
+    """Any notebook name gives one short file name inside the folder."""
     stem = file_stem(notebook)
     assert stem
     assert "/" not in stem
@@ -499,7 +499,7 @@ def test_any_name_will_do(notebook: str) -> None:
 
 
 def test_secrets_are_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No secret is in the file, wherever it was said; a signature that covers one goes whole."""
+    """The file holds no secret; a signature that covers one is dropped."""
     monkeypatch.setenv("SOME_API_KEY", "value-of-a-key")
     shaped = "sk-ant-" + "a1b2" * 6
     history = [
@@ -534,7 +534,7 @@ def test_pictures_within_limits(tmp_path: Path) -> None:
 
 
 def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
-    """Much that was replaced is left out when the next kernel opens the file."""
+    """Replaced parts are removed when the next kernel opens the file."""
     conversations = open_file(tmp_path)
     for number in range(20):
         conversations.keep("default", [user(Text(f"{number} " + "x" * 100_000))])
@@ -560,7 +560,7 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
 
 
 def test_variables_without_values() -> None:
-    """Name, type and form are kept of a variable, and nothing of its data."""
+    """Of a variable its name, type and form are kept, and no data."""
     import pandas as pd
 
     found = described({"df": pd.DataFrame({"a": [1]}), "secret": "hunter2", "n": 42})
@@ -571,7 +571,7 @@ def test_variables_without_values() -> None:
 
 
 def test_which_variables_are_gone() -> None:
-    """What does not exist any more, and what is of another type, is told; what is not, is not."""
+    """Missing variables and those of another type are listed, others are not."""
     then = described({"table": [1, 2], "n": 1, "same": "x"})
     told = gone(then, {"n": "now a text", "same": "y"})
     assert told == (
@@ -619,7 +619,7 @@ STEPS = st.lists(
 @settings(max_examples=examples(150), deadline=None)
 @given(STEPS, st.integers(0, 10_000))
 def test_any_conversation_comes_back(steps: list[tuple[str, Any]], cut: int) -> None:
-    """Whatever happens to a conversation, it is what comes back, repaired; cut, it still reads."""
+    """Any conversation is loaded as it was, repaired; a cut file is readable."""
     with tempfile.TemporaryDirectory() as folder:
         conversations = open_file(Path(folder))
         history: list[Message] = []

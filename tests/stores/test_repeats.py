@@ -60,28 +60,28 @@ def restored(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @settings(deadline=None, max_examples=examples(300))
 @given(logs, st.booleans())
 def test_everything_comes_back(lines: list[dict[str, Any]], near: bool) -> None:
-    """Any lines, those included that look like our own names, are the same after a way back."""
+    """Any lines, also those that look like references, are equal after a round trip."""
     numbered = [{"seq": number, **line} for number, line in enumerate(lines, 1)]
     assert restored(written(lines, near)) == numbered
 
 
 @given(logs)
 def test_nothing_becomes_longer_by_much(lines: list[dict[str, Any]]) -> None:
-    """A name is used where it is shorter than what it stands for."""
+    """A reference is used only if it is shorter than its text."""
     numbered = [{"seq": number, **line} for number, line in enumerate(lines, 1)]
     wrapped = json.dumps(lines).count('"$')  # each may need one more name around it
     assert len(json.dumps(written(lines))) <= len(json.dumps(numbered)) + 14 * wrapped
 
 
 def test_a_text_that_comes_again() -> None:
-    """It is named by the line and the place where it stands."""
+    """A repeated text becomes a reference to its line and place."""
     first, second = written([{"a": {"x/y": CODE}}, {"b": [CODE]}])
     assert first["a"] == {"x/y": CODE}
     assert second["b"] == [{"$same": "1/a/x~1y"}]
 
 
 def test_a_diff_of_the_arguments() -> None:
-    """The lines of a new file are named in the arguments, each with its mark."""
+    """The lines of a new file become references to the arguments, with their marks."""
     arguments = json.dumps({"path": "a.py", "content": CODE})
     repeats = Repeats()
     call = repeats.shorten(7, {"seq": 7, "arguments": arguments})
@@ -97,7 +97,7 @@ def test_a_diff_of_the_arguments() -> None:
 
 
 def test_lines_with_carriage_returns() -> None:
-    """What a terminal wrote is named in what was read of it."""
+    """Lines of a terminal with carriage returns become references, too."""
     raw = CODE.replace("\n", "\r\n")
     repeats = Repeats()
     line = repeats.shorten(1, {"seq": 1, "content": CODE, "display": raw}, ())
@@ -107,7 +107,7 @@ def test_lines_with_carriage_returns() -> None:
 
 
 def test_what_is_left_out() -> None:
-    """Of a text that is not to be written, its length stays; it is read as empty."""
+    """An omitted text keeps its length, and is read as empty."""
     line = Repeats().shorten(1, {"seq": 1, "data": LeftOut(12)})
     assert line["data"] == {"$left_out": 12}
     assert Restoring().restore(line)["data"] == ""
@@ -133,7 +133,7 @@ def test_what_is_left_out() -> None:
     ],
 )
 def test_names_that_lead_nowhere(forged: dict[str, Any]) -> None:
-    """They become words that say so, and are counted; nothing is raised."""
+    """Broken references become words that say so, are counted, and raise nothing."""
     restoring = Restoring()
     restoring.restore({"seq": 1, "a": "text"})
     line = restoring.restore({"seq": 2, "x": forged})
@@ -142,7 +142,7 @@ def test_names_that_lead_nowhere(forged: dict[str, Any]) -> None:
 
 
 def test_a_forged_log_that_would_grow_without_end() -> None:
-    """Each line doubles the one before it: reading ends early, in memory that is bounded."""
+    """A forged log of doubling references is read with bounded memory."""
     restoring = Restoring()
     restoring.restore({"seq": 0, "x": "0123456789" * 1_000})
     for number in range(1, 41):
@@ -153,7 +153,7 @@ def test_a_forged_log_that_would_grow_without_end() -> None:
 
 
 def test_the_time_for_a_line_does_not_grow() -> None:
-    """The last of 4,000 lines are written as fast as the first."""
+    """The last of 4,000 lines takes as long as the first."""
     repeats = Repeats()
     took: list[float] = []
     for number in range(4_000):
@@ -165,7 +165,7 @@ def test_the_time_for_a_line_does_not_grow() -> None:
 
 
 def test_lines_that_repeat_without_end() -> None:
-    """Fifty thousand equal short lines, and as many of two kinds, are no trap."""
+    """Fifty thousand equal short lines, and as many of two kinds, take little time."""
     began = time.process_time()
     for text in ("a\n" * 50_000, "a\nb\n" * 25_000):
         line = Repeats().shorten(1, {"seq": 1, "content": text, "display": "b\n" + text}, ())

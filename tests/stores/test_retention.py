@@ -50,7 +50,7 @@ def log(number: int) -> str:
 
 
 def test_what_is_too_old_goes(workspace: Workspace) -> None:
-    """By its last change, and neither a day earlier nor in a folder without a limit."""
+    """Files go by their last change, not a day too early, and not from a folder without a limit."""
     for number, days in enumerate((0, 2, 29, 31, 400)):
         put(workspace, log(number), days)
     put(workspace, "sessions/work.jsonl", 400)
@@ -60,7 +60,7 @@ def test_what_is_too_old_goes(workspace: Workspace) -> None:
 
 
 def test_the_oldest_go_where_it_is_too_much(workspace: Workspace) -> None:
-    """Until the rest is within the limit; what was changed within a day stays even then."""
+    """The oldest files go until the limit holds; files changed within a day stay."""
     mega = 1024 * 1024
     for number, days in enumerate((0.5, 2, 3, 4)):
         put(workspace, log(number), days, mega)
@@ -70,7 +70,7 @@ def test_the_oldest_go_where_it_is_too_much(workspace: Workspace) -> None:
 
 
 def test_what_is_dated_in_the_future_stays(workspace: Workspace) -> None:
-    """After a clock that was wrong: such files neither go nor drive out others."""
+    """Files dated in the future stay, and drive out no others."""
     put(workspace, log(1), -400, 10 * 1024 * 1024)
     put(workspace, log(2), 2)
     assert cleaned(workspace, logs=Limit(1.5, 1)) == {Path(log(2)).name}
@@ -96,7 +96,7 @@ def test_what_is_dated_in_the_future_stays(workspace: Workspace) -> None:
     ],
 )
 def test_what_is_not_ours_stays(workspace: Workspace, name: str) -> None:
-    """Settings, rules, memory, cassettes, and files of other names, however old."""
+    """Settings, rules, memory, cassettes and other files stay, however old."""
     path = put(workspace, name, 4_000)
     put(workspace, log(1), 400)
     limits = {each: Limit(1, 0.0001) for each in (LOGS, SESSIONS, OUTPUTS)}
@@ -120,7 +120,7 @@ def test_conversations_that_were_set_aside_go(workspace: Workspace) -> None:
 def test_links_are_not_followed(
     workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Neither a folder nor a file that is a link, and a pipe is not waited for."""
+    """Links to folders or files are not followed, and a pipe does not block."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     for path in (elsewhere / Path(log(1)).name, elsewhere / "out.txt"):
         path.write_text("mine", encoding="utf-8")
@@ -137,7 +137,7 @@ def test_links_are_not_followed(
 
 
 def test_what_kernels_use_stays(workspace: Workspace) -> None:
-    """A log that is open, a conversation that is held, and the outputs that it names."""
+    """Open logs, conversations in use and the outputs that they name stay."""
     running = RunLog(workspace.state_folder / "logs")
     running(TurnStarted("task", "p", "m"))
     held = Conversations(workspace.state_folder / "sessions", "work.ipynb")
@@ -161,7 +161,7 @@ def test_what_kernels_use_stays(workspace: Workspace) -> None:
 
 
 def test_two_at_once(workspace: Workspace) -> None:
-    """Kernels that remove the same files do not fail, and each file is counted by one of them."""
+    """Two kernels that remove the same files do not fail, and count each file once."""
     for number in range(300):
         put(workspace, log(number), 400)
         put(workspace, f"sessions/{number}.jsonl", 400)

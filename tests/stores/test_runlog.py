@@ -79,7 +79,7 @@ def lines(text: str) -> list[Any]:
 
 
 def test_the_name_of_the_file(log: RunLog) -> None:
-    """The folder is made with the first event, the name tells the time."""
+    """The folder is created with the first event, and the file's name is the time."""
     written(log, *TURN)
     assert log.path is not None
     assert re.fullmatch(r"agent_run_\d{8}_\d{6}\.jsonl", log.path.name)
@@ -93,7 +93,7 @@ def test_nothing_without_an_event(log: RunLog, tmp_path: Path) -> None:
 
 
 def test_each_line(log: RunLog) -> None:
-    """Valid JSON with a sequence number, a time with its zone, and the type."""
+    """Each line is JSON with a sequence number, a time with its zone, and the type."""
     found = lines(written(log, *TURN))
     assert [line["seq"] for line in found] == list(range(1, len(found) + 1))
     times = [datetime.fromisoformat(line["time"]) for line in found]
@@ -106,7 +106,7 @@ def test_each_line(log: RunLog) -> None:
 
 
 def test_events_can_be_read_back(log: RunLog) -> None:
-    """A line without its number and time is the event, where nothing in it is only named."""
+    """Without number and time a line is the event, unless it holds references."""
     found = lines(written(log, TURN[0], TURN[-1]))
     assert [event_from_json(line) for line in found] == [TURN[0], TURN[-1]]
 
@@ -143,7 +143,7 @@ def test_what_a_line_says_of_a_step(log: RunLog) -> None:
 
 
 def test_what_a_failed_reply_had_said(log: RunLog) -> None:
-    """The words that were streamed before a retry or an interrupt stand there once, with it."""
+    """Words streamed before a retry or an interrupt are logged once, with it."""
     found = lines(
         written(
             log,
@@ -169,7 +169,7 @@ PNG = "iVBORw0KGgo" + "A" * 3_000
 
 
 def test_pictures(log: RunLog) -> None:
-    """A picture stands there once: as the person saw it. Of a smaller copy the size is kept."""
+    """A picture is logged once, as the person saw it; of a smaller copy the size."""
     shown = Output("display", {"image/png": PNG + "big", "text/plain": "<Figure>"})
     scaled = ToolResult("a", (Text("done"), Image("image/png", PNG)), display=(shown,))
     same = ToolResult("b", (Image("image/png", PNG + "big"),), display=(shown,))
@@ -209,7 +209,7 @@ def test_a_header_in_the_arguments(log: RunLog) -> None:
 
 
 def test_a_secret_in_what_is_no_text(tmp_path: Path) -> None:
-    """An object that a line was given is redacted by its name, too."""
+    """An object in a line is redacted by its keys, too."""
     log = RunLog(tmp_path)
     log.write("other", {"path": Path(KEY), "names": {KEY}, "n": float("nan")})
     (line,) = lines(written(log))
@@ -219,7 +219,7 @@ def test_a_secret_in_what_is_no_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["task", "words", "arguments", "output", "content", "details"])
 def test_each_content_is_written_once(log: RunLog, what: str) -> None:
-    """No deltas, and nothing large that an earlier line has already."""
+    """No deltas are logged, and no large text twice."""
     assert written(log, *TURN).count(f"marked-{what}") == 1
 
 
@@ -236,7 +236,7 @@ def test_other_lines(log: RunLog) -> None:
 
 
 def test_a_line_is_on_the_disk_at_once(log: RunLog) -> None:
-    """A kernel that dies leaves what was logged until then."""
+    """A killed kernel leaves all lines logged before."""
     log(TURN[0])
     assert log.path is not None
     assert len(lines(log.path.read_text(encoding="utf-8"))) == 1
@@ -244,7 +244,7 @@ def test_a_line_is_on_the_disk_at_once(log: RunLog) -> None:
 
 
 def test_secrets(log: RunLog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither keys of known shapes nor values of the environment, in any field."""
+    """No field holds keys of known shapes or values of the environment."""
     value = "hunter2" * 2
     monkeypatch.setenv("DB_PASSWORD", value)
     bad = f"{KEY} {value}"
@@ -313,7 +313,7 @@ def test_details_that_are_not_json(log: RunLog) -> None:
 
 
 def test_details_without_end(log: RunLog) -> None:
-    """Nor does a value that is nested too deeply, or in itself."""
+    """A value that is nested too deeply, or in itself, does not stop the turn."""
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
@@ -341,7 +341,7 @@ def test_names_never_collide(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    """A file is in its place: the problem is told, and nothing is raised."""
+    """A file in place of the folder gives a notice and no error."""
     (tmp_path / "logs").write_text("x", encoding="utf-8")
     log = RunLog(tmp_path / "logs")
     for event in TURN:
@@ -354,7 +354,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log is given up where nothing can be written any more, and closing it is quiet."""
+    """A log that cannot be written is given up, and closing it is quiet."""
     log = RunLog(tmp_path)
     full = os.open("/dev/full", os.O_WRONLY)
     monkeypatch.setattr(log._writer, "_create", lambda: (tmp_path / "full.jsonl", full))
@@ -365,7 +365,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_folder_that_disappears(tmp_path: Path) -> None:
-    """The open file is written to all the same."""
+    """The log still writes to its open file if the folder disappears."""
     log = RunLog(tmp_path / "logs")
     log(TURN[0])
     assert log.path is not None
@@ -377,6 +377,6 @@ def test_a_folder_that_disappears(tmp_path: Path) -> None:
 
 
 def test_an_event_after_the_end(log: RunLog) -> None:
-    """A straggler (a tool's thread) does not raise."""
+    """An event after the end, such as from a tool's thread, raises nothing."""
     written(log, TURN[0])
     log(TURN[-1])

@@ -99,7 +99,7 @@ def view_of(events: Sequence[Event]) -> TurnView:
 
 
 def test_every_event_comes_back(tmp_path: Path) -> None:
-    """Written and read again, the events are equal, those included whose texts were only named."""
+    """Events are equal after writing and reading, also those with references."""
     path = logged(tmp_path)
     run = read_run(path)
     assert [logged.event for logged in run.events] == TURN
@@ -110,14 +110,14 @@ def test_every_event_comes_back(tmp_path: Path) -> None:
 
 
 def test_the_transcript_is_the_same(tmp_path: Path) -> None:
-    """What is shown of the log is what was shown of the turn, in every form."""
+    """The log's transcript equals the turn's, in every form."""
     view = read_run(logged(tmp_path)).view
     assert plain_transcript(view) == plain_transcript(view_of(TURN))
     assert saved_outputs(view) == saved_outputs(view_of(TURN))
 
 
 def test_a_summary(tmp_path: Path) -> None:
-    """One row says what there is to say, the newest run first."""
+    """One row summarizes a run, the newest first."""
     first = logged(tmp_path)
     second = logged(tmp_path, [TurnStarted("Another.", "openai", "gpt"), *TURN[1:-1]])
     newest, oldest = runs(tmp_path)
@@ -142,7 +142,7 @@ def test_a_summary(tmp_path: Path) -> None:
 
 
 def test_a_summary_reads_little(tmp_path: Path) -> None:
-    """The middle of a long log may be anything at all: it is not looked at."""
+    """A summary does not read the middle of a long log."""
     path = logged(tmp_path, TURN)
     before = summary_of(path)
     lines = path.read_bytes().split(b"\n")
@@ -166,7 +166,7 @@ def test_a_summary_with_long_lines(tmp_path: Path, size: int) -> None:
 
 
 def test_what_is_no_log(tmp_path: Path) -> None:
-    """Other files, folders and links in the folder are no runs; without a folder there are none."""
+    """Other files, folders and links are no runs; without a folder there are none."""
     path = logged(tmp_path)
     (tmp_path / "mcp-a.log").write_text("x")
     (tmp_path / "agent_run_20260101_000000.jsonl.bak").write_text("{}")
@@ -207,7 +207,7 @@ def test_the_order_of_runs(tmp_path: Path) -> None:
     ],
 )
 def test_foreign_lines(tmp_path: Path, foreign: bytes) -> None:
-    """A line of another version, or of nobody, is passed over and counted; the rest is read."""
+    """Lines of another version or origin are skipped and counted; the rest is read."""
     path = logged(tmp_path)
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([*lines[:5], foreign, *lines[5:]]))
@@ -252,7 +252,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_process_that_was_killed(tmp_path: Path) -> None:
-    """What was logged until the kill is there, to the last line: the call that was running."""
+    """All lines before the kill are there, including the running call."""
     code = KILLED.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
     environ = {"PATH": "/usr/bin", "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], env=environ, check=False)
@@ -265,7 +265,7 @@ def test_a_process_that_was_killed(tmp_path: Path) -> None:
 
 
 def test_a_line_that_was_lost(tmp_path: Path) -> None:
-    """Where the line is gone that has a text, its name is told as missing; the rest is there."""
+    """A reference to a lost line is reported as missing; the rest is there."""
     path = logged(tmp_path)
     lines = path.read_bytes().split(b"\n")
     at = next(n for n, line in enumerate(lines) if b'"message_finished"' in line)
@@ -279,7 +279,7 @@ def test_a_line_that_was_lost(tmp_path: Path) -> None:
 
 
 def test_a_forged_event(tmp_path: Path) -> None:
-    """What has the form of an event and not what belongs into it does not stop the transcript."""
+    """A malformed event does not stop the transcript."""
     path = logged(tmp_path, TURN[:-1])
     result = {"call_id": "c1", "content": [], "details": {"plan": [{"no": 1}]}}
     line = json.dumps({"type": "tool_finished", "seconds": 1, "result": result})

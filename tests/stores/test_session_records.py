@@ -34,7 +34,7 @@ TURN: list[Event] = [
 
 
 def test_doing_and_done(tmp_path: Path) -> None:
-    """While a turn runs others see what it does; after it, and at the end, what was done."""
+    """Others see a running turn's activity, and afterwards what was done."""
     root = MemoryRoot(tmp_path)
     record = SessionRecord(root, "a.ipynb", "explore")
     assert not (tmp_path / FOLDER).exists()
@@ -67,7 +67,7 @@ def test_doing_and_done(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_died(tmp_path: Path) -> None:
-    """A process that ends without a word: its session is gone, and a torn line is passed over."""
+    """The session of a dead process counts as ended, and a torn line is skipped."""
     code = (
         "import sys, pathlib\n"
         "from jupyter_agent.core.events import TurnStarted\n"
@@ -84,7 +84,7 @@ def test_a_kernel_that_died(tmp_path: Path) -> None:
 
 
 def test_a_record_that_cannot_be_written(tmp_path: Path) -> None:
-    """A file in the folder's place: the turn goes on, and the problem is told."""
+    """A file in place of the folder gives a notice, and the turn goes on."""
     (tmp_path / FOLDER).write_text("")
     record = SessionRecord(MemoryRoot(tmp_path))
     for event in TURN:
@@ -105,7 +105,7 @@ def feed(learning: Learning, *events: Event) -> str:
 
 
 def test_a_hard_won_fix() -> None:
-    """Two failures and a success: the model is led to save a lesson, once a turn."""
+    """After two failures and a success the model is advised to save a lesson, once a turn."""
     learning = Learning()
     assert feed(learning, TURN[0], *result(1, True), *result(2, False)) == ""
     assert feed(learning, *result(3, True), *result(4, True)) == ""
@@ -116,7 +116,7 @@ def test_a_hard_won_fix() -> None:
 
 
 def test_what_a_turn_saved() -> None:
-    """What was saved is kept for the view; who saved already needs no advice."""
+    """Saved entries are kept for the view; a turn that saved gets no advice."""
     learning = Learning()
     failed = [*result(1, True), *result(2, True)]
     assert feed(learning, TURN[0], *result(0, False, title="T"), *failed, *result(3, False)) == ""

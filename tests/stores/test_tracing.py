@@ -86,7 +86,7 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
 
 
 def test_the_tree(exporter: InMemorySpanExporter) -> None:
-    """One span for the turn, and below it one for each model call and each call of a tool."""
+    """A turn has one span, with a span for each model call and each tool call below it."""
     turn, *below = traced(exporter, TURN)
     assert (turn.name, turn.kind, turn.parent) == ("invoke_agent", SpanKind.INTERNAL, None)
     assert [(span.name, span.kind) for span in below] == [
@@ -103,7 +103,7 @@ def test_the_tree(exporter: InMemorySpanExporter) -> None:
 
 
 def test_the_attributes(exporter: InMemorySpanExporter) -> None:
-    """Each has the names and values of the convention."""
+    """Each span has the names and values of the convention."""
     turn, chat, code, write, overflow, last = traced(exporter, TURN)
     assert attributes(turn) == {
         "gen_ai.operation.name": "invoke_agent",
@@ -149,7 +149,7 @@ def everything(spans: list[ReadableSpan]) -> str:
 
 
 def test_no_content(exporter: InMemorySpanExporter) -> None:
-    """Nothing that anybody said, asked, answered or computed is in a span."""
+    """By default no span holds anything that was said, asked, answered or computed."""
     assert "marked" not in everything(traced(exporter, TURN))
 
 
@@ -183,7 +183,7 @@ def test_a_turn_that_failed(exporter: InMemorySpanExporter, stop: Any, error: st
 
 
 def test_a_turn_that_broke_off(exporter: InMemorySpanExporter) -> None:
-    """Closing ends what is open, and nothing twice."""
+    """Closing ends the open spans, each once."""
     assert [span.name for span in traced(exporter, TURN[:3])] == ["invoke_agent", "chat claude-9"]
 
 
@@ -195,7 +195,7 @@ def test_calls_that_never_began(exporter: InMemorySpanExporter) -> None:
 
 
 def test_the_persons_time_is_not_the_tools(exporter: InMemorySpanExporter) -> None:
-    """The span of a call that was asked about begins with the answer."""
+    """The span of an approved call begins with the answer."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     spans = TurnSpans(provider.get_tracer("test"))
@@ -210,7 +210,7 @@ def test_the_persons_time_is_not_the_tools(exporter: InMemorySpanExporter) -> No
 
 
 def test_error_names_that_are_none(exporter: InMemorySpanExporter) -> None:
-    """What code calls its error is told only where it looks like the name of a class."""
+    """An error's name is recorded only if it looks like a class name."""
     bad = {"error_name": "the secret is 42"}
     events = [
         TURN[0],
@@ -264,7 +264,7 @@ def test_when_content_is_wanted(value: str, is_wanted: bool) -> None:
 
 
 def test_without_a_provider() -> None:
-    """Where nobody would take the spans, one line says so."""
+    """Without a tracer provider one line says so."""
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     assert open_spans() == (None, NO_PROVIDER)
 

@@ -88,7 +88,7 @@ PICTURE = "from PIL import Image as P\ndisplay(P.new('RGB', ({0}, 20), ({0} % 25
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_picture_goes_to_the_model(talk: Talk, wire: str) -> None:
-    """Code displays a picture: the request carries it, scaled, in the format's own way."""
+    """A displayed picture is sent, scaled, in the format's own form."""
     talk.choose(wire)
     talk.turn((PICTURE.format(2000),))
     (picture,) = talk.pictures()
@@ -104,7 +104,7 @@ def test_a_picture_goes_to_the_model(talk: Talk, wire: str) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_no_pictures(talk: Talk, wire: str) -> None:
-    """Pictures are switched off: a line of text says what the person sees, and none is sent."""
+    """With pictures switched off a line of text says what the person sees."""
     talk.choose(wire)
     talk.kernel.helper("%agent config images.enabled false")
     cell = talk.turn((PICTURE.format(50),))
@@ -114,7 +114,7 @@ def test_no_pictures(talk: Talk, wire: str) -> None:
 
 
 def test_no_pictures_of_files(talk: Talk) -> None:
-    """Pictures are switched off and the model reads a picture's file: none is sent either."""
+    """With pictures switched off a picture's file is not sent, either."""
     talk.kernel.helper("from PIL import Image as P", "P.new('RGB', (9, 9)).save('dot.png')")
     talk.kernel.helper("%agent config images.enabled false")
     talk.turn(Call("read_file", json.dumps({"path": "dot.png"})))
@@ -123,7 +123,7 @@ def test_no_pictures_of_files(talk: Talk) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_few_pictures_in_one_step(talk: Talk, wire: str) -> None:
-    """Two calls of one step show three pictures each, three are allowed: a line counts the rest."""
+    """Of more pictures in a step than allowed the rest is counted in a line."""
     talk.choose(wire)
     talk.kernel.helper("%agent config images.per_step 3")
     shows = ["\n".join(PICTURE.format(start + n) for n in range(3)) for start in (20, 30)]
@@ -134,14 +134,14 @@ def test_few_pictures_in_one_step(talk: Talk, wire: str) -> None:
 
 
 def test_each_step_has_its_own_pictures(talk: Talk) -> None:
-    """Two steps show one picture each, one is allowed: both are sent."""
+    """The limit of pictures is for each step."""
     talk.kernel.helper("%agent config images.per_step 1")
     talk.turn((PICTURE.format(40),), (PICTURE.format(41),))
     assert len(set(talk.pictures())) == 2 and "more pictures" not in talk.results
 
 
 def test_a_broken_picture(talk: Talk) -> None:
-    """Code displays a file that is no picture: it is not sent, and the turn goes on."""
+    """A displayed file that is no picture is not sent, and the turn goes on."""
     talk.turn(("display({'image/png': 'no base64', 'text/plain': 'a dot'}, raw=True)",))
     assert talk.pictures() == [] and "a dot [shown to the person: image/png]" in talk.results
 
@@ -175,7 +175,7 @@ def results(*counts: int, same: bool = False) -> list[ToolResult]:
 def test_the_bound_over_results(
     counts: tuple[int, ...], most: int, kept: list[int], same: bool
 ) -> None:
-    """Pictures over several results, equal ones too: the first ones stay, the rest is counted."""
+    """Over several results the first pictures stay, equal ones included; the rest is counted."""
     bounded = _with_few_images(results(*counts, same=same), most)
     found = [sum(isinstance(block, Image) for block in result.content) for result in bounded]
     assert found == kept
@@ -219,7 +219,7 @@ LEAKS = {
 
 @pytest.mark.parametrize(("source", "told"), LEAKS.values(), ids=LEAKS.keys())
 def test_withheld_outputs(talk: Talk, source: str, told: str) -> None:
-    """Outputs are withheld and code shows data in some way: only its kind and size is sent."""
+    """With outputs withheld only the kind and size of shown data are sent."""
     talk.kernel.helper("%agent config privacy.outputs shapes")
     cell = talk.turn((DATA + source,))
     assert not MARKS.search(talk.results), talk.results
@@ -231,7 +231,7 @@ def test_withheld_outputs(talk: Talk, source: str, told: str) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_withheld_outputs_in_both_formats(talk: Talk, wire: str) -> None:
-    """Outputs are withheld and much is shown in one turn: no request holds any of it."""
+    """With outputs withheld no request of the turn holds any shown data."""
     talk.choose(wire)
     talk.kernel.helper("%agent config privacy.outputs shapes")
     shown = [DATA + source for source, _ in LEAKS.values()][:8]
@@ -243,7 +243,7 @@ def test_withheld_outputs_in_both_formats(talk: Talk, wire: str) -> None:
 
 
 def test_the_long_output_of_withheld_data(talk: Talk) -> None:
-    """Outputs are withheld, a long one went to a file: the model cannot read it there."""
+    """With outputs withheld the model cannot read the file of a long output."""
     talk.kernel.helper("%agent config privacy.outputs shapes")
     talk.turn((DATA + "print((mark + chr(10)) * 100_000)",))
     folder = talk.kernel.folder / ".jupyter_agent" / "outputs"
@@ -253,6 +253,6 @@ def test_the_long_output_of_withheld_data(talk: Talk) -> None:
 
 
 def test_full_outputs_do_go_to_the_model(talk: Talk) -> None:
-    """Nothing is withheld: what is printed is sent, so that the tests above can fail."""
+    """Without withholding printed data are sent, so that the tests above can fail."""
     talk.turn((DATA + "print(mark, 718392465)",))
     assert "zqmark 718392465" in talk.results

@@ -35,7 +35,7 @@ def diff_of(result: object) -> str:
 
 
 async def test_create(call: CallTool, root: Path) -> None:
-    """A new file is created with its folders, and told to each audience."""
+    """A new file is created with its folders, and reported to each audience."""
     result = await call("write_file", path="new/sub/a.txt", content="one\ntwo\n")
     assert (root / "new/sub/a.txt").read_bytes() == b"one\ntwo\n"
     assert result.text == "Created new/sub/a.txt: 2 lines."
@@ -49,7 +49,7 @@ async def test_create(call: CallTool, root: Path) -> None:
 
 
 async def test_change(call: CallTool, root: Path) -> None:
-    """A changed file says how much, keeps its permissions, and leaves nothing beside it."""
+    """A changed file's result says how much; the permissions stay, and no other file."""
     path = root / "a.sh"
     path.write_text("one\ntwo\nthree\n", encoding="utf-8")
     path.chmod(0o754)
@@ -63,7 +63,7 @@ async def test_change(call: CallTool, root: Path) -> None:
 
 
 async def test_unchanged(call: CallTool, root: Path) -> None:
-    """The same content is not written again."""
+    """Equal content is not written again."""
     (root / "a.txt").write_text("one\n", encoding="utf-8")
     before = (root / "a.txt").stat()
     result = await call("write_file", path="a.txt", content="one\n")
@@ -74,7 +74,7 @@ async def test_unchanged(call: CallTool, root: Path) -> None:
 
 
 async def test_empty_content(call: CallTool, root: Path) -> None:
-    """An empty file can be made, and made again."""
+    """An empty file can be written, and written again."""
     assert (await call("write_file", path="a.txt", content="")).text == "Created a.txt: 0 lines."
     assert (await call("write_file", path="a.txt", content="")).details["change"] == "unchanged"
     assert (root / "a.txt").read_bytes() == b""
@@ -95,14 +95,14 @@ async def test_empty_content(call: CallTool, root: Path) -> None:
 async def test_a_rewrite_keeps_how_a_file_is_stored(
     call: CallTool, root: Path, old: bytes, content: str, new: bytes
 ) -> None:
-    """Line endings, mark and encoding stay where they can carry the new content."""
+    """Line endings, mark and encoding stay if they can carry the new content."""
     (root / "a.txt").write_bytes(old)
     assert not (await call("write_file", path="a.txt", content=content)).is_error
     assert (root / "a.txt").read_bytes() == new
 
 
 async def test_read_only_file(call: CallTool, root: Path) -> None:
-    """A file that a person protected stays, although its folder could be written."""
+    """A write-protected file stays, although its folder can be written."""
     path = root / "a.txt"
     path.write_text("one\n", encoding="utf-8")
     path.chmod(0o444)
@@ -148,7 +148,7 @@ def run_limited(limit: str, root: Path, calls: list[tuple[str, dict[str, str]]])
 
 
 def test_full_disk(root: Path) -> None:
-    """Where the disk takes no more, the original is whole and no new folder is left."""
+    """On a full disk the original is whole and no new folder is left."""
     path = root / "a.txt"
     path.write_text("one\n" * 100, encoding="utf-8")
     limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))"
@@ -173,7 +173,7 @@ def test_full_disk(root: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_read_only_folder() -> None:
-    """In a folder that may not be written, the file stays and the reason is told."""
+    """In a read-only folder the file stays, and the error says why."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         path = Path(folder) / "a.txt"
@@ -202,7 +202,7 @@ def test_read_only_folder() -> None:
 
 
 async def test_huge_file_is_not_replaced(call: CallTool, root: Path) -> None:
-    """A file too large to compare is left alone by both tools."""
+    """Both tools refuse a file too large to compare."""
     with (root / "big.txt").open("wb") as stream:
         stream.truncate(30 * 1024 * 1024)
     for name, arguments in (
@@ -227,7 +227,7 @@ async def test_long_diff_is_bounded(call: CallTool, root: Path) -> None:
 
 
 async def test_diff_has_the_line_numbers_of_the_file(call: CallTool, root: Path) -> None:
-    """A change deep in a file is numbered as the file is."""
+    """A diff has the line numbers of the file."""
     lines = [f"l{i}\n" for i in range(1, 101)]
     (root / "a.txt").write_text("".join(lines), encoding="utf-8")
     result = await call("edit_file", path="a.txt", old_str="l50\n", new_str="new\n")
@@ -236,7 +236,7 @@ async def test_diff_has_the_line_numbers_of_the_file(call: CallTool, root: Path)
 
 
 async def test_edit(call: CallTool, root: Path) -> None:
-    """One match is replaced, and the diff shows it."""
+    """A single match is replaced, and the diff shows it."""
     (root / "a.py").write_text("a = 1\nb = 2\n", encoding="utf-8")
     result = await call("edit_file", path="a.py", old_str="b = 2", new_str="b = 3\nc = 4")
     assert (root / "a.py").read_text(encoding="utf-8") == "a = 1\nb = 3\nc = 4\n"
@@ -265,7 +265,7 @@ async def test_edit(call: CallTool, root: Path) -> None:
 async def test_refused_edits(
     call: CallTool, root: Path, old: str, arguments: tuple[str, str], words: str
 ) -> None:
-    """No match, or more than one, is an error that helps to find the right one."""
+    """No match, or several, is an error that helps to find the right one."""
     (root / "a.txt").write_bytes(old.encode())
     result = await call("edit_file", path="a.txt", old_str=arguments[0], new_str=arguments[1])
     assert result.is_error
@@ -293,7 +293,7 @@ async def test_refused_edits(
 async def test_edits_keep_how_a_file_is_stored(
     call: CallTool, root: Path, old: bytes, arguments: tuple[str, str], new: bytes
 ) -> None:
-    """Line endings, mark and encoding outlive an edit, and nothing else is touched."""
+    """An edit keeps line endings, mark and encoding, and changes nothing else."""
     (root / "a.txt").write_bytes(old)
     result = await call("edit_file", path="a.txt", old_str=arguments[0], new_str=arguments[1])
     assert not result.is_error, result.text
@@ -309,7 +309,7 @@ async def test_replace_all(call: CallTool, root: Path) -> None:
 
 
 async def test_many_replacements_are_quick(call: CallTool, root: Path) -> None:
-    """Very many replacements far from any line end take no minutes."""
+    """Very many replacements far from any line end take little time."""
     (root / "a.txt").write_bytes(b"a\r\n" + b"x" * 200_000 + b"\nb")
     begun = time.monotonic()
     arguments = {"old_str": "x", "new_str": "1\n2", "replace_all": True}
@@ -328,7 +328,7 @@ async def test_text_that_the_encoding_cannot_carry(call: CallTool, root: Path) -
 
 
 async def test_binary_is_not_edited(call: CallTool, root: Path) -> None:
-    """Bytes that are no text are left alone."""
+    """Binary files are not edited."""
     (root / "a.bin").write_bytes(b"a\x00b")
     assert (await call("edit_file", path="a.bin", old_str="a", new_str="b")).is_error
     assert (root / "a.bin").read_bytes() == b"a\x00b"
@@ -385,7 +385,7 @@ async def test_edit_of_a_notebook_with_lists_of_lines(call: CallTool, root: Path
 
 
 async def test_refused_edits_of_a_notebook(call: CallTool, root: Path) -> None:
-    """Matches are looked for in sources only, and told by cell."""
+    """Matches are searched for in sources only, and reported by cell."""
     nbformat.write(a_notebook(), root / "a.ipynb")
     before = (root / "a.ipynb").read_bytes()
     result = await call("edit_file", path="a.ipynb", old_str="e", new_str="x")
@@ -396,7 +396,7 @@ async def test_refused_edits_of_a_notebook(call: CallTool, root: Path) -> None:
 
 
 async def test_repair_of_a_torn_notebook(call: CallTool, root: Path) -> None:
-    """A notebook that is not JSON can be edited as text, if it is valid afterwards."""
+    """A notebook that is not JSON can be edited as text if the result is valid."""
     text = json.dumps(a_notebook(), indent=1)
     torn = text.replace('"cells": [', '"cells": [ <<<<', 1)
     (root / "a.ipynb").write_text(torn, encoding="utf-8")
@@ -434,7 +434,7 @@ async def test_invalid_notebooks_are_not_written(call: CallTool, root: Path, con
 
 
 async def test_two_cells_of_one_id(call: CallTool, root: Path) -> None:
-    """A notebook that nbformat would only warn about is refused as well."""
+    """A notebook with two cells of one id is refused."""
     notebook = a_notebook()
     notebook.cells[0].id = notebook.cells[1].id
     result = await call("write_file", path="a.ipynb", content=json.dumps(notebook))
@@ -459,7 +459,7 @@ STORED = [("utf-8", b""), ("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe")
 async def test_bytes_outside_of_an_edit_stay(
     before: str, after: str, new: str, stored: tuple[str, bytes]
 ) -> None:
-    """Whatever surrounds an edit, its bytes are the same afterwards."""
+    """All bytes outside of an edit stay."""
     encoding, mark = stored
     head, tail = mark + before.encode(encoding), after.encode(encoding)
     with tempfile.TemporaryDirectory() as folder:

@@ -32,7 +32,7 @@ def assert_refused(result: ToolResult) -> None:
 
 
 def test_names_and_arguments(root: Path) -> None:
-    """The surface that the design fixes."""
+    """The tools have the names and arguments of the design."""
     tools = {tool.name: tool for tool in file_tools(Workspace(root))}
     arguments = {name: list(tool.spec.parameters["properties"]) for name, tool in tools.items()}
     assert arguments == {
@@ -56,7 +56,7 @@ def test_names_and_arguments(root: Path) -> None:
 async def test_outside_is_refused_alike(
     call: CallTool, root: Path, name: str, arguments: dict[str, Any]
 ) -> None:
-    """Whatever leads outside is refused in the same words, whether or not it exists."""
+    """A path out of the workspace is refused in the same words, whether or not it exists."""
     outside = root.parent / "workspace-evil"
     outside.mkdir()
     (outside / "secret.txt").write_text("a secret", encoding="utf-8")
@@ -92,7 +92,7 @@ async def test_outside_is_refused_alike(
 async def test_impossible_names(
     call: CallTool, root: Path, name: str, arguments: dict[str, Any], path: str
 ) -> None:
-    """Names that no system takes are refused without a traceback or a trace on the disk."""
+    """Impossible names are refused without a traceback or a new file."""
     if name == "write_file" and path.endswith("/x"):
         path = "/".join(["d" * 253] * 16)
     assert_refused(await call(name, path=path, **arguments))
@@ -119,7 +119,7 @@ async def test_special_files(
 @pytest.mark.skipif(not hasattr(os, "mknod") or os.geteuid() != 0, reason="needs root")
 @pytest.mark.parametrize(("name", "arguments"), WITH_PATH[:3])
 async def test_devices(call: CallTool, root: Path, name: str, arguments: dict[str, Any]) -> None:
-    """A device that never ends is not read."""
+    """An endless device is not read."""
     try:
         os.mknod(root / "zero", 0o20666, os.makedev(1, 5))
     except PermissionError:
@@ -142,7 +142,7 @@ async def test_a_file_where_a_folder_is_meant(
 async def test_state_is_no_place_for_tools(
     call: CallTool, root: Path, name: str, arguments: dict[str, Any], path: str
 ) -> None:
-    """The state folder and .git are not written to."""
+    """Tools cannot write to the state folder or .git."""
     result = await call(name, path=path, **arguments)
     assert_refused(result)
     assert "must not write" in result.text
@@ -150,7 +150,7 @@ async def test_state_is_no_place_for_tools(
 
 
 async def test_keys_are_not_read(call: CallTool, root: Path) -> None:
-    """Configuration that may hold keys is neither read nor searched nor listed."""
+    """Configuration that may hold keys is not read, searched or listed."""
     state = Workspace(root).ensure_state_folder()
     (state / "config.yaml").write_text("api_key: hunter2", encoding="utf-8")
     for name, arguments in WITH_PATH:
@@ -161,7 +161,7 @@ async def test_keys_are_not_read(call: CallTool, root: Path) -> None:
 
 
 async def test_paths_in_results_are_relative(call: CallTool, root: Path) -> None:
-    """Nothing in a result tells where the workspace lies: it is recorded and replayed."""
+    """No result shows where the workspace is, since it is recorded and replayed."""
     (root / "sub").mkdir()
     (root / "sub" / "a.txt").write_text("a\n", encoding="utf-8")
     target = str(root / "sub" / "a.txt")

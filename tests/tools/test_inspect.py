@@ -34,7 +34,7 @@ async def inspect(
 
 
 async def test_details_grow() -> None:
-    """Ask for more and more detail: structure first, then some values, then more of them."""
+    """More detail adds first the structure, next some values, and in the end more of them."""
     variables = {"words": [f"word {n}" for n in range(50)]}
     texts = [
         (await inspect(variables, name="words", detail=detail)).text
@@ -46,20 +46,20 @@ async def test_details_grow() -> None:
 
 
 async def test_no_values_unless_asked_for() -> None:
-    """Name a variable and no detail: its structure comes, and none of its values."""
+    """Without a detail the structure is given, and no value."""
     assert (await inspect({"a": ["word"]}, name="a")).text == "a: list, 1 item (str)"
 
 
 @pytest.mark.parametrize("detail", ["schema", "sample", "full"])
 async def test_shapes_only(detail: str) -> None:
-    """No data may reach the model: each detail gives the structure alone."""
+    """With data withheld each detail gives the structure only."""
     variables = {"a": {"key": "word", "other": ["word", "another word"]}}
     result = await inspect(variables, True, name="a", detail=detail)
     assert result.text.startswith("a: dict, 2 keys") and "word" not in result.text
 
 
 async def test_an_unknown_name() -> None:
-    """Misspell a name: the error gives the near ones."""
+    """A misspelled name is an error with the near names."""
     result = await inspect({"penguins": 1, "other": 2}, name="pengins")
     assert (
         result.is_error and "There is no variable 'pengins'. Near names: penguins." in result.text
@@ -68,20 +68,20 @@ async def test_an_unknown_name() -> None:
 
 @pytest.mark.parametrize("name", ["df.columns", "rows[0]", "", "_private", "1 + 1"])
 async def test_an_expression_is_no_name(name: str) -> None:
-    """Give an expression or nothing: the error says what is taken; nothing is evaluated."""
+    """An expression, or nothing, is refused without being evaluated."""
     result = await inspect({"df": Lazy(), "rows": [1]}, name=name)
     assert result.is_error and "use execute_code for an expression" in result.text
 
 
 async def test_an_unknown_detail() -> None:
-    """Ask for a detail that does not exist: the schema refuses it."""
+    """The schema refuses an unknown detail."""
     result = await inspect({"a": 1}, name="a", detail="everything")
     assert result.is_error and "do not fit its schema: detail" in result.text
 
 
 @pytest.mark.parametrize("detail", ["schema", "sample"])
 async def test_a_lazy_object_is_not_computed(detail: str) -> None:
-    """Inspect a lazy table whose computation raises: it is described and not computed."""
+    """A lazy table whose computation raises is described without being computed."""
     Lazy.__module__ = "dask.dataframe.core"
     result = await inspect({"lazy": Lazy()}, name="lazy", detail=detail)
     assert not result.is_error and "Lazy" in result.text
@@ -89,7 +89,7 @@ async def test_a_lazy_object_is_not_computed(detail: str) -> None:
 
 
 async def test_a_hostile_object() -> None:
-    """Inspect an object that fails at everything: it is described by its type."""
+    """An object that fails at everything is described by its type."""
 
     class Hostile:
         def __getattribute__(self, name: str) -> Any:
@@ -100,6 +100,6 @@ async def test_a_hostile_object() -> None:
 
 
 async def test_a_large_variable_is_bounded() -> None:
-    """Inspect a list of a million texts in full: the answer stays short."""
+    """The full description of a list of a million texts is short."""
     result = await inspect({"it": ["x" * 1_000] * 100_000}, name="it", detail="full")
     assert len(result.text) < 21_000

@@ -25,7 +25,7 @@ async def update(plan: Plan, items: object) -> ToolResult:
 
 
 async def test_the_list_is_kept() -> None:
-    """Give a list: it is kept, and the model reads it back with boxes."""
+    """A list is kept, and returned to the model with boxes."""
     plan = Plan()
     result = await update(plan, ITEMS)
     assert result.text == "[x] Load the data\n[~] Plot <b>it</b>\n[ ] Tell" == str(plan)
@@ -33,7 +33,7 @@ async def test_the_list_is_kept() -> None:
 
 
 async def test_a_new_list_replaces_the_old_one() -> None:
-    """Give another list, then an empty one: only the last one stands."""
+    """A new list, or an empty one, replaces the last."""
     plan = Plan()
     await update(plan, ITEMS)
     await update(plan, [{"text": "Other"}])
@@ -59,7 +59,7 @@ async def test_a_new_list_replaces_the_old_one() -> None:
     ],
 )
 async def test_what_is_no_list(items: object, where: str) -> None:
-    """Give a wrong state or item: the schema's error names the place, the old list stays."""
+    """A wrong state or item is an error with its place, and the old list stays."""
     plan = Plan()
     await update(plan, ITEMS)
     before = str(plan)
@@ -69,7 +69,7 @@ async def test_what_is_no_list(items: object, where: str) -> None:
 
 
 def test_the_transcript_shows_the_list(tmp_path: Path) -> None:
-    """The agent keeps a list through a turn: the transcript shows its last state, escaped."""
+    """The transcript shows the last state of the list, escaped."""
     done = [{**item, "state": "done"} for item in ITEMS]
     with LiveKernel(tmp_path) as kernel:
         kernel.load()

@@ -18,24 +18,24 @@ from jupyter_agent.tools.toolbox import Toolbox
 
 
 def test_one_code_cell() -> None:
-    """One code cell is offered, with a cell magic or without: it is inserted as it is."""
+    """One offered code cell is inserted as it is, with or without a cell magic."""
     assert as_one_cell([Proposal("x = 1\nx")]) == "x = 1\nx"
     assert as_one_cell([Proposal("%%bash\nls")]) == "%%bash\nls"
 
 
 def test_one_markdown_cell() -> None:
-    """One Markdown cell is offered: it is inserted as %%markdown."""
+    """One offered Markdown cell is inserted as %%markdown."""
     assert as_one_cell([Proposal("# Title\n\ntext", "markdown")]) == "%%markdown\n# Title\n\ntext"
 
 
 def test_several_markdown_cells() -> None:
-    """Several Markdown cells are offered: one %%markdown cell with rules between them."""
+    """Several Markdown cells become one %%markdown cell with rules between them."""
     cells = [Proposal("# One", "markdown"), Proposal("# Two", "markdown")]
     assert as_one_cell(cells) == "%%markdown\n# One\n\n---\n\n# Two"
 
 
 def test_several_cells() -> None:
-    """Code, words and a cell magic are offered: one cell of Python with a heading for each."""
+    """Code, words and a cell magic become one Python cell with a heading for each."""
     cells = [
         Proposal("x = 1"),
         Proposal("# Title\n\nwords", "markdown"),
@@ -61,7 +61,7 @@ async def propose(proposals: list[Proposal], **arguments: object) -> ToolResult:
 
 
 async def test_a_proposal_is_noted() -> None:
-    """Offer two cells: both are noted, and each is numbered."""
+    """Two offered cells are noted and numbered."""
     proposals: list[Proposal] = []
     assert "proposal 1" in (await propose(proposals, source="\nx = 1\n")).text
     assert "proposal 2" in (await propose(proposals, source="# T", kind="markdown")).text
@@ -72,7 +72,7 @@ async def test_a_proposal_is_noted() -> None:
     "arguments", [{"source": ""}, {"source": " \n"}, {}, {"source": "x", "kind": "raw"}]
 )
 async def test_what_is_no_proposal(arguments: Json) -> None:
-    """Offer nothing, or a cell of another kind: an error, and nothing is noted."""
+    """An empty offer, or one of another kind, is an error, and nothing is noted."""
     proposals: list[Proposal] = []
     assert (await propose(proposals, **arguments)).is_error
     assert proposals == []
@@ -115,48 +115,48 @@ def turn(kernel: LiveKernel, *replies: Json, options: str = "--fresh") -> Cell:
 
 
 def test_a_cell_is_inserted(kernel: LiveKernel) -> None:
-    """The agent offers a cell and answers: the cell is inserted below, and not run."""
+    """After the answer the offered cell is inserted below, and not run."""
     cell = turn(kernel, offering("offered = 1"), {"text": "Done."})
     assert inserted(cell) == ["offered = 1"]
     assert kernel.value("('offered' in globals(), _agent.receipt.proposals)") == (False, 1)
 
 
 def test_several_become_one(kernel: LiveKernel) -> None:
-    """The agent offers cells in one step and in the next: one cell holds them in order."""
+    """Cells offered in several steps become one cell, in order."""
     cell = turn(kernel, offering("a = 1", "b = 2"), offering("T", kind="markdown"), {"text": "."})
     proposals = [Proposal("a = 1"), Proposal("b = 2"), Proposal("T", "markdown")]
     assert inserted(cell) == [as_one_cell(proposals)]
 
 
 def test_not_twice(kernel: LiveKernel) -> None:
-    """A turn without an offer follows one with an offer: nothing is inserted again."""
+    """A turn without an offer inserts nothing again."""
     assert inserted(turn(kernel, offering("a = 1"), {"text": "."})) == ["a = 1"]
     assert inserted(turn(kernel, {"text": "."}, options="")) == []
     assert inserted(kernel.run("1")) == []
 
 
 def test_not_after_an_error(kernel: LiveKernel) -> None:
-    """The model fails after an offer: nothing is inserted, then or in the next turn."""
+    """After an error nothing is inserted, then or in the next turn."""
     cell = turn(kernel, offering("a = 1"))
     assert cell.status == "error" and inserted(cell) == []
     assert inserted(turn(kernel, {"text": "."}, options="")) == []
 
 
 def test_not_after_a_refusal(kernel: LiveKernel) -> None:
-    """The model refuses after an offer: nothing is inserted."""
+    """After a refusal of the model nothing is inserted."""
     refusal = {"text": "No.", "stop_reason": "refused"}
     assert inserted(turn(kernel, offering("a = 1"), refusal)) == []
 
 
 def test_not_at_the_step_limit(kernel: LiveKernel) -> None:
-    """The turn reaches its step limit after an offer: nothing is inserted."""
+    """At the step limit nothing is inserted."""
     cell = turn(kernel, offering("a = 1"), {"text": "So far."}, options="--fresh --max-steps 1")
     assert cell.status == "ok" and inserted(cell) == []
     assert kernel.value("_agent.stop_reason") == "step_limit"
 
 
 def test_not_after_an_interrupt(kernel: LiveKernel) -> None:
-    """A person interrupts after an offer: nothing is inserted, then or in the next turn."""
+    """After an interrupt nothing is inserted, then or in the next turn."""
     code = "open('started', 'w').close()\nimport time\ntime.sleep(30)"
     sleeping = {"calls": [{"name": "execute_code", "arguments": {"code": code}}]}
     kernel.script("Offer.", offering("a = 1"), sleeping, {"text": "."})
@@ -169,7 +169,7 @@ def test_not_after_an_interrupt(kernel: LiveKernel) -> None:
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_over_http(kernel: LiveKernel, fails: bool) -> None:
-    """A real model call offers a cell, the next one fails or answers: only then it is inserted."""
+    """An offer over HTTP is inserted only after an answer, not after a failure."""
     call = Call("propose_cell", json.dumps({"source": "a = 1"}))
     second = failed(500, {"error": {"message": "down"}}) if fails else Reply(text="Done.")
     with ModelServer([Reply(calls=(call,)), second]) as server:

@@ -49,7 +49,7 @@ async def test_window(call: CallTool, root: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [{"offset": 0}, {"limit": 0}, {"offset": -1}, {"limit": "2"}])
 async def test_bad_window(call: CallTool, root: Path, arguments: dict[str, object]) -> None:
-    """Lines count from one, and the schema says so."""
+    """A window before line one is refused by the schema."""
     (root / "a.txt").write_text("a", encoding="utf-8")
     assert (await call("read_file", path="a.txt", **arguments)).is_error
 
@@ -77,7 +77,7 @@ async def test_just_short_enough(call: CallTool, root: Path) -> None:
 
 
 async def test_wide_lines_are_bounded_together(call: CallTool, root: Path) -> None:
-    """Many wide lines do not flood the model either."""
+    """Many wide lines are bounded together."""
     (root / "a.txt").write_text(("x" * 1500 + "\n") * 400, encoding="utf-8")
     text = (await call("read_file", path="a.txt")).text
     assert len(text) < 60_000
@@ -95,7 +95,7 @@ async def test_single_huge_line(call: CallTool, root: Path) -> None:
 
 
 async def test_gigabyte(call: CallTool, root: Path) -> None:
-    """A file of a gigabyte is read in bounded memory and time, and the result says so."""
+    """A file of a gigabyte is read in bounded memory and time, with a notice."""
     with (root / "big.log").open("wb") as stream:
         stream.write(b"a line of a log\n" * 65536)
         stream.truncate(1 << 30)
@@ -112,7 +112,7 @@ async def test_gigabyte(call: CallTool, root: Path) -> None:
 
 
 async def test_empty(call: CallTool, root: Path) -> None:
-    """An empty file says so, also where it holds nothing but a byte-order mark."""
+    """An empty file, or one with only a byte-order mark, is reported as empty."""
     (root / "a.txt").write_bytes(b"")
     (root / "b.txt").write_bytes(b"\xef\xbb\xbf")
     for path in ("a.txt", "b.txt"):
@@ -132,7 +132,7 @@ async def test_empty(call: CallTool, root: Path) -> None:
     ],
 )
 async def test_encodings(call: CallTool, root: Path, data: bytes, line: str, notice: str) -> None:
-    """Other encodings are readable and named; marks and carriage returns are not shown."""
+    """Other encodings are read and named, without marks and carriage returns."""
     (root / "a.txt").write_bytes(data)
     text = (await call("read_file", path="a.txt")).text
     assert text.split("\n")[0] == f"     1|{line}"
@@ -172,7 +172,7 @@ async def test_images(call: CallTool, root: Path, data: bytes, media_type: str) 
 
 
 async def test_large_image(call: CallTool, root: Path) -> None:
-    """A picture that no provider takes is described with the limit."""
+    """A picture too large for providers is described with the limit."""
     (root / "plot.png").write_bytes(PNG + b"\0" * 5_300_000)
     result = await call("read_file", path="plot.png")
     assert len(result.content) == 1
@@ -180,7 +180,7 @@ async def test_large_image(call: CallTool, root: Path) -> None:
 
 
 async def test_missing(call: CallTool, root: Path) -> None:
-    """A missing file is answered with near names, a missing folder by its name."""
+    """A missing file is answered with near names, a missing folder with its name."""
     (root / "sub").mkdir()
     (root / "sub" / "Measurements.csv").write_text("a", encoding="utf-8")
     near = await call("read_file", path="sub/measurement.csv")
@@ -224,7 +224,7 @@ async def test_notebook(call: CallTool, root: Path) -> None:
     ["{torn", "[]", '{"cells": 1}', '{"cells": [1]}', '{"cells": [{"source": 1}]}', "[" * 100_000],
 )
 async def test_torn_notebook(call: CallTool, root: Path, data: str) -> None:
-    """What is not a notebook is shown as text, with a word about it."""
+    """A damaged notebook is shown as text, with a note."""
     (root / "a.ipynb").write_text(data, encoding="utf-8")
     text = (await call("read_file", path="a.ipynb")).text
     assert text.endswith("[a.ipynb is not a readable notebook; this is its plain text]")

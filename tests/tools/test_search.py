@@ -66,12 +66,12 @@ async def test_list_pattern(call: CallTool, root: Path, pattern: str, found: lis
 
 
 async def test_bad_glob(call: CallTool, root: Path) -> None:
-    """A glob that is none is refused with an example."""
+    """An invalid glob is refused with an example."""
     assert "not a valid glob" in (await call("list_files", pattern="a\\")).text
 
 
 async def test_what_is_never_listed(call: CallTool, root: Path) -> None:
-    """What comes and goes as a notebook runs is left out, or a replay would differ."""
+    """Files that appear while a notebook runs are left out, so that replays are equal."""
     fill(
         root,
         "a.txt",
@@ -90,7 +90,7 @@ async def test_what_is_never_listed(call: CallTool, root: Path) -> None:
 
 
 async def test_gitignore(call: CallTool, root: Path) -> None:
-    """Nested .gitignore files count as they do for git; the nearest decides."""
+    """Nested .gitignore files count as in git: the nearest decides."""
     fill(root, ".gitignore", text="*.log\n/build/\n!keep.log\nfoo/**bar[\n\\\n")
     fill(root, "sub/.gitignore", text="\ufeff!b.log\n*.tmp\n")
     fill(root, "a.log", "keep.log", "build/x", "sub/build/x", "sub/b.log", "sub/c.log", "a.tmp")
@@ -108,7 +108,7 @@ async def test_gitignore(call: CallTool, root: Path) -> None:
 
 
 async def test_an_ignored_folder_that_is_asked_for(call: CallTool, root: Path) -> None:
-    """Data is often ignored by git, and still listed when it is named."""
+    """An ignored folder is listed if it is named."""
     fill(root, ".gitignore", text="data/\n*.csv\n")
     fill(root, "data/a.csv", "data/sub/b.csv")
     assert await listed(call) == [".gitignore"]
@@ -119,7 +119,7 @@ async def test_an_ignored_folder_that_is_asked_for(call: CallTool, root: Path) -
 
 
 async def test_symlinks(call: CallTool, root: Path) -> None:
-    """Links out and cycles are left out without a word; links to files inside are listed."""
+    """Links out and cycles are left out silently; links to files inside are listed."""
     fill(root.parent, "secret.txt")
     fill(root, "real/a.txt")
     (root / "inside.txt").symlink_to("real/a.txt")
@@ -151,7 +151,7 @@ async def test_long_list(call: CallTool, root: Path) -> None:
 
 
 async def test_list_refusals(call: CallTool, root: Path) -> None:
-    """A file or nothing where a folder is meant is told."""
+    """A file, or nothing, in place of a folder is an error."""
     fill(root, "a.txt")
     assert "a.txt is a file" in (await call("list_files", path="a.txt")).text
     assert "no folder none" in (await call("list_files", path="none")).text
@@ -167,7 +167,7 @@ async def test_names_stay_on_one_line(call: CallTool, root: Path) -> None:
 
 
 async def test_names_that_are_not_text(call: CallTool, root: Path) -> None:
-    """A name in another encoding is listed, and the file searched."""
+    """A name in another encoding is listed, and its file searched."""
     fill(root, os.fsdecode(b"caf\xe9.txt"))
     assert not (await call("list_files")).is_error
     assert ":1: needle" in (await call("search_files", pattern="needle")).text
@@ -194,7 +194,7 @@ async def test_search_in_notebooks(call: CallTool, root: Path) -> None:
 
 
 async def test_search_encodings(call: CallTool, root: Path) -> None:
-    """Latin-1 and files with a mark are searched as text."""
+    """Latin-1 files and files with a byte-order mark are searched as text."""
     (root / "a.txt").write_bytes(b"caf\xe9")
     (root / "b.txt").write_bytes(b"\xef\xbb\xbfcaf\xc3\xa9")
     text = (await call("search_files", pattern="^caf\u00e9$")).text
@@ -202,7 +202,7 @@ async def test_search_encodings(call: CallTool, root: Path) -> None:
 
 
 async def test_search_skips(call: CallTool, root: Path) -> None:
-    """Binary and huge files are counted, not searched; long lines are searched in part."""
+    """Binary and huge files are counted and skipped; long lines are searched in part."""
     (root / "a.bin").write_bytes(b"needle\x00")
     (root / "big.txt").write_bytes(b"needle\n" * 2_000_000)
     fill(root, "long.txt", text="x" * 30_000 + "needle\n")
@@ -245,13 +245,13 @@ async def test_bad_expression(call: CallTool, root: Path, pattern: str, words: s
 
 
 async def test_expression_that_python_warns_about(call: CallTool, root: Path) -> None:
-    """A warning of the compiler is no failure."""
+    """An expression with a compiler warning works."""
     fill(root, "a.txt", text="[a]\n")
     assert not (await call("search_files", pattern="[[a]")).is_error
 
 
 async def test_catastrophic_expression(root: Path) -> None:
-    """An expression that backtracks for ages is stopped, and the event loop never stands still."""
+    """Endless backtracking is stopped, and the event loop stays responsive."""
     fill(root, "a.txt", text="a" * 60 + "!\n")
     toolbox = Toolbox(search_tools(Workspace(root), seconds=3.0))
     call = ToolCall("c", "search_files", json.dumps({"pattern": "(a+)+$"}))
@@ -271,7 +271,7 @@ async def test_catastrophic_expression(root: Path) -> None:
 async def test_modules_in_the_workspace_are_not_run(
     call: CallTool, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The search's process imports nothing from the folder that it searches."""
+    """The search's process imports nothing from the searched folder."""
     marker = root / "ran"
     fill(root, "json.py", "re.py", "jupyter_agent.py", text=f"open({str(marker)!r}, 'w')\n")
     monkeypatch.chdir(root)

@@ -88,7 +88,7 @@ def test_spec_of_a_tool() -> None:
 
 
 def test_two_tools_of_one_name() -> None:
-    """Names are unique."""
+    """Two tools of one name are refused."""
     with pytest.raises(ValueError, match="add"):
         Toolbox([add, add])
 
@@ -99,7 +99,7 @@ def test_specs_keep_their_order(toolbox: Toolbox) -> None:
 
 
 def test_runs_alone(toolbox: Toolbox) -> None:
-    """What writes or executes runs alone; reading and unknown tools do not."""
+    """Writing and executing tools run alone; reading and unknown ones do not."""
     alone = {
         name: toolbox.runs_alone(ToolCall("c", name, "")) for name in ("add", "refuse", "wait", "x")
     }
@@ -113,7 +113,7 @@ async def test_runs_a_tool(toolbox: Toolbox) -> None:
 
 @pytest.mark.parametrize("arguments", ["", "{}", " {} "])
 async def test_no_arguments(toolbox: Toolbox, arguments: str) -> None:
-    """A tool without arguments takes an empty text for an empty object."""
+    """For a tool without arguments an empty text is an empty object."""
     assert (await run(toolbox, "ping", arguments)).text == "pong"
 
 
@@ -158,7 +158,7 @@ async def test_unknown_tool(toolbox: Toolbox) -> None:
 
 
 async def test_refusal(toolbox: Toolbox) -> None:
-    """A ToolError is its message for the model, without a traceback."""
+    """A ToolError gives its message to the model, without a traceback."""
     assert await run(toolbox, "refuse", "") == ToolResult("c1", (Text("no, because"),), True)
 
 
@@ -172,7 +172,7 @@ async def test_crash(toolbox: Toolbox) -> None:
 
 
 async def test_wrong_return(toolbox: Toolbox) -> None:
-    """A tool that returns anything else than text has failed."""
+    """A tool that returns no text has failed."""
     result = await run(toolbox, "nothing", "")
     assert result.is_error
     assert "NoneType" in result.text
@@ -187,7 +187,7 @@ async def test_three_audiences(toolbox: Toolbox) -> None:
 
 
 async def test_cancellation_passes_through(toolbox: Toolbox) -> None:
-    """A person who stops the turn stops the tool; that is no result."""
+    """Cancelling a turn cancels its tool, and gives no result."""
     task = asyncio.create_task(run(toolbox, "wait", '{"seconds": 30.0}'))
     await asyncio.sleep(0.01)
     task.cancel()
@@ -213,7 +213,7 @@ async def test_plain_functions_do_not_block_the_loop() -> None:
 
 
 def test_functions_that_are_defined_again() -> None:
-    """Each has the schema of its own defaults and hints, also where their code is the same."""
+    """Functions with the same code keep the schemas of their own defaults and hints."""
 
     def made(most: int, kind: type) -> Tool:
         def count(number: int = most) -> str:
@@ -231,7 +231,7 @@ def test_functions_that_are_defined_again() -> None:
 
 
 def test_defaults_without_a_hash() -> None:
-    """They are no reason to refuse a function."""
+    """Defaults that cannot be hashed are allowed."""
 
     @tool("reads")
     def name(parts: list[str] = ["a"]) -> str:  # noqa: B006
@@ -242,7 +242,7 @@ def test_defaults_without_a_hash() -> None:
 
 
 def test_functions_behind_one_decorator() -> None:
-    """Each keeps its name and its arguments."""
+    """Functions behind one decorator keep their names and arguments."""
 
     def logged(function: Callable[..., str]) -> Callable[..., str]:
         @functools.wraps(function)
@@ -268,7 +268,7 @@ def test_functions_behind_one_decorator() -> None:
 
 
 def test_defaults_that_are_equal_and_not_the_same() -> None:
-    """1, True and 1.0 are different things in JSON."""
+    """The defaults 1, True and 1.0 have different schemas."""
 
     def made(default: object) -> Tool:
         def count(number: object = default) -> str:
@@ -282,7 +282,7 @@ def test_defaults_that_are_equal_and_not_the_same() -> None:
 
 
 def test_functions_that_are_named_later() -> None:
-    """The name counts that a function has when it becomes a tool."""
+    """A tool has the name of its function at the time of its creation."""
 
     def made(name: str) -> Tool:
         def nameless() -> str:

@@ -75,7 +75,7 @@ def notebook(root: Path, checkpoints: Checkpoints) -> Notebook:
 
 
 async def test_there_and_back(notebook: Notebook) -> None:
-    """Undo says what it did with files and variables, and how to take it back; redo does."""
+    """Undo and redo report files and variables, and how to take them back."""
     (notebook.root / "a.txt").write_text("old\n")
     (notebook.root / "mine.txt").write_text("old\n")
     await notebook.turn(
@@ -151,13 +151,13 @@ async def test_several_turns(notebook: Notebook) -> None:
 
 
 async def test_variables_of_an_earlier_kernel(notebook: Notebook, root: Path) -> None:
-    """After a restart the files go back, and it is said that the variables do not."""
+    """After a restart the files are restored, and the report says that the variables are not."""
     await notebook.turn("task", {"a.txt": "new"}, kept=2)
     again = Notebook(root, Checkpoints(Workspace(root), "a.ipynb"))
-    assert "  variables: not remembered, none would change" in again.undo("show").text
+    assert "  variables: their values are not kept, so none would change" in again.undo("show").text
     report = again.undo()
     assert "a.txt: removed, to the trash" in report.text
-    assert "variables: not remembered any more, so they are as they were" in report.text
+    assert "variables: their values are not kept any more, so they stay as they are" in report.text
 
 
 def test_nothing_to_undo(notebook: Notebook) -> None:
@@ -174,7 +174,7 @@ def test_nothing_to_undo(notebook: Notebook) -> None:
     "words", [["0"], ["-1"], ["nonsense"], ["1", "2"], ["--over"], ["redo", "2"], ["list", "x"]]
 )
 def test_words_that_make_no_sense(notebook: Notebook, words: list[str]) -> None:
-    """One line says what was not understood, and how it is used."""
+    """Wrong words are one line with the usage."""
     with pytest.raises(ConfigError, match=r"^%agent undo: unexpected .*Usage: ") as caught:
         notebook.undo(*words)
     assert "\n" not in str(caught.value)

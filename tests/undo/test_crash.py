@@ -53,7 +53,7 @@ def test_killed_at_some_points(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @needs_fork
 def test_killed_at_every_point(tmp_path: Path) -> None:
-    """The same at each of these points."""
+    """A turn, an undo and a redo may be killed at each of their file operations."""
     found = crashes(tmp_path)
     assert [name for name, each in found.items() if each["wrong"]] == [], found
     assert all(len(each["met"]) >= each["points"] - 5 for each in found.values()), found
@@ -89,7 +89,7 @@ def killed(process: subprocess.Popen[str]) -> None:
 
 
 def test_killed_while_code_runs(root: Path, checkpoints: Checkpoints) -> None:
-    """What code had changed until the kernel died is the turn's, what changed later is not."""
+    """Changes until the kernel's death belong to the turn, later ones do not."""
     for name in ("code.txt", "later.txt", "both.txt"):
         (root / name).write_text("0")
     process = kernel(root, "[(root / n).write_text('1') for n in ('code.txt', 'both.txt')]")
@@ -115,7 +115,7 @@ def test_killed_while_code_runs(root: Path, checkpoints: Checkpoints) -> None:
 
 
 def test_a_long_execution_is_known_to_the_end(root: Path, checkpoints: Checkpoints) -> None:
-    """Code changes a file long after it began, and the kernel dies: it is still the turn's."""
+    """A change late in a long execution belongs to the turn, even if the kernel dies."""
     (root / "a.txt").write_text("0")
     process = kernel(root, "time.sleep(2.5); (root / 'a.txt').write_text('1')")
     killed(process)
@@ -124,7 +124,7 @@ def test_a_long_execution_is_known_to_the_end(root: Path, checkpoints: Checkpoin
 
 
 def test_a_turn_of_another_kernel_is_left_alone(root: Path, checkpoints: Checkpoints) -> None:
-    """As long as the other kernel lives, its turn is not ended by anybody else."""
+    """A turn of a living kernel is not ended by another kernel."""
     process = kernel(root, "(root / 'a.txt').write_text('1')")
     try:
         other = Checkpoints(Workspace(root), "b.ipynb")

@@ -19,7 +19,7 @@ def of(root: Path, names: dict[str, Any]) -> KernelUndo:
 
 
 def test_a_turn_is_counted_and_undone(tmp_path: Path) -> None:
-    """Files come with the lines added and removed; undo brings files and variables back."""
+    """Changed files have counts of lines; undo restores files and variables."""
     (tmp_path / "a.txt").write_text("one\ntwo\n", encoding="utf-8")
     names: dict[str, Any] = {"x": 1}
     kernel, settings = of(tmp_path, names), UndoSettings()
@@ -36,7 +36,7 @@ def test_a_turn_is_counted_and_undone(tmp_path: Path) -> None:
 
 
 def test_switched_off(tmp_path: Path) -> None:
-    """Where undo is off nothing is kept, and the commands say which setting it is."""
+    """With undo switched off nothing is kept, and the commands name the setting."""
     kernel, off = of(tmp_path, {}), UndoSettings(enabled=False)
     kernel.begin("Do it.", snapshot({}), off)
     assert kernel.end(snapshot({})) == ()
@@ -46,7 +46,7 @@ def test_switched_off(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_kept(tmp_path: Path) -> None:
-    """A file in the place of the checkpoints: the turn runs, and one line says why."""
+    """A file in place of the checkpoints gives one line, and the turn runs."""
     (tmp_path / ".jupyter_agent").mkdir()
     (tmp_path / ".jupyter_agent/checkpoints").write_text("mine", encoding="utf-8")
     kernel = of(tmp_path, {})

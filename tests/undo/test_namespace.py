@@ -60,7 +60,7 @@ def outcomes(results: tuple[Rebound, ...]) -> dict[str, str]:
 
 
 def test_made_bound_deleted() -> None:
-    """Names that a turn made go, names that it bound or deleted have their objects again."""
+    """New names are removed; rebound and deleted names have their objects again."""
     bindings = Bindings()
     table, model = pd.DataFrame({"a": [1]}), Thing()
     here: Namespace = {"df": table, "model": model, "x": 1, "same": "s"}
@@ -106,7 +106,7 @@ def test_made_bound_deleted() -> None:
     ],
 )
 def test_changed_in_place_and_copied(value: Any, mutate: Callable[[Any], object]) -> None:
-    """What was changed in place is there again as a copy from before, for both its names."""
+    """An object changed in place is replaced by its earlier copy, for both of its names."""
     before = repr(value)
     bindings = Bindings()
     here: Namespace = {"v": value, "also": value}
@@ -124,7 +124,7 @@ def test_changed_in_place_and_copied(value: Any, mutate: Callable[[Any], object]
 
 
 def test_changed_in_place_and_not_copied() -> None:
-    """Objects of other kinds, and large ones, are named: they stay as they are."""
+    """Objects of other kinds, and large ones, are named and stay."""
     bindings = Bindings()
     thing, large = Thing(), np.zeros(2_000_000)
     here: Namespace = {"thing": thing, "large": large, "holder": [thing]}
@@ -144,7 +144,7 @@ def test_changed_in_place_and_not_copied() -> None:
 
 
 def test_changed_in_place_and_then_bound_to_something_else() -> None:
-    """The old object is not as it was: the name gets the copy, or stays where there is none."""
+    """A changed and rebound object is replaced by its copy, or stays if there is none."""
     bindings = Bindings()
     here: Namespace = {"items": [1], "thing": Thing(), "gone": [1]}
 
@@ -162,7 +162,7 @@ def test_changed_in_place_and_then_bound_to_something_else() -> None:
 
 
 def test_what_the_person_did_since_stays() -> None:
-    """Names that the person bound or changed after the turn are left as they are."""
+    """Names that the person changed after the turn stay."""
     bindings = Bindings()
     here: Namespace = {"a": 1, "b": 1, "c": 1}
     turn(bindings, "t1", here, lambda: here.update(a=2, b=[2], new=[1], c=2, unused=1))
@@ -181,7 +181,7 @@ def test_what_the_person_did_since_stays() -> None:
 
 
 def test_several_turns() -> None:
-    """Going back several turns binds what there was before the first of them."""
+    """Undoing several turns restores the bindings before the first of them."""
     bindings = Bindings()
     first = [0]
     here: Namespace = {"x": first, "y": 1, "mine": 1}
@@ -198,7 +198,7 @@ def test_several_turns() -> None:
 
 
 def test_changed_in_place_between_turns() -> None:
-    """The person appended to a list between two turns: going back both does not lose that."""
+    """An append of the person between two turns is not lost when both are undone."""
     bindings = Bindings()
     here: Namespace = {"x": 0}
     turn(bindings, "t1", here, lambda: here.update(x=[1]))
@@ -219,7 +219,7 @@ def test_a_module_that_became_a_variable() -> None:
 
 
 def test_only_the_last_turns_keep_objects_alive() -> None:
-    """What the sixth last turn replaced can be freed, and so can all after `forget`."""
+    """Objects replaced six turns ago are freed, and all of them after `forget`."""
     bindings = Bindings(turns=5)
     here: Namespace = {"table": pd.DataFrame({"a": [0]})}
     replaced = []
@@ -237,7 +237,7 @@ def test_only_the_last_turns_keep_objects_alive() -> None:
 
 
 def test_what_a_turn_left_alone_is_not_kept() -> None:
-    """A variable that no turn touched can be deleted and freed."""
+    """A variable that no turn touched is freed when deleted."""
     bindings = Bindings()
     here: Namespace = {"table": pd.DataFrame({"a": [0]}), "x": 1}
     turn(bindings, "t1", here, lambda: here.update(x=2))
@@ -260,7 +260,7 @@ def test_switched_off() -> None:
 
 
 def test_the_persons_classes_run_no_code() -> None:
-    """No `__copy__`, `__deepcopy__`, `__eq__`, `__hash__` of the person's is called."""
+    """None of the person's `__copy__`, `__deepcopy__`, `__eq__` or `__hash__` is called."""
     thing = Thing()
     copy = Copier().copy([thing, {"a": thing}, (thing, [thing])])
     assert copy[0] is copy[1]["a"] is copy[2][0] is copy[2][1][0] is thing
@@ -272,7 +272,7 @@ def test_the_persons_classes_run_no_code() -> None:
 
 
 def test_a_class_that_calls_itself_a_dataframe() -> None:
-    """Who bears a library's name is not taken for it."""
+    """A class with a library's name is not treated as the library's."""
 
     class DataFrame:
         def copy(self) -> None:
@@ -282,7 +282,7 @@ def test_a_class_that_calls_itself_a_dataframe() -> None:
 
 
 def test_a_list_that_holds_itself() -> None:
-    """A circle has a copy that is a circle."""
+    """The copy of a list that holds itself holds itself."""
     value: list[Any] = [1]
     value.append(value)
     copy = Copier().copy(value)
@@ -294,7 +294,7 @@ def test_a_list_that_holds_itself() -> None:
 
 
 def test_limits() -> None:
-    """What is larger than allowed, alone or with what was copied before, is not copied."""
+    """Objects beyond the limit, alone or together, are not copied."""
     copier = Copier(object_bytes=1_000_000, total_bytes=1_500_000)
     assert copier.copy(np.zeros(200_000)) is MISSING
     assert copier.copy(np.zeros(100_000)) is not MISSING
@@ -304,7 +304,7 @@ def test_limits() -> None:
 
 
 def test_copying_takes_little_time() -> None:
-    """50 MB in all is copied, and compared afterwards, within a fraction of a second."""
+    """Copying and comparing 50 MB takes a fraction of a second."""
     here: Namespace = {f"a{n}": np.random.default_rng(n).random(1_200_000) for n in range(5)}
     here |= {f"l{n}": list(range(100_000)) for n in range(5)}
     bindings = Bindings()
@@ -327,7 +327,7 @@ PLAIN = st.recursive(
 @settings(max_examples=examples(150), deadline=None)
 @given(PLAIN, st.data())
 def test_a_copy_is_equal_and_apart(value: Any, data: st.DataObject) -> None:
-    """A copy does not differ; after a change anywhere inside it does, and has not changed."""
+    """A copy is equal, differs after a change of the original, and is not changed by it."""
     copy = Copier().copy(value)
     assert repr(copy) == repr(value)
     assert not differs(copy, value)
@@ -353,7 +353,7 @@ def containers(value: Any) -> list[Any]:
 
 
 def test_in_a_real_kernel(kernel: LiveKernel) -> None:
-    """A turn in a live kernel: its names go, the person's come back."""
+    """In a live kernel a turn's names are removed and the person's come back."""
     cell = kernel.run(
         """\
         from jupyter_agent.undo.namespace import Bindings

@@ -66,7 +66,7 @@ def kernel(root: Path, code: str, owner: str = "a.ipynb") -> Iterator[subprocess
 
 @pytest.mark.parametrize("owner", ["a.ipynb", ""])
 def test_each_kernel_its_own_turns(root: Path, owner: str) -> None:
-    """Two kernels of one name: each has its own turns, until the other one has ended."""
+    """Two kernels of one notebook have turns of their own until one of them ends."""
     checkpoints = Checkpoints(Workspace(root), owner)
     turn = checkpoints.begin("mine")
     run(turn, lambda: (root / "mine.txt").write_text("1"))
@@ -75,7 +75,7 @@ def test_each_kernel_its_own_turns(root: Path, owner: str) -> None:
         assert [record.task for record in checkpoints.turns()] == ["mine"]
         assert [record.task for record in checkpoints.turns_of_others()] == ["theirs"]
         assert undo(checkpoints) == {"mine.txt": "removed"}
-        with pytest.raises(AgentError, match="1 of other running kernels: undo them there"):
+        with pytest.raises(AgentError, match="1 turn of other running kernels: undo them there"):
             checkpoints.plan()
         assert redo(checkpoints) == {"mine.txt": "restored"}
     assert [record.task for record in checkpoints.turns()] == ["theirs", "mine"]
@@ -83,7 +83,7 @@ def test_each_kernel_its_own_turns(root: Path, owner: str) -> None:
 
 
 def test_what_another_kernel_wrote_as_well(root: Path, checkpoints: Checkpoints) -> None:
-    """Another kernel leaves the same text in a file that this one made: it is theirs, too."""
+    """If another kernel writes the same text into a file, the file is left to it."""
     turn = checkpoints.begin()
     run(turn, lambda: (root / "a.txt").write_text("the same"))
     turn.end()
@@ -117,7 +117,7 @@ def alone(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.usefixtures("alone")
 def test_what_others_write_meanwhile_stays(root: Path, checkpoints: Checkpoints) -> None:
-    """Files that another process makes, changes, removes while code runs are left and named."""
+    """Files that another process changes while code runs are left and named."""
     for name in ("changed.txt", "gone.txt", "ours.txt"):
         (root / name).write_text("0")
     script = """
@@ -198,7 +198,7 @@ def _natively(root: Path) -> None:
 def test_what_the_code_does_in_other_ways(
     root: Path, checkpoints: Checkpoints, code: str, change: Callable[[Path], object]
 ) -> None:
-    """Child processes, native writers whose file stands in the code, links: the turn's."""
+    """Changes by child processes, native writers and links of the code belong to the turn."""
     (root / "old.txt").write_text("0")
     before = tree(root)
     turn = checkpoints.begin()
@@ -212,7 +212,7 @@ def test_what_the_code_does_in_other_ways(
 
 @pytest.mark.usefixtures("alone")
 def test_written_by_a_library_under_a_computed_name(root: Path, checkpoints: Checkpoints) -> None:
-    """What nothing speaks for is left, and named; it can be asked for."""
+    """A file without evidence for its writer is left and named; --over undoes it."""
     turn = checkpoints.begin()
     with turn.code("save(folder)"):
         _natively(root)
@@ -224,7 +224,7 @@ def test_written_by_a_library_under_a_computed_name(root: Path, checkpoints: Che
 
 
 def test_a_file_that_was_open_before(root: Path, checkpoints: Checkpoints) -> None:
-    """Code writes into a file that the person's cell opened: it is the turn's."""
+    """A write of code into a file that the person's cell opened belongs to the turn."""
     with (root / "log.txt").open("a") as stream:
         stream.write("before\n")
         stream.flush()
@@ -236,7 +236,7 @@ def test_a_file_that_was_open_before(root: Path, checkpoints: Checkpoints) -> No
 
 
 def test_a_tree_that_is_removed(root: Path, checkpoints: Checkpoints) -> None:
-    """`shutil.rmtree` works by descriptors of folders: all of it comes back."""
+    """A tree removed by `shutil.rmtree`, which works by descriptors, is restored."""
     for name in ("a/b/c.txt", "a/d.txt", "a/b/e/f.txt"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
@@ -252,7 +252,7 @@ def test_a_tree_that_is_removed(root: Path, checkpoints: Checkpoints) -> None:
 
 
 def test_ignored_files_are_named(root: Path, checkpoints: Checkpoints) -> None:
-    """Code writes and removes files that git ignores, and a notebook: they are named."""
+    """Changed files that git ignores, and a notebook, are named."""
     (root / ".gitignore").write_text("out/\n*.log\n")
     (root / "out").mkdir()
     (root / "old.log").write_text("0")
@@ -276,7 +276,7 @@ def test_ignored_files_are_named(root: Path, checkpoints: Checkpoints) -> None:
 
 
 def test_more_files_than_are_looked_at(root: Path) -> None:
-    """Beyond the limit: that is said, and what Python code wrote there is named."""
+    """Beyond the limit a notice says so, and files written by Python code are named."""
     (root / "deep").mkdir()
     for number in range(6):
         (root / f"{number}.txt").write_text("0")
@@ -286,7 +286,7 @@ def test_more_files_than_are_looked_at(root: Path) -> None:
     run(turn, lambda: (root / "deep" / "x.txt").write_text("1"))
     turn.end()
     assert turn.notices == (
-        "Only 4 files were looked at, of which code may change others.",
+        "Only 4 files were looked at: changes of other files cannot be undone.",
         "deep/x.txt: cannot be restored, since undo does not look at it",
     )
     report = command(checkpoints, Bindings(), {})
@@ -334,11 +334,11 @@ def plant(
 
 @pytest.mark.parametrize("path", ["a.txt", ".git/hooks/pre-commit", "/tmp/planted.txt", "../x"])
 def test_a_planted_journal_does_nothing(root: Path, path: str) -> None:
-    """A journal that came with the folder is named, and not undone."""
+    """A journal that came with the folder is named and not undone."""
     plant(root, path=path)
     checkpoints = Checkpoints(Workspace(root), "a.ipynb")
     assert checkpoints.turns() == []
-    with pytest.raises(AgentError, match=r"There is no turn to undo\. 1 in .* not undone"):
+    with pytest.raises(AgentError, match=r"There is no turn to undo\. 1 turn in .* not undone"):
         checkpoints.plan()
     turn = checkpoints.begin()
     run(turn, lambda: (root / "b.txt").write_text("1"))
@@ -348,7 +348,7 @@ def test_a_planted_journal_does_nothing(root: Path, path: str) -> None:
 
 
 def test_a_journal_of_the_version_before(root: Path) -> None:
-    """A journal without seals is named like one from elsewhere."""
+    """A journal without seals is treated like a foreign one."""
     folder = plant(root)
     path = folder / "journal.jsonl"
     lines = [line.partition("\t")[0] for line in path.read_text().splitlines()]
@@ -360,7 +360,7 @@ def test_a_journal_of_the_version_before(root: Path) -> None:
 def test_a_journal_counts_in_its_own_folder(
     root: Path, checkpoints: Checkpoints, tmp_path: Path, how: str
 ) -> None:
-    """One's own journal elsewhere is named in a line, and not undone; back at home it is."""
+    """A copied journal of the person is not undone elsewhere, but in its own folder."""
     (root / "a.txt").write_text("0")
     turn = checkpoints.begin()
     run(turn, lambda: (root / "a.txt").write_text("1"))
@@ -372,7 +372,7 @@ def test_a_journal_counts_in_its_own_folder(
         shutil.copytree(root, other)
     elsewhere = Checkpoints(Workspace(other), "a.ipynb")
     assert elsewhere.turns() == []
-    with pytest.raises(AgentError, match=r"There is no turn to undo\. 1 in .* in this folder"):
+    with pytest.raises(AgentError, match=r"There is no turn to undo\. 1 turn in .* in this folder"):
         elsewhere.plan()
     assert (other / "a.txt").read_text() == "1"
     if how.startswith("moved"):
@@ -381,7 +381,7 @@ def test_a_journal_counts_in_its_own_folder(
 
 
 def test_a_changed_line_counts_for_nothing(root: Path, checkpoints: Checkpoints) -> None:
-    """Somebody changes or adds lines in a journal that this kernel wrote."""
+    """Changed or added lines in this kernel's journal are ignored."""
     turn = checkpoints.begin()
     run(turn, lambda: (root / "a.txt").write_text("1"))
     turn.end()
@@ -417,7 +417,7 @@ def test_names_that_are_no_records(root: Path, name: str) -> None:
 
 
 def test_pipes_and_links_in_place_of_our_files(root: Path, tmp_path: Path) -> None:
-    """A pipe, a link or a folder in place of a journal or of what is kept: nobody waits for it."""
+    """A pipe, link or folder in place of a journal or content does not block."""
     outside = tmp_path / "outside.txt"
     outside.write_text("precious")
     checkpoints_folder = root / ".jupyter_agent" / "checkpoints"
@@ -473,7 +473,7 @@ def test_a_folder_of_contents_that_is_a_link(root: Path, tmp_path: Path) -> None
 
 
 def test_a_planted_content_is_replaced(root: Path) -> None:
-    """A wrong content under the digest of the person's file costs them nothing."""
+    """A wrong content under the digest of a file costs the person nothing."""
     (root / "a.txt").write_text("mine")
     digest = mark_of(b"mine").partition(":")[2]
     blob = root / ".jupyter_agent" / "checkpoints" / "blobs" / digest[:2] / digest[2:]
@@ -492,7 +492,7 @@ def test_a_planted_content_is_replaced(root: Path) -> None:
     [".git/hooks/x", ".jupyter_agent/config.yaml", "sub/.git/config", "../x", "/tmp/x", "a//b"],
 )
 def test_places_that_nothing_is_put_into(root: Path, checkpoints: Checkpoints, path: str) -> None:
-    """Even a journal of this kernel's never leads into our own folders, .git, or outside."""
+    """Even this kernel's journal never writes into the state folder, .git, or outside."""
     turn = checkpoints.begin()
     state = [mark_of(b"x"), 0o100755, 1, "blob", "", 0]
     before = {"line": "before", "path": path, "state": state, "folders": 0}
@@ -506,7 +506,7 @@ def test_places_that_nothing_is_put_into(root: Path, checkpoints: Checkpoints, p
 
 
 async def test_a_pipe_in_a_files_place(root: Path, checkpoints: Checkpoints) -> None:
-    """A pipe stands where a file was: it is left."""
+    """A pipe in place of a file is left."""
     (root / "a.txt").write_text("0")
     turn = checkpoints.begin()
     await write(turn, root, "a.txt", "1")
@@ -521,7 +521,7 @@ async def test_a_pipe_in_a_files_place(root: Path, checkpoints: Checkpoints) -> 
 
 
 def test_back_and_forth_costs_no_turn(root: Path) -> None:
-    """As many undos and redos as one likes: all turns are still there, and nothing piles up."""
+    """Any number of undos and redos keeps all turns, and accumulates nothing."""
     checkpoints = Checkpoints(Workspace(root), "a.ipynb", StorageLimits(records=6))
     for number in range(6):
         turn = checkpoints.begin(f"task {number}")

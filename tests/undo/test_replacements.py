@@ -170,7 +170,7 @@ def test_all_of_it_in_two_turns(root: Path, checkpoints: Checkpoints) -> None:
 
 
 def test_a_folder_with_files_of_others(root: Path, checkpoints: Checkpoints) -> None:
-    """The folder in the file's place holds a file of the person's now: it stays, and is named."""
+    """A folder in a file's place that holds a person's file stays, and is named."""
     fill(root)
     turn = checkpoints.begin()
     run(turn, lambda: file_to_folder(root))
@@ -182,7 +182,7 @@ def test_a_folder_with_files_of_others(root: Path, checkpoints: Checkpoints) -> 
 
 
 def test_a_file_in_the_folders_place(root: Path, checkpoints: Checkpoints) -> None:
-    """The person wrote the file anew that stands for the folder: what was in it cannot come."""
+    """If the person wrote a file in a folder's place again, the folder's files stay away."""
     fill(root)
     turn = checkpoints.begin()
     run(turn, lambda: folder_to_file(root))
@@ -195,7 +195,7 @@ def test_a_file_in_the_folders_place(root: Path, checkpoints: Checkpoints) -> No
 
 
 def test_a_link_that_the_person_made(root: Path, checkpoints: Checkpoints, tmp_path: Path) -> None:
-    """A link of the person's in a folder's place is never written through."""
+    """Nothing is written through a person's link in a folder's place."""
     fill(root)
     (tmp_path / "outside").mkdir()
     turn = checkpoints.begin()
@@ -210,7 +210,7 @@ def test_a_link_that_the_person_made(root: Path, checkpoints: Checkpoints, tmp_p
 
 
 def test_what_failed_can_be_tried_again(root: Path, checkpoints: Checkpoints) -> None:
-    """A file that could not be put back is named, its turn is not done, a second undo does it."""
+    """A failed file is named, its turn stays open, and a second undo restores it."""
     (root / "a.txt").write_text("0")
     (root / "b.txt").write_text("0")
     turn = checkpoints.begin()

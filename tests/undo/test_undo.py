@@ -34,7 +34,7 @@ from jupyter_agent.undo.versions import ABSENT
 
 
 async def test_tools_and_code_are_undone_and_redone(root: Path, checkpoints: Checkpoints) -> None:
-    """Files written, changed, made and deleted by tools and by code: there and back again."""
+    """Changes of files by tools and by code are undone and redone."""
     (root / "notes.txt").write_text("mine\n")
     (root / "notes.txt").chmod(0o640)
     (root / "data").mkdir()
@@ -186,7 +186,7 @@ def test_a_folder_that_was_moved(root: Path) -> None:
 
 
 def test_changed_twice_within_one_tick(root: Path, checkpoints: Checkpoints) -> None:
-    """Executions that follow at once and leave files of one size: the last content counts."""
+    """Of quick executions that leave files of one size the last content counts."""
     turn = checkpoints.begin()
     for number in range(30):
         run(turn, lambda number=number: (root / "a.txt").write_text(f"{number:04}"))
@@ -195,8 +195,9 @@ def test_changed_twice_within_one_tick(root: Path, checkpoints: Checkpoints) -> 
 
 
 def test_a_fingerprint_that_may_lie(root: Path) -> None:
-    """A file that changed just before a snapshot counts as changed, whatever its times say
-    later; one that changed long before does not."""
+    """A file changed just before a snapshot counts as changed, whatever its later times;
+    one changed long before does not.
+    """
     now = time.time_ns()
     fingerprints = {
         "old.txt": Fingerprint(1, now - 10**9, 0, 7, 0o100644),
@@ -219,7 +220,7 @@ def full_at(size: int) -> Iterator[None]:
 
 
 def test_what_could_not_be_kept_is_tried_again(root: Path, checkpoints: Checkpoints) -> None:
-    """The disk is full before the first execution and has room again before the next one."""
+    """After a full disk the files are kept before the next execution."""
     precious = "precious\n" * 1_000
     (root / "a.txt").write_text(precious)
     time.sleep(2 * RACY / 1e9)  # a file that was changed just before is kept anew in any case
@@ -234,7 +235,7 @@ def test_what_could_not_be_kept_is_tried_again(root: Path, checkpoints: Checkpoi
 
 
 def test_a_line_that_was_half_written(tmp_path: Path) -> None:
-    """The disk is full in the middle of a line: that is an error, and costs no other line."""
+    """A half-written line on a full disk is an error and damages no other line."""
     seal = Seal(b"secret", tmp_path)
     journal = Journal(tmp_path / "r", JournalRecord("r"), seal)
     path = tmp_path / "r" / "journal.jsonl"
@@ -274,7 +275,7 @@ def move_in_time(folder: Path, name: str, later: str) -> None:
 
 
 async def test_a_tool_called_by_code(root: Path, checkpoints: Checkpoints) -> None:
-    """Code writes a file, then a tool that it calls does: it goes back to before both."""
+    """A file changed by code and by a tool that it calls is restored to before both."""
     (root / "a.txt").write_text("mine")
     turn = checkpoints.begin()
     with turn.code():
@@ -293,7 +294,7 @@ async def test_a_tool_called_by_code(root: Path, checkpoints: Checkpoints) -> No
 
 
 def test_nothing_happened(root: Path, checkpoints: Checkpoints) -> None:
-    """A turn that changed no file: undoing it changes none, and it counts as undone."""
+    """Undoing a turn without changes changes nothing, and the turn counts as undone."""
     (root / "a.txt").write_text("mine")
     turn = checkpoints.begin()
     run(turn, (root / "a.txt").read_text)
@@ -332,7 +333,7 @@ async def test_changed_after_the_turn(root: Path, checkpoints: Checkpoints) -> N
 
 
 async def test_over_what_somebody_changed(root: Path, checkpoints: Checkpoints) -> None:
-    """A file in conflict is restored where the person asks for it, and that can be taken back."""
+    """A file in conflict is restored on request, and the restoration can be undone."""
     (root / "a.txt").write_text("old")
     turn = checkpoints.begin()
     await write(turn, root, "a.txt", "new")
@@ -383,7 +384,7 @@ async def test_changed_in_the_middle_of_a_turn(
 def test_what_the_person_makes_meanwhile_is_not_the_turns(
     root: Path, checkpoints: Checkpoints
 ) -> None:
-    """Files that change while no code runs are none of the turn's."""
+    """Files that change while no code runs do not belong to the turn."""
     turn = checkpoints.begin()
     run(turn, lambda: (root / "a.txt").write_text("1"))
     (root / "mine.txt").write_text("mine")
@@ -416,7 +417,7 @@ def test_a_notebook_that_the_front_end_saves(root: Path, checkpoints: Checkpoint
 
 
 def test_coming_into_view_is_not_being_made(root: Path, checkpoints: Checkpoints) -> None:
-    """Code edits `.gitignore`: files that git ignored until then are not the turn's."""
+    """Files that git ignored until code edited `.gitignore` do not belong to the turn."""
     (root / ".gitignore").write_text("private/\n")
     (root / "private").mkdir()
     (root / "private" / "mine.txt").write_text("mine")
@@ -434,7 +435,7 @@ def test_coming_into_view_is_not_being_made(root: Path, checkpoints: Checkpoints
 
 
 async def test_too_large_to_keep(root: Path) -> None:
-    """A file beyond the limits is not kept, and that is said when it is changed."""
+    """A file beyond the limits is not kept, and a notice says so when it changes."""
     limits = StorageLimits(file_bytes=100, advance_file_bytes=100)
     checkpoints = Checkpoints(Workspace(root), limits=limits)
     (root / "tool.txt").write_text("x" * 200)
@@ -489,7 +490,7 @@ async def test_the_oldest_turns_are_dropped(root: Path) -> None:
 
 
 async def test_the_number_of_turns_is_limited(root: Path) -> None:
-    """No more turns than that are remembered."""
+    """Only the limited number of turns is kept."""
     checkpoints = Checkpoints(Workspace(root), limits=StorageLimits(records=3))
     for number in range(6):
         turn = checkpoints.begin()
@@ -501,7 +502,7 @@ async def test_the_number_of_turns_is_limited(root: Path) -> None:
 
 
 def test_what_nobody_needs_is_swept_away(root: Path, checkpoints: Checkpoints) -> None:
-    """Contents of files in advance stay as long as the files are like that, and no longer."""
+    """Contents kept in advance stay as long as the files are unchanged, and no longer."""
     for number in range(4):
         (root / "a.txt").write_text(str(number))
         time.sleep(0.06)  # of what was changed just now it is not known what it will be
@@ -529,7 +530,7 @@ async def test_a_damaged_content_is_not_put_back(root: Path, checkpoints: Checkp
 
 
 def test_a_folder_became_a_link(root: Path, checkpoints: Checkpoints, tmp_path: Path) -> None:
-    """A folder on the way leads out of the workspace now: nothing is written there."""
+    """If a folder became a link out of the workspace, nothing is written there."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "a.txt").write_text("1")
@@ -547,7 +548,7 @@ def test_a_folder_became_a_link(root: Path, checkpoints: Checkpoints, tmp_path: 
 
 
 async def test_the_trash_is_a_link(root: Path, checkpoints: Checkpoints, tmp_path: Path) -> None:
-    """A trash that leads out of the workspace gets nothing."""
+    """Nothing is moved into a trash that links out of the workspace."""
     outside = tmp_path / "outside"
     outside.mkdir()
     turn = checkpoints.begin()
@@ -575,7 +576,7 @@ async def test_a_folder_that_cannot_be_written(root: Path, checkpoints: Checkpoi
 
 
 async def test_one_notebook_does_not_undo_anothers(root: Path) -> None:
-    """Two kernels share the folder; each goes back in its own turns."""
+    """Two kernels share the folder, and each undoes its own turns."""
     one, other = (Checkpoints(Workspace(root), name) for name in ("one.ipynb", "other.ipynb"))
     first, second = one.begin(), other.begin()
     assert first.id != second.id
@@ -591,7 +592,7 @@ async def test_one_notebook_does_not_undo_anothers(root: Path) -> None:
 
 
 async def test_many_kernels_at_once(root: Path) -> None:
-    """Threads with stores of their own, as kernels have them: every id once, nothing lost."""
+    """Many stores in threads give unique ids and lose nothing."""
     ids: list[str] = []
 
     def kernel(number: int) -> None:
@@ -629,7 +630,7 @@ def test_a_state_folder_that_leads_out(root: Path, tmp_path: Path) -> None:
 async def test_a_store_that_cannot_be_written_stops_no_turn(
     root: Path, checkpoints: Checkpoints
 ) -> None:
-    """The checkpoints' folder vanishes in the middle of a turn: tools go on, and it is said."""
+    """If the checkpoints' folder vanishes in mid-turn, tools go on, with a notice."""
     (root / "a.txt").write_text("0")
     turn = checkpoints.begin()
     shutil.rmtree(root / ".jupyter_agent" / "checkpoints")

@@ -14,13 +14,13 @@ from widgets.hostile import FIELDS, HOSTILE, check_every_form, saved, turn
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_words(kind: str, field: str) -> None:
-    """Only our own tags, nothing active in Markdown, no controls: saved, live, in a terminal."""
+    """Hostile text gives no foreign tag, active Markdown or control: saved, live, in a terminal."""
     check_every_form(turn(**{field: HOSTILE[kind]}))
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_words_in_every_field(kind: str) -> None:
-    """The same in all of them at once."""
+    """Hostile text in all fields at once is inert."""
     check_every_form(turn(**dict.fromkeys(FIELDS, HOSTILE[kind])))
 
 
@@ -31,7 +31,7 @@ hostile_text = st.lists(st.sampled_from(SHORT) | st.text(max_size=9), max_size=4
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, hostile_text)))
 @settings(max_examples=examples(12), deadline=None)
 def test_any_mixture_of_hostile_words(fields: dict[str, str]) -> None:
-    """Whatever stands where: no active content, no control characters."""
+    """No mixture of hostile texts gives active content or control characters."""
     check_every_form(turn(**fields))
 
 
@@ -42,7 +42,7 @@ def test_words_are_legible() -> None:
 
 
 def test_a_price_is_no_formula() -> None:
-    """Dollars outside of code reach no typesetter, and still read as dollars."""
+    """Dollars outside of code are not typeset as formulas, and read as dollars."""
     html = saved(plan="from $5 to $6")[0].data["text/html"]
     assert "from $5 to $6" in re.sub("</?span>", "", html)
     assert "<span>$</span>5" in html

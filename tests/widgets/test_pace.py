@@ -29,7 +29,7 @@ def test_at_most_twenty_a_second(first_words: list[bool]) -> None:
 
 
 def test_first_words_after_a_silence() -> None:
-    """Where little was sent in the last second, first words go out at once, and others wait."""
+    """After a quiet second the first words are sent at once, and others wait."""
     last = deque([9.0, 9.5, 9.99], maxlen=FEW_SENT)
     assert may_hurry(last, 10.0)
     assert not is_due(WORDS, since=0.01)

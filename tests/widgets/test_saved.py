@@ -32,7 +32,7 @@ KEY = "sk-" + "ant-" + "Abc1" * 8
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_secrets_are_redacted(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither keys of a known shape nor values of the environment, in any field."""
+    """No field shows keys of a known shape or values of the environment."""
     value = "hunter2" * 2
     monkeypatch.setenv("DB_PASSWORD", value)
     outputs = saved(**{field: f"a {KEY} b {value} c"})
@@ -69,14 +69,14 @@ def test_secrets_in_displays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("field", ["output", "error", "text", "answer", "result", "diff"])
 def test_addresses_are_normalized(field: str) -> None:
-    """A memory address differs in each run, so it is left out."""
+    """Memory addresses, which differ in each run, are left out."""
     one, two = (saved(**{field: f"<a.B object at {x}>"}) for x in ("0x7f3d561bf430", "0x55d0a1b2"))
     assert one == two
     assert "0x…" in json.dumps([dict(o.data) for o in one], ensure_ascii=False)
 
 
 def test_addresses_in_displays() -> None:
-    """The text of a figure as well."""
+    """Memory addresses in the text of a figure are left out."""
     data = {"image/png": "AA==", "text/plain": "<Figure at 0x7f3d561bf430>"}
     figure = saved(display=(Output("display", data),))[1]
     assert figure.data == {"image/png": "AA==", "text/plain": "<Figure at 0x…>"}
@@ -181,7 +181,7 @@ def test_no_answer() -> None:
     ],
 )
 def test_how_a_turn_ended(stop: TurnStop, words: str) -> None:
-    """Each of the three forms says it, and never shows a success that was none."""
+    """All three forms say how a turn ended, and never show a false success."""
     data = saved(stop=stop)[0].data
     assert all(words in data[kind] for kind in ("text/html", "text/markdown", "text/plain"))
 
@@ -218,7 +218,7 @@ def decided(answered: ApprovalAnswered, state: str = "refused") -> list[SavedOut
     ],
 )
 def test_who_decided(answered: ApprovalAnswered, state: str, words: str) -> None:
-    """All three forms say who decided, the person's reason, and what had been asked."""
+    """All three forms show the question, the decision and its reason."""
     data = decided(answered, state)[0].data
     plain = data["text/plain"]
     assert words in re.sub(r"(.) execute_code", r"\1", plain)
@@ -237,7 +237,7 @@ def test_a_secret_is_not_cut_in_half() -> None:
 
 
 def test_an_empty_view() -> None:
-    """A turn of which nothing is known yet has a transcript all the same."""
+    """An empty view has a transcript."""
     check_saved(saved_outputs(TurnView()))
 
 

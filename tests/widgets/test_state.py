@@ -143,7 +143,7 @@ def size(operations: list[Operation]) -> int:
 def test_the_front_end_has_what_the_kernel_has(
     events: list[tuple[Event, bool]], unread: list[str]
 ) -> None:
-    """Whatever happens, and however much of it in one go: both sides hold the same state."""
+    """After any events, in any batches, both sides hold the same state."""
     picture, view = ViewState(), TurnView()
     front_end = copy.deepcopy(picture.state)
     for event, is_sent in [*events, (Steered(""), True)]:
@@ -160,7 +160,7 @@ def test_the_front_end_has_what_the_kernel_has(
 @given(st.lists(EVENTS, max_size=25))
 @settings(max_examples=examples(100), deadline=None)
 def test_any_state_can_be_sent_and_read(events: list[Event]) -> None:
-    """It is JSON, it is UTF-8, it holds no control characters, and no picture over the limit."""
+    """Any state is JSON and UTF-8, without control characters and pictures over the limit."""
     picture = ViewState()
     picture.update(view_of(*events))
     text = json.dumps(picture.state, allow_nan=False, ensure_ascii=False)
@@ -196,7 +196,7 @@ def test_a_token_costs_its_letters(delta: Any) -> None:
 
 
 def test_printed_text_costs_its_letters() -> None:
-    """A line that running code prints is appended to what is there."""
+    """A printed line is appended to the earlier text."""
     view = view_of(*ASKS, ToolStarted(CALL), ToolOutput("c1", "1\n" * 1_000))
     picture = ViewState()
     picture.update(view)
@@ -239,7 +239,7 @@ def test_ten_megabytes_of_arguments() -> None:
 
 @pytest.mark.parametrize(("length", "is_sent"), [(3_000_000, True), (3_000_001, False)])
 def test_large_pictures(length: int, is_sent: bool) -> None:
-    """A picture over the limit is left for the saved form; its name stands for it."""
+    """A picture over the limit is replaced by its name and left to the saved form."""
     data = {"image/png": "A" * length, "text/plain": "<Figure size 640x480>"}
     result = ToolResult("c1", (Text("ok"),), False, (Output("display", data),))
     picture = ViewState()
@@ -250,7 +250,7 @@ def test_large_pictures(length: int, is_sent: bool) -> None:
 
 
 def test_a_question_is_there_while_it_is_open() -> None:
-    """The buttons come with the question and go with the answer; what was decided stays."""
+    """The buttons appear with the question and go with the answer; the decision stays."""
     asked = ApprovalAsked("c1", "Run this?", ("network",), "network")
     picture, view = ViewState(), view_of(*ASKS, ToolStarted(CALL), asked)
     picture.update(view)
@@ -345,11 +345,11 @@ SET = ["set", ["a"], 1]
     ],
 )
 def test_when_to_send(operations: list[Operation], since: float, due: bool) -> None:
-    """Never faster than the interval; a few letters wait for more, but not long."""
+    """Messages keep the interval; a few letters wait for more, but not long."""
     assert is_due(operations, since) is due
 
 
 @pytest.mark.parametrize(("characters", "seconds"), [(0, 0.5), (75_000, 0.5), (1_500_000, 10.0)])
 def test_when_to_send_a_whole(characters: int, seconds: float) -> None:
-    """What is sent whole is sent the seldomer the longer it is."""
+    """The longer a text that is sent whole, the less often it is sent."""
     assert whole_interval(characters) == seconds

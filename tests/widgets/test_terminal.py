@@ -114,8 +114,7 @@ def test_a_reply_that_was_not_streamed() -> None:
 
 
 def test_a_try_that_failed() -> None:
-    """A model call fails in the middle of its text and is repeated: that is said, and the text of
-    the second try is whole."""
+    """A retry after partial text is shown, and the second text is whole."""
     start: list[Event] = [TurnStarted("Add.", "anthropic", "m"), StepStarted(1, 5)]
     text = written([*start, TextDelta("It i"), Retrying("overloaded", 1, 0.1), reply("It is 2.")])
     lines = text.splitlines()
@@ -199,8 +198,9 @@ INERT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e
     ],
 )
 def test_hostile_text_is_inert(name: str) -> None:
-    """Hostile text in the model's words, its code, a tool's name, an output and a question: the
-    terminal gets no control character, and no more than it can take."""
+    """Hostile text anywhere in a turn writes no control character to the terminal, and no
+    more text than it can take.
+    """
     text = HOSTILE[name]
     events = turn(text, text, text)
     named = ToolCall("c1", text, json.dumps({text[:100]: text}))

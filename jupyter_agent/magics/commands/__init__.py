@@ -49,14 +49,14 @@ def _commands(ctx: click.Context, param: click.Parameter, begun: str) -> list[st
 @parser.command(
     "help",
     heading="Help",
-    examples={"%agent help undo": "see what undo does, its words, and examples"},
+    examples={"%agent help undo": "see what undo does, its arguments, and examples"},
 )
 @parser.argument(
     "name", required=False, metavar="COMMAND", help="a command", shell_complete=_commands
 )
 @click.pass_context
 def help_(ctx: click.Context, name: str | None) -> CommandReport:
-    """what the commands are, or one of them"""
+    """the commands, or one of them explained"""
     if name is None:
         return _overview()
     if name not in COMMANDS:

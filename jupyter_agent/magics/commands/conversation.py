@@ -25,7 +25,9 @@ _NO_TASK = "(your task)"
 
 
 def _task(function: Any) -> Any:
-    task = argument("task", nargs=-1, metavar="TASK", help="a task, as you would write it")
+    task = argument(
+        "task", nargs=-1, metavar="TASK", help="the task, as you would write it below %%agent"
+    )
     return task(click.pass_obj(function))
 
 
@@ -34,13 +36,13 @@ def _task(function: Any) -> Any:
     heading=_HEADING,
     is_prose=True,
     examples={
-        "%agent context": "see what the model is told of your variables",
+        "%agent context": "see what the next turn sends about your variables",
         "%agent context all Plot @sales": "see the whole request for the task `Plot @sales`",
     },
 )
 @_task
 def context(sessions: KernelSessions, task: tuple[str, ...]) -> CommandReport:
-    """what the next turn would send; with all the whole request"""
+    """what the next turn would send to the model; with all, the whole request"""
     session = sessions["default"]
     request, _ = session.preview(" ".join(task) or _NO_TASK)
     told = [b.text for b in request.messages[-1].blocks if isinstance(b, Context)]
@@ -59,13 +61,13 @@ def context(sessions: KernelSessions, task: tuple[str, ...]) -> CommandReport:
     counts = table((name, f"{count_tokens(text):,} tokens") for name, text in rows)
     waits = session.setup.awaits_servers
     more = "The first turn adds the tools of MCP servers." if waits else ""
-    return report(counts, more, rules, sent or "Nothing is told of the kernel.")
+    return report(counts, more, rules, sent or "Nothing about the kernel is sent.")
 
 
 @context.command("all", cls=Command)
 @_task
 def _all(sessions: KernelSessions, task: tuple[str, ...]) -> str:
-    """the whole request, as it would be sent"""
+    """the whole request, exactly as it would be sent"""
     _, body = sessions["default"].preview(" ".join(task) or _NO_TASK, with_body=True)
     return json.dumps(body, ensure_ascii=False, indent=1) if body else "Nothing is sent."
 
@@ -79,7 +81,7 @@ def _session(function: Any) -> Any:
         "name",
         default="default",
         metavar="SESSION",
-        help="the conversation's name, default if you leave it out",
+        help="the conversation's name; without it, the conversation named default",
         shell_complete=_names,
     )
     return named(click.pass_obj(function))
@@ -87,7 +89,9 @@ def _session(function: Any) -> Any:
 
 def _check_begun(sessions: KernelSessions, name: str, command: str) -> None:
     if name != "default" and name not in sessions.names:
-        raise ConfigError(f"%agent {command}: there is no session {name!r}.")
+        raise ConfigError(
+            f"%agent {command}: there is no session {name!r}. %agent status lists them."
+        )
 
 
 @command(
@@ -95,12 +99,12 @@ def _check_begun(sessions: KernelSessions, name: str, command: str) -> None:
     heading=_HEADING,
     examples={
         "%agent history": "read the conversation again",
-        "%agent history plots": "read that of `%%agent --session plots`",
+        "%agent history plots": "read the conversation of `%%agent --session plots`",
     },
 )
 @_session
 def history(sessions: KernelSessions, name: str) -> CommandReport | str:
-    """the conversation so far, a line for each thing that was said or done"""
+    """the conversation so far, one line for each message and tool call"""
     _check_begun(sessions, name, "history")
     rows = [row for message in sessions[name].history for row in _told(message)]
     return report(table(rows)) if rows else "Nothing has been said yet."
@@ -125,7 +129,7 @@ def _told(message: Message) -> Iterator[tuple[str, str]]:
 @command(
     "reset",
     heading=_HEADING,
-    examples={"%agent reset": "begin anew, for example with another subject"},
+    examples={"%agent reset": "start a new conversation, for example on another subject"},
 )
 @_session
 def reset(sessions: KernelSessions, name: str) -> str:
@@ -144,28 +148,28 @@ def _options(ctx: click.Context, param: click.Parameter, begun: str) -> list[str
     "resume",
     heading=_HEADING,
     examples={
-        "%agent resume": "go on where the turn stopped",
-        "%agent resume --max-steps 80": "go on, with more steps than before",
+        "%agent resume": "continue where the turn stopped",
+        "%agent resume --max-steps 80": "continue, with more steps than before",
     },
 )
 @click.option(
     "--trust",
     is_flag=True,
-    help="go on with a conversation that came with the folder",
+    help="continue a conversation even if it came with the folder",
 )
 @argument(
     "options",
     nargs=-1,
     type=click.UNPROCESSED,
     metavar="OPTIONS",
-    help="those of %%agent: %%agent? lists them",
+    help="the options of %%agent; %%agent? lists them",
     shell_complete=_options,
 )
 @click.pass_obj
 async def resume(sessions: KernelSessions, trust: bool, options: tuple[str, ...]) -> str:
-    """go on with a turn that ended without an answer, also after a restart
+    """continue a turn that ended without an answer, also after a restart
 
-    After a restart it first brings the conversation of the earlier kernel back.
+    After a restart, it first brings back the conversation of the earlier kernel.
     """
     turn = parse_options(options, "%agent resume")
     session = sessions[turn.session]
@@ -177,7 +181,9 @@ async def resume(sessions: KernelSessions, trust: bool, options: tuple[str, ...]
     if came_back and stop == "end":
         return ""
     if stop is None:
-        raise ConfigError("%agent resume: no turn has run in this session yet.")
+        raise ConfigError(
+            "%agent resume: no turn has run in this session yet. Give a task first: %%agent"
+        )
     if stop == "end":
         raise ConfigError("%agent resume: the last turn ended with an answer. Give a new task.")
     answer = await run_and_show(sessions, GO_ON, turn.settings, turn.session, fresh=False)
@@ -189,13 +195,16 @@ async def resume(sessions: KernelSessions, trust: bool, options: tuple[str, ...]
 @command(
     "compact",
     heading=_HEADING,
-    examples={"%agent compact": "leave out what is old before you go on"},
+    examples={"%agent compact": "shorten the old parts before you go on"},
 )
 @_session
 async def compact(sessions: KernelSessions, name: str) -> str:
     """shorten the conversation now"""
     if name not in sessions.names or not sessions[name].history:
-        raise ConfigError(f"%agent compact: the session {name!r} has no conversation yet.")
+        raise ConfigError(
+            f"%agent compact: the session {name!r} has no conversation yet. "
+            "%agent status lists the sessions."
+        )
     done = await sessions[name].compact()
     if not done.gained:
         return f"The conversation has about {done.before:,} tokens: nothing can be left out."

@@ -42,14 +42,14 @@ KINDS = {
     examples={
         "%agent log": "see the newest turns, also those of other kernels",
         "%agent log show 3": "see the transcript of the third newest",
-        "%agent log grep heaviest penguin": "find the turns with both words in one place",
-        "%agent log clean show": "see what would be removed; nothing is done",
+        "%agent log grep heaviest penguin": "find places that contain both words",
+        "%agent log clean show": "see what would be removed; nothing is removed",
         "%agent log clean logs --days 7": "remove the logs that are older than a week",
     },
 )
 @click.pass_obj
 def log(sessions: KernelSessions) -> str:
-    """the run logs: list, show, search; remove what is kept no longer, conversations, too"""
+    """the logs of turns: list, show or search them; remove old logs, conversations and outputs"""
     last = sessions.kernel.log_path
     table = _table(_folder(sessions), _LISTED)
     if not table:
@@ -60,10 +60,16 @@ def log(sessions: KernelSessions) -> str:
 
 
 @log.command("list", cls=Command)
-@argument("most", metavar="COUNT", type=PositiveNumber(), default=_LISTED, help="how many, else 20")
+@argument(
+    "most",
+    metavar="COUNT",
+    type=PositiveNumber(),
+    default=_LISTED,
+    help="how many turns; without it, 20",
+)
 @click.pass_obj
 def _list(sessions: KernelSessions, most: int) -> str:
-    """the newest turns, a line each"""
+    """the newest turns, one line each"""
     return "\n".join(_table(_folder(sessions), most)) or "No turn has been logged yet."
 
 
@@ -84,7 +90,9 @@ def _show(sessions: KernelSessions, number: int | None) -> str:
     path = _chosen(_folder(sessions), number or 1)
     run = read_run(path)
     if not run.events:
-        raise AgentError(f"%agent log show: {path.name} holds no events of a turn.")
+        raise AgentError(
+            f"%agent log show: {path.name} holds no events of a turn. %agent log lists the others."
+        )
     return shown(sessions, "\n".join(_heading(run)), run.view)
 
 
@@ -94,19 +102,19 @@ def _show(sessions: KernelSessions, number: int | None) -> str:
     nargs=-1,
     required=True,
     metavar="WORDS",
-    help="what to look for; all of the words stand in one place",
+    help="what to look for; a result contains all of the words",
     needed="give words to look for",
 )
 @click.pass_obj
 def _grep(sessions: KernelSessions, words: tuple[str, ...]) -> str:
-    """where words stand in the logs"""
+    """find words in the logs"""
     files = log_files(_folder(sessions))
     wanted = [word.casefold() for word in words]
     found: list[str] = []
     for number, path in enumerate(files[:_SEARCHED], 1):
         for hit in _hits(path, wanted):
             if len(found) == _HITS:
-                return "\n".join([*found, "(more was found; give more words)"])
+                return "\n".join([*found, "(there are more results; give more words)"])
             found.append(f"{number:>4} {hit}")
     if len(files) > _SEARCHED:
         found.append(f"(only the newest {_SEARCHED} logs were searched)")
@@ -126,11 +134,11 @@ def _path(sessions: KernelSessions, number: int | None) -> str:
 
 _WHAT = Word(
     {
-        "show": "only say what would be removed",
+        "show": "show what would be removed; nothing is removed",
         LOGS: "remove run logs",
         SESSIONS: "remove conversations",
         OUTPUTS: "remove long outputs",
-        _UNDO: "remove what turns can be undone from",
+        _UNDO: "remove what %agent undo needs; those turns cannot be undone any more",
     }
 )
 
@@ -146,14 +154,14 @@ def _what(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
     "--days",
     metavar="N | --all",
     type=PositiveNumber(),
-    help="what is older than N days, or all that is older than one; else as the settings say",
+    help="only what is older than N days, or than one day; without either, what the settings say",
 )
 @click.option("--all", "everything", is_flag=True, hidden=True)
 @click.pass_obj
 def _clean(
     sessions: KernelSessions, what: tuple[str, ...], days: int | None, everything: bool
 ) -> str:
-    """remove what is kept no longer, all kinds or those that you name"""
+    """remove old files, of all kinds or of those that you name"""
     if everything and days is not None:
         raise Unexpected("--all")
     kernel = sessions.kernel
@@ -174,7 +182,7 @@ def _clean(
     stays = "What is in use or was changed within a day stays."
     if not told:
         return f"There is nothing to remove. {stays}"
-    return f"{'This would go' if is_shown else 'Removed'}: {', '.join(told)}. {stays}"
+    return f"{'Would be removed' if is_shown else 'Removed'}: {', '.join(told)}. {stays}"
 
 
 def _folder(sessions: KernelSessions) -> Path:
@@ -264,7 +272,9 @@ def _chosen(folder: Path, number: int) -> Path:
     """The log of the run with a number, 1 being the newest."""
     files = log_files(folder)
     if not files:
-        raise AgentError("%agent log: no turn has been logged yet.")
+        raise AgentError(
+            "%agent log: no turn has been logged yet. Give the agent a task first: %%agent"
+        )
     if number > len(files):
         raise ConfigError(f"%agent log: there is no run {number:,}. Give 1 to {len(files):,}.")
     return files[number - 1]

@@ -16,12 +16,12 @@ from jupyter_agent.session.registry import KernelSessions
     examples={
         "%agent mcp": "list the servers and their states",
         "%agent mcp tools weather": "list the tools of the server weather",
-        "%agent mcp trust weather": "let it be used, if it came with this folder",
+        "%agent mcp trust weather": "use this server, although it came with this folder",
     },
 )
 @click.pass_obj
 def mcp(sessions: KernelSessions) -> str:
-    """the MCP servers, their tools; end one, trust one"""
+    """the MCP servers and their tools; restart a server, trust one, or stop trusting it"""
     return sessions.kernel.servers.status()
 
 
@@ -44,7 +44,7 @@ def _tools(sessions: KernelSessions, name: str) -> str:
 @mcp.command("restart", cls=Command)
 @_server
 def _restart(sessions: KernelSessions, name: str) -> str:
-    """end a server; its next call starts it anew"""
+    """stop a server; the next call starts it again"""
     sessions.kernel.refuse_while_busy()
     return sessions.kernel.servers.restart(name)
 
@@ -52,7 +52,7 @@ def _restart(sessions: KernelSessions, name: str) -> str:
 @mcp.command("trust", cls=Command)
 @_server
 def _trust(sessions: KernelSessions, name: str) -> str:
-    """use a server that came with this folder"""
+    """trust a server that came with this folder, so that it is used"""
     sessions.kernel.refuse_while_busy()
     return sessions.kernel.servers.trust(name)
 
@@ -60,6 +60,6 @@ def _trust(sessions: KernelSessions, name: str) -> str:
 @mcp.command("revoke", cls=Command)
 @_server
 def _revoke(sessions: KernelSessions, name: str) -> str:
-    """use it no longer"""
+    """stop trusting a server"""
     sessions.kernel.refuse_while_busy()
     return sessions.kernel.servers.revoke(name)

@@ -30,7 +30,7 @@ notes = Family(
     help="the notes: list, show, edit, delete",
     examples={
         "%agent notes": "list all notes",
-        "%agent notes edit 1 The readers want kilograms.": "write note 1 anew",
+        "%agent notes edit 1 The readers want kilograms.": "replace the text of note 1",
         "%agent notes delete 1": "delete it",
     },
 )
@@ -47,7 +47,7 @@ _NUMBER = argument(
 @argument("category", required=False, metavar="CATEGORY", help="only the notes of this category")
 @click.pass_obj
 def _list(sessions: KernelSessions, category: str | None) -> str:
-    """the notes, a line each"""
+    """the notes, one line each"""
     found = _notes(sessions).read()
     wanted = None if category is None else category.casefold()
     shown = [n for n in found.notes if wanted is None or n.category.casefold() == wanted]
@@ -61,7 +61,7 @@ def _list(sessions: KernelSessions, category: str | None) -> str:
 @_NUMBER
 @click.pass_obj
 def _show_note(sessions: KernelSessions, number: int) -> str:
-    """a whole note"""
+    """one note, whole"""
     for note in _notes(sessions).read().notes:
         if note.number == number:
             return f"{number}  [{shown_time(note)}] {plain(note.category)}\n{plain(note.content)}"
@@ -73,7 +73,7 @@ def _show_note(sessions: KernelSessions, number: int) -> str:
 @argument("text", nargs=-1, required=True, metavar="TEXT", help="the new text of the note")
 @click.pass_obj
 def _edit(sessions: KernelSessions, number: int, text: tuple[str, ...]) -> str:
-    """write a note anew"""
+    """replace the text of a note"""
     sessions.kernel.refuse_while_busy()
     return f"Changed: {_note_line(_notes(sessions).edit(number, ' '.join(text)))}"
 
@@ -104,7 +104,7 @@ memory = Family(
     "memory",
     heading=_HEADING,
     default="show",
-    help="workspace memory: show, search, review, rebuild; what other sessions do",
+    help="workspace memory: show, search, review or rebuild it; what other sessions do",
     examples={
         "%agent memory": "list the workspaces that have a memory",
         "%agent memory show devtools/ci": "list what is remembered of the domain ci there",
@@ -123,7 +123,7 @@ def _scope_argument(**more: Any) -> Any:
 @_scope_argument(required=False)
 @click.pass_obj
 def _show(sessions: KernelSessions, scope: str | None) -> str:
-    """what is remembered: of all workspaces how much, of one scope each entry"""
+    """how much each workspace remembers; with SCOPE, each entry in it"""
     memory = _memory(sessions).store
     if scope is None:
         rows = []
@@ -155,7 +155,7 @@ def _show(sessions: KernelSessions, scope: str | None) -> str:
 @argument("words", nargs=-1, required=True, metavar="WORDS", help="words to look for")
 @click.pass_obj
 def _search(sessions: KernelSessions, words: tuple[str, ...]) -> str:
-    """find words in memory, resources, records of sessions and run logs"""
+    """find words in memory, resources, session records and run logs"""
     hits = _memory(sessions).search.find(" ".join(words), 20)
     return (
         "\n".join(
@@ -172,7 +172,7 @@ def _search(sessions: KernelSessions, words: tuple[str, ...]) -> str:
 @_scope_argument(required=False)
 @click.pass_obj
 def _review(sessions: KernelSessions, scope: str | None) -> str:
-    """list what is old, names files that are gone, or contradicts other entries"""
+    """list entries that are old, that name missing files, or that contradict others"""
     memory = _memory(sessions).store
     scopes = [_scope(scope)] if scope is not None else _all_scopes(memory)
     lines: list[str] = []
@@ -192,7 +192,7 @@ def _review(sessions: KernelSessions, scope: str | None) -> str:
 
 @memory.command("confirm", cls=Command)
 @_scope_argument()
-@argument("entry", metavar="ID", help="an entry, as show and review name it")
+@argument("entry", metavar="ID", help="the id of an entry; show and review list them")
 @click.pass_obj
 def _confirm(sessions: KernelSessions, scope: str, entry: str) -> str:
     """say that an entry still holds"""
@@ -202,10 +202,12 @@ def _confirm(sessions: KernelSessions, scope: str, entry: str) -> str:
 
 
 @memory.command("rebuild", cls=Command)
-@argument("workspace", required=False, metavar="WORKSPACE", help="only the index of this one")
+@argument(
+    "workspace", required=False, metavar="WORKSPACE", help="build only the index of this workspace"
+)
 @click.pass_obj
 def _rebuild(sessions: KernelSessions, workspace: str | None) -> str:
-    """make the indexes again, from the files"""
+    """build the indexes again from the files"""
     sessions.kernel.refuse_while_busy()
     memory = _memory(sessions)
     done = memory.store.rebuild(workspace)
@@ -217,7 +219,7 @@ def _rebuild(sessions: KernelSessions, workspace: str | None) -> str:
 @memory.command("sessions", cls=Command)
 @click.pass_obj
 def _sessions(sessions: KernelSessions) -> str:
-    """what the sessions of this memory do and did"""
+    """what the sessions that share this memory do now, and did before"""
     parts = []
     for account in accounts(_memory(sessions).store.root, 20):
         name = f"{account.notebook or '(no notebook)'}, session {account.session}"

@@ -64,24 +64,26 @@ def _values(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]
     examples={
         "%agent config": "list all settings, their values and where those come from",
         "%agent config max_steps 20": "allow 20 model calls a turn, in this kernel",
-        "%agent config model none": "set nothing, so that the default holds",
+        "%agent config model none": "go back to the default",
     },
 )
-@argument("key", required=False, metavar="KEY", help="a setting", shell_complete=_keys)
+@argument("key", required=False, metavar="KEY", help="the name of a setting", shell_complete=_keys)
 @argument(
     "value",
     nargs=-1,
     metavar="VALUE",
-    help="its new value; put quotes around spaces",
+    help="the new value; in quotes if it contains spaces",
     shell_complete=_values,
 )
 @click.pass_obj
 def config(
     sessions: KernelSessions, key: str | None, value: tuple[str, ...]
 ) -> CommandReport | str:
-    """the settings, or one of them; with a value set it"""
+    """the settings, or one of them; with VALUE, set it for this kernel"""
     if len(value) > 1:
-        raise ConfigError("%agent config takes KEY, or KEY VALUE. Put quotes around spaces.")
+        raise ConfigError(
+            "%agent config takes KEY, or KEY VALUE. Put a value with spaces in quotes."
+        )
     if key is not None and value:
         sessions.kernel.set(key, value[0])
         return ""
@@ -102,15 +104,15 @@ def config(
     "cassette",
     heading="Settings",
     examples={
-        "%agent cassette": "see which one is in use, and what it holds",
-        "%agent cassette analysis.cassette.jsonl": "record into this file, or replay it",
+        "%agent cassette": "see which cassette is in use, and what it holds",
+        "%agent cassette analysis.cassette.jsonl": "use this file: record into it, or replay it",
         "%agent cassette prove": "run the recorded turns again, to learn what varies",
     },
 )
-@argument("file", required=False, metavar="FILE", help="a cassette; it need not exist yet")
+@argument("file", required=False, metavar="FILE", help="a cassette file; it need not exist yet")
 @click.pass_obj
 def cassette(sessions: KernelSessions, file: str | None) -> str:
-    """the cassette in use, or use another one"""
+    """the cassette in use; with FILE, use another one"""
     from jupyter_agent.recording.cassette import load
 
     if file is not None:

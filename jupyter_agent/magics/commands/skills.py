@@ -34,25 +34,27 @@ def _name(**more: Any) -> Any:
     "skills",
     heading="Memory and skills",
     examples={
-        "%agent skills": "list the skills, and what is wrong with some",
+        "%agent skills": "list the skills and their problems",
         "%agent skills plotting-well": "read one",
-        "%agent skills check .agents/skills": "check those that you write",
-        "%agent skills trust station-report": "let one be used that came with this folder",
+        "%agent skills check .agents/skills": "check the skills that you write there",
+        "%agent skills trust station-report": "use this skill, although it came with this folder",
     },
 )
 @_name(required=False)
 @click.pass_obj
 def skills(sessions: KernelSessions, name: str | None) -> str:
-    """the skills, or one of them; what is wrong with them; trust or no longer trust one"""
+    """the skills, or one of them; check them for errors; trust one, or stop trusting it"""
     catalogue = discover(sessions.kernel.skill_places())
     return listed(catalogue) if name is None else shown(catalogue.any(name))
 
 
 @skills.command("check", cls=Command)
-@argument("folder", required=False, metavar="FOLDER", help="a skill, or a folder of skills")
+@argument(
+    "folder", required=False, metavar="FOLDER", help="the folder of a skill, or a folder of skills"
+)
 @click.pass_obj
 def _check(sessions: KernelSessions, folder: str | None) -> str:
-    """what is wrong with skills: all, or those of a folder"""
+    """check all skills, or those of a folder, for errors"""
     if folder is None:
         return check(sessions.kernel.skill_places())
     return check((sessions.kernel.workspace.root / Path(folder).expanduser()).resolve())
@@ -62,7 +64,7 @@ def _check(sessions: KernelSessions, folder: str | None) -> str:
 @_name()
 @click.pass_obj
 def _trust(sessions: KernelSessions, name: str) -> str:
-    """use a skill that came with this folder, as it is now"""
+    """trust a skill that came with this folder, as it is now, so that it is used"""
     sessions.kernel.refuse_while_busy()  # the agent's code must not trust what it found or wrote
     return trust_skill(discover(sessions.kernel.skill_places()), name)
 
@@ -71,7 +73,7 @@ def _trust(sessions: KernelSessions, name: str) -> str:
 @_name()
 @click.pass_obj
 def _revoke(sessions: KernelSessions, name: str) -> str:
-    """use it no longer"""
+    """stop trusting a skill"""
     sessions.kernel.refuse_while_busy()
     return revoke_skill(discover(sessions.kernel.skill_places()), name)
 
@@ -144,7 +146,7 @@ def revoke_skill(catalogue: Catalogue, name: str) -> str:
         if skill.name == name and skill.origin == "workspace":
             known = trust.revoke(KIND, skill.folder)
             return f"{name} is no longer trusted." if known else f"{name} was not trusted."
-    raise ConfigError(f"The workspace has no skill {name!r}.")
+    raise ConfigError(f"The workspace has no skill {name!r}. %agent skills lists them.")
 
 
 def _row(skill: Skill, width: int) -> str:
@@ -169,7 +171,7 @@ def _to_check(where: Path | list[Place]) -> list[Path]:
     if isinstance(where, list):
         return [folder for place in where for folder in _with_skill(place.folder)]
     if not where.is_dir():
-        raise ConfigError(f"There is no folder {where.name}.")
+        raise ConfigError(f"There is no folder {where.name}. Name a folder of skills.")
     folders = [where] if (where / SKILL_FILE).exists() else _with_skill(where)
     if not folders:
         raise ConfigError(f"Neither {where.name} nor a folder in it has a {SKILL_FILE}.")

@@ -40,22 +40,22 @@ _MOST_LINES = 60
 _DOES = {
     "provider": "uses the provider {} instead of yours",
     "api_base": "sends the conversation and your key to {}",
-    "api_key": "uses a key of the folder's, whose owner may learn what is sent",
+    "api_key": "uses an API key from the folder; the owner of the key may see what is sent",
     "http.proxy": "sends everything through a proxy that the folder names",
-    "http.ca_bundle": "believes whoever shows a certificate from {}",
-    "http.headers": "sends headers of the folder's to the model server",
+    "http.ca_bundle": "accepts any server with a certificate from {}",
+    "http.headers": "sends headers from the folder to the model server",
     "script": "takes the model's replies, and so the code to run, from {}",
-    "mode": "sets where replies come from to {}",
+    "mode": "sets the mode, which decides where replies come from, to {}",
     "tool_protocol": "runs code that a model writes into its text ({})",
     "system_prompt_path": "sends {} to the model, as its instructions",
     "approvals.mode": "asks you less, or not at all, before something runs ({})",
     "approvals.timeout": "waits {} seconds for your answers",
-    "context.detail": "tells the model more of your variables and cells ({})",
+    "context.detail": "tells the model more about your variables and cells ({})",
     "privacy.outputs": "lets the model see what your code shows ({})",
     "local.model": "downloads and loads the model {}",
     "local.model_path": "loads the model {}",
     "memory.roots": "reads memory from {}",
-    "session.resume": "brings a stored conversation back by itself ({})",
+    "session.resume": "brings a stored conversation back without asking ({})",
     "undo.enabled": "keeps nothing to undo turns from",
     "log.enabled": "keeps no log of turns",
 }
@@ -92,7 +92,7 @@ def trust(sessions: KernelSessions) -> str:
 @trust.command("show", cls=Command)
 @click.pass_obj
 def _show(sessions: KernelSessions) -> str:
-    """only show it"""
+    """show what waits for your trust; nothing is trusted"""
     return _told(_waiting_in(sessions)) or _NOTHING
 
 

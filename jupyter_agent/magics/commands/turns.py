@@ -31,7 +31,9 @@ _NO_TURN = "no turn has run yet. Give the agent a task first: %%agent"
     heading="What happened",
     examples={"%agent show": "see the steps of the last turn again"},
 )
-@argument("which", required=False, type=Word({"last": "the last turn, as without the word"}))
+@argument(
+    "which", required=False, type=Word({"last": "the last turn, the same as without this word"})
+)
 @click.pass_obj
 def show(sessions: KernelSessions, which: str | None) -> str:
     """the transcript of the last turn"""
@@ -107,10 +109,12 @@ def cells(sessions: KernelSessions) -> str:
     heading="What happened",
     examples={"%agent export total.ipynb": "make a notebook of the last turn, in the workspace"},
 )
-@argument("file", metavar="FILE.ipynb", help="a new notebook", needed="a file is needed")
+@argument(
+    "file", metavar="FILE.ipynb", help="the name of the new notebook", needed="a file is needed"
+)
 @click.pass_obj
 def export(sessions: KernelSessions, file: str) -> str:
-    """write the last turn to a notebook, a cell for each step"""
+    """write the last turn to a notebook, one cell for each step"""
     kernel, turn = sessions.kernel, sessions.last
     kernel.refuse_while_busy()
     if turn is None:

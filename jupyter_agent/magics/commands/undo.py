@@ -18,8 +18,8 @@ from jupyter_agent.undo.command import UndoReport
     is_named=True,
     examples={
         "%agent undo show": "see what undoing the last turn would change",
-        "%agent undo": "undo it",
-        "%agent undo redo": "take that back",
+        "%agent undo": "undo the last turn",
+        "%agent undo redo": "take the undo back",
         "%agent undo 2 --over report.md": "undo two turns, and restore report.md, which you edited",
     },
 )
@@ -28,7 +28,7 @@ from jupyter_agent.undo.command import UndoReport
     metavar="N",
     type=PositiveNumber("unexpected {!r}"),
     default=1,
-    help="how many turns, the last one if you leave it out",
+    help="how many turns; without it, the last one",
 )
 @click.option(
     "--over",
@@ -38,7 +38,7 @@ from jupyter_agent.undo.command import UndoReport
 )
 @click.pass_obj
 def undo(sessions: KernelSessions, turns: int, over: Sequence[str]) -> str:
-    """take back what turns did to files and variables; see what that would do
+    """take back what turns did to files and variables, or show first what would change
 
     Files that you changed after the turn stay as they are, unless you name them after --over. What
     an undo removes lies in the trash, .jupyter_agent/trash.
@@ -48,7 +48,7 @@ def undo(sessions: KernelSessions, turns: int, over: Sequence[str]) -> str:
 
 @click.pass_obj
 def _show(sessions: KernelSessions, turns: int, over: Sequence[str]) -> str:
-    """what that would change; nothing is done"""
+    """what undoing would change; nothing is changed"""
     return sessions.kernel.undo.preview(_settings(sessions), turns, over)
 
 
@@ -65,7 +65,7 @@ def _list(sessions: KernelSessions) -> str:
 @undo.command("redo", cls=Command)
 @click.pass_obj
 def _redo(sessions: KernelSessions) -> str:
-    """take the last undo back, as long as no turn has run since"""
+    """take back the last undo, if no turn has run since"""
     return _done(sessions, sessions.kernel.undo.redo(_settings(sessions)))
 
 

@@ -120,9 +120,9 @@ def given_away(path: Path, machine: Machine) -> Iterator[Finding]:
                 trace.severity,
                 trace.kind,
                 f"{path.name} holds {trace.message}",
-                "Record the turn anew without it, and take a secret back."
+                "Record the turn again without it, and revoke the secret."
                 if trace.kind == "secret"
-                else "Record the turn anew without it, or allow it with --allow.",
+                else "Record the turn again without it, or allow it with --allow.",
                 path,
                 number,
             )

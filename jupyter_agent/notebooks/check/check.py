@@ -163,8 +163,8 @@ def _unnamed(scan: NotebookScan) -> Iterator[Finding]:
         "warning",
         "unnamed-cassette",
         f"the cassette {own.name} is found by the notebook's name, which nbval and other runners "
-        "do not tell the kernel: there, all cassettes of this folder answer, and a task that two "
-        "of them answer differently is refused.",
+        "do not tell the kernel. Without the name, all cassettes of this folder answer, and a task "
+        "that two of them answer differently fails.",
         f"Put this line below %load_ext jupyter_agent: %agent cassette {own.name}",
         scan.path,
         scan.line(cell),
@@ -184,7 +184,7 @@ def _given_away(scan: NotebookScan, machine: Machine) -> Iterator[Finding]:
                 trace.severity,
                 trace.kind,
                 f"{where} {trace.message}",
-                "Take it out, and take the secret back: who has the file has it."
+                "Remove it, and revoke the secret: everybody who has the file has it."
                 if trace.kind == "secret"
                 else "Change the cell so that it does not show that, or allow it with --allow.",
                 scan.path,
@@ -246,7 +246,7 @@ def _replayed(job: _Job) -> Checked:
     if not isinstance(scan, NotebookScan):
         return checked
     if not scan.turns and not scan.is_open:
-        return replace(checked, unreplayed="it asks for nothing")
+        return replace(checked, unreplayed="it has no turns")
     if not job.replays:
         return replace(checked, unreplayed="--no-replay")
     kinds = {finding.kind for finding in checked.findings if finding.severity == "error"}

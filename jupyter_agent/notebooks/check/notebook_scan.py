@@ -185,8 +185,8 @@ class _Scanner:
             CellProblem(
                 cell,
                 "asks-a-model",
-                f"{what}, which is stronger than JUPYTER_AGENT_MODE: in CI it may ask a model.",
-                "Take that out, and set JUPYTER_AGENT_MODE where you record.",
+                f"{what}, which overrides JUPYTER_AGENT_MODE: in CI it may ask a model.",
+                "Remove that, and set JUPYTER_AGENT_MODE=record where you record.",
             )
         )
 

@@ -47,7 +47,7 @@ def _examined(
     try:
         place = effective_settings(folder, environ)
     except ConfigError as error:
-        remedy = "Correct it; what depends on the settings was left out here."
+        remedy = "Correct it, and run this again: what depends on the settings was not checked."
         yield Examined("settings", "settings", "problem", str(error), remedy)
         place = None
     if place is not None:

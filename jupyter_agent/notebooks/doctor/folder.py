@@ -38,7 +38,7 @@ def examine_settings(place: EffectiveSettings) -> Iterator[Examined]:
     layers = {"your own file": place.user, "the folder's file": place.folder}
     for name, layer in layers.items():
         if layer is None:
-            yield Examined(_SETTINGS, name, "note", "there is none")
+            yield Examined(_SETTINGS, name, "note", "does not exist")
         else:
             text = f"{layer.source}: sets {', '.join(layer.values) or 'nothing'}"
             yield Examined(_SETTINGS, name, "ok", text)
@@ -52,7 +52,7 @@ def examine_rights(place: EffectiveSettings) -> Iterator[Examined]:
     settings = place.settings.settings
     mode, source = settings.approvals.mode, place.settings.source_of("approvals.mode")
     if mode == "auto":
-        text = f"auto ({source}): every call runs unasked."
+        text = f"auto ({source}): every tool call runs without a question."
         remedy = "Set approvals.mode to ask_risky, unless nothing here can be harmed."
         yield Examined(_RIGHTS, "approvals", "warning", text, remedy)
     else:
@@ -62,12 +62,12 @@ def examine_rights(place: EffectiveSettings) -> Iterator[Examined]:
     yield _trust()
     where = places(place.workspace, settings.tools.skills_dir)
     for skill in discover(where).untrusted:
-        text = f"the skill {skill.name} came with the folder and is not used before you trust it."
+        text = f"the skill {skill.name} came with the folder and is not used until you trust it."
         remedy = f"Look at it: %agent skills {skill.name}. Then: %agent skills trust {skill.name}"
         yield Examined(_RIGHTS, "skills", "warning", text, remedy)
 
 
-_OUT_OF_THE_FILE = "Take it out of the file and set it in the environment, and change the key."
+_OUT_OF_THE_FILE = "Remove it from the file, set it in the environment, and change the key."
 _LOOK_AND_TRUST = "Look at it, and decide in a notebook: %agent trust"
 
 
@@ -77,7 +77,7 @@ def _loosened(place: EffectiveSettings) -> Iterator[Examined]:
     for key, value in values.items():
         shown = "a value that is not shown" if config.is_secret(key) else str(value)
         if key in place.ignored:
-            text = f"the folder's file sets it to {shown}; it is ignored before you trust it."
+            text = f"the folder's file sets it to {shown}; it is ignored until you trust it."
             remedy = _OUT_OF_THE_FILE if config.is_secret(key) else _LOOK_AND_TRUST
             yield Examined(_RIGHTS, key, "warning", text, remedy)
         elif place.settings.source_of(key) != (place.folder.source if place.folder else ""):
@@ -85,15 +85,20 @@ def _loosened(place: EffectiveSettings) -> Iterator[Examined]:
                 _RIGHTS,
                 key,
                 "note",
-                "the folder's file sets it; yours or the environment's setting is in force.",
+                "the folder's file sets it, but your file or the environment overrides that.",
             )
         elif _LOOSE.get(key) == value:
-            remedy = "Set it in your own file, which a folder cannot loosen, or take it out there."
+            remedy = (
+                "Set it in your own file, which a folder cannot loosen, or remove it from this one."
+            )
             text = f"the folder's file sets it to {value}."
             yield Examined(_RIGHTS, key, "warning", text, remedy)
         elif key in _LEADING:
-            text = f"the folder's file sets it to {shown}: your key and your data follow it."
-            yield Examined(_RIGHTS, key, "warning", text, "Look whether you trust that.")
+            text = (
+                f"the folder's file sets it to {shown}: it decides where your key and data go, or "
+                "what the model reads."
+            )
+            yield Examined(_RIGHTS, key, "warning", text, "Check that you trust this value.")
         elif config.is_secret(key):
             text = "the folder's file holds it (not shown), and may be shared with others."
             yield Examined(_RIGHTS, key, "warning", text, _OUT_OF_THE_FILE)
@@ -113,7 +118,7 @@ def _state_folder(place: EffectiveSettings) -> Examined:
         remedy = "Give yourself the right to write there, or set workspace_dir to another folder."
         text = f"{target} cannot be written: {error.strerror}."
         return Examined(_RIGHTS, "state folder", "problem", text, remedy)
-    made = "is there and" if folder.exists() else "is made at the first turn, where it"
+    made = "exists and" if folder.exists() else "is created at the first turn, where it"
     return Examined(_RIGHTS, "state folder", "ok", f"{folder} {made} can be written")
 
 
@@ -133,11 +138,11 @@ def examine_git(folder: Path) -> Iterator[Examined]:
         yield Examined(_GIT, "git", "note", "it is not installed here")
         return
     if _git(folder, "rev-parse", "--is-inside-work-tree") != 0:
-        yield Examined(_GIT, "repository", "note", "the folder is in none")
+        yield Examined(_GIT, "repository", "note", "the folder is in no git repository")
         return
     open_ones = [name for name in _PRIVATE if not _ignored(folder, f".jupyter_agent/{name}/x")]
     if open_ones:
-        text = f"git would take {', '.join(f'.jupyter_agent/{name}' for name in open_ones)}."
+        text = f"git does not ignore {', '.join(f'.jupyter_agent/{name}' for name in open_ones)}."
         yield Examined(_GIT, ".gitignore", "warning", text, "Run: jupyter agent init")
     else:
         yield Examined(_GIT, ".gitignore", "ok", "logs, sessions and checkpoints stay out of git")
@@ -145,7 +150,7 @@ def examine_git(folder: Path) -> Iterator[Examined]:
         shown = path.relative_to(folder).as_posix()
         if _ignored(folder, shown):
             text = f"{shown} is ignored, so that nobody else can replay its notebook."
-            remedy = "Take the line that ignores it out of .gitignore."
+            remedy = "Remove the line that ignores it from .gitignore."
             yield Examined(_GIT, "cassette", "problem", text, remedy)
 
 
@@ -172,7 +177,7 @@ def examine_cassettes(folder: Path) -> Iterator[Examined]:
     scans = [scan for path in _notebooks(folder) if (scan := _read(path))]
     asking = [scan for scan in scans if scan.has_turns]
     if not asking:
-        yield Examined(_CASSETTES, "notebooks", "note", "none here has agent cells")
+        yield Examined(_CASSETTES, "notebooks", "note", "no notebook here has agent cells")
     for path in dict.fromkeys(path for scan in asking for path in scan.cassettes):
         shown = os.path.relpath(path, folder)
         try:
@@ -190,7 +195,7 @@ def examine_cassettes(folder: Path) -> Iterator[Examined]:
 
 def _untold(shown: str, path: Path, error: ConfigError) -> Examined:
     if path.exists():
-        remedy = "Restore the file, or record its notebook anew: jupyter agent record NOTEBOOK"
+        remedy = "Restore the file, or record its notebook again: jupyter agent record NOTEBOOK"
         return Examined(_CASSETTES, shown, "problem", str(error), remedy)
     text = "not recorded yet, so that its notebook cannot be replayed."
     return Examined(_CASSETTES, shown, "warning", text, "Record it: jupyter agent record NOTEBOOK")

@@ -40,8 +40,8 @@ def examine_kernel() -> Iterator[Examined]:
             _KERNEL,
             "python3",
             "warning",
-            f"it is run by another Python than this command: {command}",
-            "Install the package there, too, or make a kernel of this one: "
+            f"it runs another Python than this command does: {command}",
+            "Install the package there, too, or install a kernel for this one: "
             "python -m ipykernel install --sys-prefix",
         )
     with TemporaryDirectory() as folder:
@@ -55,10 +55,10 @@ def examine_kernel() -> Iterator[Examined]:
             error, seconds = str(failed) or type(failed).__name__, 0.0
     if error:
         remedy = "Install jupyter-agent-magics into the environment of the kernel python3."
-        text = f"a kernel was started for {_LOADS}, which failed: {' '.join(error.split())[:300]}"
+        text = f"a kernel was started, but {_LOADS} failed: {' '.join(error.split())[:300]}"
         yield Examined(_KERNEL, "start", "problem", text, remedy)
     else:
-        text = f"a kernel was started and ran {_LOADS}, in {seconds:.1f} s with its end"
+        text = f"a kernel started, ran {_LOADS} and ended, in {seconds:.1f} s"
         yield Examined(_KERNEL, "start", "ok", text)
     yield from _discovery()
 
@@ -70,15 +70,16 @@ def examine_front() -> Iterator[Examined]:
             _FRONT,
             "live view",
             "note",
-            "neither JupyterLab nor Notebook is in this environment. Where the server runs in "
-            "another one, that needs anywidget; without it turns are shown by plain updates.",
+            "neither JupyterLab nor Notebook is installed in this environment. If the Jupyter "
+            "server runs in another one, install anywidget there; without it, turns are shown by "
+            "plain updates.",
         )
         return
     disabled = _disabled()
     for name, install in _WIDGETS.items():
         place = _extension(name)
         if place is None:
-            text = "JupyterLab here does not have it, so that turns are shown by plain updates."
+            text = "JupyterLab does not have it, so that turns are shown by plain updates."
             remedy = f"In the server's environment: {install}. Then reload the page."
             yield Examined(_FRONT, name, "problem", text, remedy)
         elif name in disabled:
@@ -91,8 +92,10 @@ def examine_front() -> Iterator[Examined]:
 def _discovery() -> Iterator[Examined]:
     """How a kernel comes to know its notebook, by which a cassette is found."""
     server = installed_version("jupyter-server")
-    told = "Jupyter's server tells it by JPY_SESSION_NAME, VS Code by a variable"
-    text = f"{told}; nbval and plain nbclient tell nothing: name the cassette in the notebook."
+    text = (
+        "Jupyter's server and VS Code tell it to the kernel; nbval and plain nbclient do not: for "
+        "them, name the cassette in the notebook (%agent cassette FILE)."
+    )
     if server is not None and int(server.partition(".")[0]) < 2:
         remedy = "Update it: pip install -U jupyter-server"
         text = f"jupyter-server {server} does not tell a kernel its notebook's name."

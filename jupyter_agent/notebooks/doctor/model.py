@@ -58,7 +58,8 @@ def examine_model(
             _TOPIC,
             "provider",
             "warning",
-            "none: no key, no address and no provider is set, so that notebooks can only replay.",
+            "none: no key, no address and no provider is set, so that notebooks can only be "
+            "replayed.",
             "Set ANTHROPIC_API_KEY or OPENAI_API_KEY before Jupyter starts, or provider and "
             "api_base for a server of your own.",
         )
@@ -70,7 +71,7 @@ def examine_model(
     if name == "scripted":
         yield _script(settings, folder)
     elif name not in _SERVICES:
-        yield Examined(_TOPIC, "server", "note", f"{name} is not asked over the network.")
+        yield Examined(_TOPIC, "server", "note", f"{name} needs no server.")
     elif settings.mode == "replay":
         yield Examined(_TOPIC, "server", "note", "not asked: mode is replay.")
     elif offline:
@@ -91,7 +92,7 @@ def _keys(resolved: Resolved, environ: Mapping[str, str]) -> Iterator[Examined]:
         elif wrong := _wrong(value):
             text = f"set (not shown), but it {wrong}"
             yield Examined(
-                _TOPIC, name, "problem", text, f"Copy the key again and set {name} anew."
+                _TOPIC, name, "problem", text, f"Copy the key again and set {name} again."
             )
         else:
             where = f" in {resolved.source_of('api_key')}" if name == "api_key" else ""
@@ -127,9 +128,11 @@ def _why(name: str, resolved: Resolved, environ: Mapping[str, str]) -> str:
             return f"{key} is set ({resolved.source_of(key)})"
     names = [v for v in (*_KEYS, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL") if environ.get(v)]
     own = [variable for variable in names if variable.startswith(name.upper())]
-    more = " (of both providers' keys Anthropic's is taken)" if len(own) < len(names) else ""
+    more = (
+        " (keys of both providers are set: Anthropic's is taken)" if len(own) < len(names) else ""
+    )
     if more and name == "openai":
-        more = f" and the model {settings.model} is none of Anthropic's"
+        more = f" and the model {settings.model} is not one of Anthropic's"
     return f"{' and '.join(own)} is set{more}"
 
 
@@ -137,7 +140,9 @@ def _script(settings: Settings, folder: Path) -> Examined:
     from jupyter_agent.llm.scripted import Scripted
 
     if not settings.script:
-        return Examined(_TOPIC, "script", "problem", "none is named.", "Set script to a YAML file.")
+        return Examined(
+            _TOPIC, "script", "problem", "no script is named.", "Set script to a YAML file."
+        )
     try:
         Scripted.from_file(folder / Path(settings.script).expanduser())
     except ConfigError as error:
@@ -216,14 +221,14 @@ def _answered(said: str, name: str, model: str, reply: Any) -> Examined:
     text = f"{said}: {status}"
     if status in (401, 403):
         remedy = f"Check the key in {key}, and that it belongs to this server."
-        return Examined(_TOPIC, "server", "problem", f"{text}, the key is refused.", remedy)
+        return Examined(_TOPIC, "server", "problem", f"{text}: the key is refused.", remedy)
     if status == 407:
-        return Examined(_TOPIC, "server", "problem", f"{text}, from the proxy.", _PROXY)
+        return Examined(_TOPIC, "server", "problem", f"{text}: the proxy asks for a login.", _PROXY)
     if status >= 500:
         remedy = "The service has trouble: try again a little later."
-        return Examined(_TOPIC, "server", "problem", f"{text}, a failure of the server.", remedy)
+        return Examined(_TOPIC, "server", "problem", f"{text}: a failure of the server.", remedy)
     if status >= 300:
-        text += ", so that it answers, but has no list of models to check the model's name with."
+        text += ": the server answers, but has no list of models to check the model's name with."
         return Examined(_TOPIC, "server", "ok", text)
     known = _models(reply)
     if known and model not in known:

@@ -28,7 +28,7 @@ def examine_packages() -> Iterator[Examined]:
             _TOPIC,
             "installation",
             "warning",
-            "the package is used from its source and is not installed here.",
+            "the package is not installed here, but used from its source.",
             "Install it into the environment of your kernels: pip install .",
         )
         wanted = []

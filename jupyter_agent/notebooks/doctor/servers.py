@@ -28,7 +28,7 @@ def examine_servers(place: EffectiveSettings, *, offline: bool) -> Iterator[Exam
         else:
             usable.append(definition)
     if not definitions.servers:
-        yield Examined(_TOPIC, "mcp.json", "note", "no servers are named.")
+        yield Examined(_TOPIC, "mcp.json", "note", "no MCP servers are named.")
     if not usable:
         return
     if offline or not place.settings.settings.tools.enable_mcp:
@@ -66,7 +66,10 @@ def _unused(definition: Definition, place: EffectiveSettings) -> Examined | None
         return Examined(_TOPIC, name, "note", "disabled, not started")
     root = place.workspace.root
     if definition.needs_trust and not trust.is_trusted(TRUST_KIND, root, definition.digest):
-        text = f"it came with the workspace and is not trusted; not started: {definition.does}"
+        text = (
+            "it came with the workspace and is not trusted, so it was not started: "
+            f"{definition.does}"
+        )
         remedy = f"Look at it, then in a notebook: %agent mcp trust {name}"
         return Examined(_TOPIC, name, "warning", text, remedy)
     return None
