@@ -49,6 +49,11 @@ _SCRIPTED = "scripted"
     is_flag=True,
     help="Ask no model: learn what varies in what is recorded, by running its code twice.",
 )
+@click.option(
+    "--keep-outputs",
+    is_flag=True,
+    help="With --prove: leave the notebook's file alone, and say which outputs are others.",
+)
 def record(
     paths: tuple[Path, ...],
     provider: str | None,
@@ -60,6 +65,7 @@ def record(
     once: bool,
     strict: bool,
     prove: bool,
+    keep_outputs: bool,
 ) -> None:
     """Record the replies of notebooks, and write their outputs.
 
@@ -73,7 +79,9 @@ def record(
     if cell and task:
         raise click.UsageError("--cell and --task exclude each other. Give one of them.")
     if prove and (cell or task or once or provider or model or script):
-        raise click.UsageError("--prove takes no option but --strict and --timeout.")
+        raise click.UsageError("--prove takes no option but --strict, --timeout, --keep-outputs.")
+    if keep_outputs and not prove:
+        raise click.UsageError("--keep-outputs goes with --prove.")
     if once and strict:
         raise click.UsageError(
             "--once and --strict exclude each other: one run shows no variation."
@@ -89,7 +97,7 @@ def record(
     failed = 0
     with ended_by_signals():
         for path, name in named:
-            how = _How(settings, cell, task, timeout, once, strict, prove)
+            how = _How(settings, cell, task, timeout, once, strict, prove, keep_outputs)
             failed += not _record(path, name, how)
     if failed:
         raise SystemExit(1)
@@ -106,6 +114,7 @@ class _How:
     once: bool
     strict: bool
     prove: bool
+    keep_outputs: bool
 
     @property
     def runs(self) -> int:
@@ -134,7 +143,12 @@ def _record(path: Path, name: str, how: _How) -> bool:
                 return True
             if how.prove:
                 done = recording.prove(
-                    path, timeout=how.timeout, watch=watch, tell=tell, strict=how.strict
+                    path,
+                    timeout=how.timeout,
+                    watch=watch,
+                    tell=tell,
+                    strict=how.strict,
+                    write_outputs=not how.keep_outputs,
                 )
             else:
                 done = recording.record(

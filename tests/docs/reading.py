@@ -312,11 +312,11 @@ def _scripts(data: object) -> Iterator[str]:
 
 
 def read_json(text: str, folder: Path) -> None:
-    """JSON: the servers of `mcp.json`, one value, or a value on each line."""
+    """JSON: the servers of `mcp.json`, one value, or a value on each line that is not blank."""
     try:
         data = json.loads(text)
     except json.JSONDecodeError:
-        for line in text.strip().split("\n"):
+        for line in filter(None, text.split("\n")):
             json.loads(line)
         return
     if isinstance(data, Mapping) and "mcpServers" in data:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable
 
 import click
 
 from jupyter_agent import config as configuration
-from jupyter_agent.core.plaintext import count
-from jupyter_agent.errors import ConfigError
+from jupyter_agent.core.plaintext import count, plain
+from jupyter_agent.errors import AgentError, ConfigError
 from jupyter_agent.magics.parser import Command, argument, command, family
 from jupyter_agent.magics.report import CommandReport, report, table
 from jupyter_agent.recording.learning import variations
@@ -138,8 +140,6 @@ def cassette(sessions: KernelSessions, file: str | None) -> str:
 @click.pass_obj
 def _prove(sessions: KernelSessions) -> str:
     """execute the saved notebook again, without a model, and learn what varies"""
-    from jupyter_agent.notebooks.recording import prove
-
     kernel = sessions.kernel
     kernel.refuse_while_busy()
     if kernel.path is None:
@@ -147,11 +147,14 @@ def _prove(sessions: KernelSessions) -> str:
             "The notebook's name is not known here. In a terminal: "
             "jupyter agent record NOTEBOOK --prove"
         )
-    proved = prove(kernel.path, write_outputs=False)
-    names = ", ".join(path.name for path in proved.cassettes)
-    varying = "".join(f"\nVaries: {line}" for line in proved.varying) or "\nNothing varies."
-    notes = "".join(f"\n{note}" for note in proved.notes)
-    return f"Proved: {count(proved.turns, 'turn')} in {names}.{varying}{notes}"
+    # A process of its own: executing a notebook takes the signals and the event loop.
+    command = [sys.executable, "-m", "jupyter_agent.cli", "record", str(kernel.path)]
+    options = ["--prove", "--keep-outputs"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().split("\n")
+        raise AgentError(plain(said[-1].removeprefix("FAILED ")))
+    return plain(done.stdout.strip())
 
 
 @command(
