@@ -269,6 +269,7 @@ class Recorder(_OfCassette):
         self._counter = TokenCounter()
         self._waiting: list[RecordedTurn] = []
         self._written: list[tuple[str, str]] = []
+        self._has_said = False
         self._turn = RecordedTurn("")
         self._coming = _NOTHING_YET
 
@@ -349,6 +350,16 @@ class Recorder(_OfCassette):
         while self._waiting:
             cassette_file.record(self._path, self._blank, self._waiting[0], self._written)
             self._written.append(self._waiting.pop(0).place)
+
+    def notices(self) -> list[str]:
+        """Once: that a single run does not show what varies."""
+        if self._has_said:
+            return []
+        self._has_said = True
+        return [
+            f"{self._path.name}: recorded in a single run, which does not show what varies from "
+            "run to run. To learn it without a model: %agent cassette prove."
+        ]
 
     def keep(self, recorded: RecordedResult) -> None:
         """Record a result as it was recorded before."""
@@ -939,7 +950,8 @@ class Cached(Tape):
         return self._playing.warnings() if self._playing is not None else []
 
     def notices(self) -> list[str]:
-        return self.player.notices() if self.player is not None else []
+        said = self.player.notices() if self.player is not None else []
+        return [*said, *(self._recorder.notices() if self.is_asking else [])]
 
     def leftovers(self) -> frozenset[Path]:
         return self._playing.leftovers() if self._playing is not None else frozenset()
