@@ -10,14 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from jupyter_core.paths import jupyter_config_dir
+
 from jupyter_agent.files.atomic import STATE_FOLDER
 
 MOST_FILES, MOST_BYTES = 20_000, 1_000_000_000
 """The largest folder that is put back."""
-_SKIPPED = frozenset(
-    {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints"}
-    | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox"}
-)
+_SKIPPED = frozenset({"venv", "node_modules", "__pycache__"})
 _OWN = frozenset({"logs", "sessions", "checkpoints", "outputs"})
 """What the product itself writes during each turn, and no turn reads."""
 
@@ -52,6 +51,7 @@ class FolderCopy:
         self._place = place
         self._aside = aside
         self._moved: list[str] = []
+        self._configuration = Path(jupyter_config_dir()).resolve()
         self._files: dict[str, _File] = {}
         self.complete = self._is_small()
         if self.complete:
@@ -131,13 +131,18 @@ class FolderCopy:
         return path.relative_to(self._root).as_posix()
 
     def _walk(self) -> Iterator[Path]:
-        """The files and links of the folder, without caches, notebooks and cassettes."""
+        """The files and links of the folder, without notebooks, cassettes and hidden folders."""
         for folder, folders, names in os.walk(self._root):
             here = Path(folder)
             own = _OWN if here.name == STATE_FOLDER else frozenset[str]()
             linked = [name for name in folders if (here / name).is_symlink()]
-            skipped = {*_SKIPPED, *own, *linked}
-            folders[:] = [name for name in sorted(folders) if name not in skipped]
+            folders[:] = [
+                name
+                for name in sorted(folders)
+                if name not in {*_SKIPPED, *own, *linked}
+                and (name == STATE_FOLDER or not name.startswith("."))
+                and (here / name).resolve() != self._configuration
+            ]
             for name in (*sorted(names), *linked):
                 if not name.endswith((".ipynb", ".cassette.jsonl")):
                     yield here / name
