@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.recording.cassette import Cassette, RecordedTurn
 from jupyter_agent.recording.comparison import Item
 from jupyter_agent.recording.varying import learn
 
-THIS_CELL = (
-    "To record this cell and no other: %agent config mode record, run the cell, "
-    "%agent config mode replay; or jupyter agent record NOTEBOOK --cell N."
-)
-PROVE = "To learn what varies from run to run: jupyter agent record NOTEBOOK --prove."
+_CASSETTE = ".cassette.jsonl"
+_AGAIN = "To record this cell anew, %agent config mode record and run it, or in a terminal:"
+_PROVE = "It was recorded in a single run. To learn what varies from run to run:"
 _OF_EARLIER_RUNS = ("Recorded note: ", "Saved decision to ", "Saved lesson to ")
 """The beginnings of results that change if the note or the entry exists already."""
+
+
+def record_again(file_name: str, task: str) -> str:
+    """How to record one cell anew: a line in words, then the command on a line of its own."""
+    return f"{_AGAIN}\njupyter agent record {_notebook(file_name)} --task {_words(task)}"
+
+
+def _notebook(file_name: str) -> str:
+    """The notebook of a cassette, as a word of a command."""
+    is_one = file_name.endswith(_CASSETTE) and " or " not in file_name
+    return shlex.quote(file_name.removesuffix(_CASSETTE) + ".ipynb") if is_one else "NOTEBOOK"
+
+
+def _words(task: str) -> str:
+    """The first words of a task, as a word of a command."""
+    line = next((line for line in task.split("\n") if line.strip()), "")
+    return shlex.quote(" ".join(line.split()[:6]))
 
 
 def unknown_task(cassette: Cassette, file_name: str, task: str) -> str:
@@ -25,23 +41,26 @@ def unknown_task(cassette: Cassette, file_name: str, task: str) -> str:
     if near:
         parted = difference(Item("task", near[0]), Item("task", task))
         message += f" The nearest differs: {parted}"
-    return f"{message} {THIS_CELL}"
+    return f"{message} {record_again(file_name, task)}"
 
 
 def without_reply(file_name: str, turn: RecordedTurn, step: int) -> str:
     """The message for a step that a turn has no reply for."""
     steps = len(turn.steps)
     if step > steps:
-        return f"{file_name} has {steps} replies for this task, not {step}. {THIS_CELL}"
-    return f"Step {step} followed other lines of the user than recorded. {THIS_CELL}"
+        what = f"{file_name} has {steps} replies for this task, not {step}."
+    else:
+        what = f"Step {step} followed other lines of the user than recorded."
+    return f"{what} {record_again(file_name, turn.task)}"
 
 
 def different_result(
-    turn: RecordedTurn, step: int, which: tuple[int, int], recorded: str, now: str
+    file_name: str, turn: RecordedTurn, step: int, which: tuple[int, int], recorded: str, now: str
 ) -> str:
     """The message for a result that differs from the recorded one.
 
     Args:
+        file_name: The name of the cassette.
         turn: The recorded turn.
         step: The number of the step that reads the result.
         which: The number of the result among those of its step, and how many they are.
@@ -51,11 +70,11 @@ def different_result(
     number, count = which
     where = "in the result" if count < 2 else f"in result {number} of {count}"
     parted = difference(Item("result", recorded), Item("result", now), where)
-    again = THIS_CELL
+    again = record_again(file_name, turn.task)
     if recorded.startswith(_OF_EARLIER_RUNS):
-        again = f"Start from a folder without what the turn saves. {THIS_CELL}"
+        again = f"Start from a folder without what the turn saves. {again}"
     elif turn.runs < 2 and learn(recorded, now) is not None:
-        again = f"It was recorded in a single run. {PROVE} {THIS_CELL}"
+        again = f"{_PROVE}\njupyter agent record {_notebook(file_name)} --prove"
     return f"Step {step} went another way than recorded: {parted} {again}"
 
 
