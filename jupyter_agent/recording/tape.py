@@ -609,9 +609,7 @@ class Player(_OfCassette):
             if then is None or match(then.text, text) is None:
                 before = unmarked(then.text) if then else ""
                 which = (number + 1, len(now))
-                return different_result(
-                    self._file_name, turn, self._step + 1, which, before, text
-                )
+                return different_result(self._file_name, turn, self._step + 1, which, before, text)
         following = turn.steps[self._step] if self._step < len(turn.steps) else None
         said = tuple(exact(text, self._root) for text in _said(request.messages))
         if following and said != tuple(exact(text, self._root) for text in following.said):

@@ -34,6 +34,10 @@ class Span:
 # ---- marked texts --------------------------------------------------------------------------------
 
 
+_Line = Sequence[tuple[str, bool]]
+"""The pieces of a marked text or line, each with True if it varies."""
+
+
 def parse(marked_text: str) -> list[tuple[str, bool]]:
     """The pieces of a marked text, each with True if it varies.
 
@@ -60,7 +64,7 @@ def parse(marked_text: str) -> list[tuple[str, bool]]:
     return [(text, varies) for text, varies in pieces if text]
 
 
-def marked(pieces: Sequence[tuple[str, bool]]) -> str:
+def marked(pieces: _Line) -> str:
     """The marked text of some pieces, each with True if it varies."""
     written = []
     for number, (text, varies) in enumerate(pieces, 1):
@@ -105,14 +109,16 @@ _KINDS = {
         rf"|{_DAY} {_MONTH} +\d\d? {_CLOCK} \d{{4}}|\d{{8}}[T_-]?\d{{6}}|{_CLOCK})(?![\w:])"
     ),
     "loops": r"\b\d[\d,]* loops? each\b",
+    "rate": rf"(?:(?<![\w.]){_NUMBER}|\?) ?(?:it/s|s/it|[kMGT]?i?B/s)(?!\w)",
     "duration": rf"(?:(?<![\w.])[-+])?(?<![\w.]){_NUMBER} ?{_UNIT}(?![\w])",
     "number": rf"(?:(?<![\w.)\]])[-+])?(?<![\w.]){_NUMBER}(?!\w)|(?<![\w.])[-+]?(?:nan|NaN|inf)\b",
     "name": r"\w+",
 }
 _TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
 _COARSE = re.compile(r"(?P<text>'[^'\n]*'|\"[^\"\n]*\"|[^\s,;()\[\]{}]+)")
-_REPORT = re.compile(r"per loop \(mean ± std\. dev\.|^(?:CPU times|Wall time): ")
-"""Lines by `%timeit`, `%%timeit`, `%time` and `%%time`."""
+_REPORT = re.compile(r"per loop \(mean ± std\. dev\.|^(?:CPU times|Wall time): |(?:it/s|s/it)\]$")
+"""Lines by `%timeit`, `%%timeit`, `%time`, `%%time` and tqdm's bars."""
+_MEASURED = ("duration", "loops", "rate", "time")
 _PLAIN = {"number", "duration", "time"}
 _JOINED = re.compile(rf"{CLOSE}[-+/~=]+{OPEN}")
 """Two spans that are one name, of random letters with punctuation among them."""
@@ -208,7 +214,7 @@ def _marked_lines(text: str) -> list[list[tuple[str, bool]]]:
     return [[(piece, varies) for piece, varies in line if piece] for line in lines]
 
 
-def _has_number(line: Sequence[tuple[str, bool]]) -> bool:
+def _has_number(line: _Line) -> bool:
     return any(varies and _kind_of(text) in ("number", "duration") for text, varies in line)
 
 
@@ -218,7 +224,7 @@ def _kind_of(text: str) -> str:
     return (found.lastgroup or "") if found else ""
 
 
-def _match_line(line: Sequence[tuple[str, bool]], now: str, is_aligned: bool) -> list[Span] | None:
+def _match_line(line: _Line, now: str, is_aligned: bool) -> list[Span] | None:
     plain = _plain(line)
     varying = [text for text, varies in line if varies]
     if plain == now:
@@ -237,11 +243,11 @@ def _match_line(line: Sequence[tuple[str, bool]], now: str, is_aligned: bool) ->
     return _match_around(line, now) if varying else None
 
 
-def _plain(line: Sequence[tuple[str, bool]]) -> str:
+def _plain(line: _Line) -> str:
     return "".join(text for text, _ in line)
 
 
-def _with_marks(tokens: Sequence[Token], line: Sequence[tuple[str, bool]]) -> list[Token] | None:
+def _with_marks(tokens: Sequence[Token], line: _Line) -> list[Token] | None:
     """The tokens with what varies; None if a mark begins or ends inside of a token."""
     ranges, place = [], 0
     for text, varies in line:
@@ -284,7 +290,7 @@ def _are_alignment(old: str, new: str, beside_number: bool) -> bool:
     return beside_number or (max(len(old), len(new)) > 1 and bool(old) and bool(new))
 
 
-def _match_around(line: Sequence[tuple[str, bool]], now: str) -> list[Span] | None:
+def _match_around(line: _Line, now: str) -> list[Span] | None:
     """Match spans that are no tokens, such as those that a person marked: any text fits there."""
     found: list[Span] = []
     place, waiting = 0, ""
@@ -388,11 +394,67 @@ def learn(recorded: str, now: str, days: Iterable[datetime] = ()) -> str | None:
         found = [_learn_line(line, text, today, is_aligned) for line, text in pairs]
         learned = [line for line in found if line is not None]
         if len(learned) == len(found):
-            return "\n".join(marked(_joined(line)) for line in learned)
+            return "\n".join(marked(_joined(line)) for line in _with_chance(learned))
     return None
 
 
-def _joined(line: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
+_SHORT = re.compile(r"[-+]?\d{1,3}|\D.*")
+"""What may be the same in two runs by chance: a short number, a word."""
+
+
+def _with_chance(lines: Sequence[_Line]) -> list[_Line]:
+    """The lines with marks also where the two runs agreed by chance.
+
+    Where several values of a list or of a table's column vary, so do the other short ones.
+    """
+    tokens = [_with_marks(_tokens(_plain(line), _TOKEN), line) for line in lines]
+    groups = [group for line in tokens if line for group in _lists(line)]
+    for signature, rows in groupby(tokens, key=_signature):
+        table = [row for row in rows if row]
+        if signature and len(table) > 2:
+            groups += [list(column) for column in zip(*table, strict=True)]
+    chance = {
+        id(token)
+        for group in groups
+        if (varying := sum(token.varies for token in group)) > 1 and 4 * varying >= len(group)
+        for token in group
+        if token.kind and _SHORT.fullmatch(token.text)
+    }
+    return [
+        line
+        if row is None or not any(id(token) in chance for token in row)
+        else _pieces(
+            _plain(line),
+            [(token.start, token.end) for token in row if token.varies or id(token) in chance],
+        )
+        for line, row in zip(lines, tokens, strict=True)
+    ]
+
+
+def _signature(tokens: Sequence[Token] | None) -> tuple[str, ...]:
+    """The kinds of a line's tokens: lines of one table have the same."""
+    return tuple(token.kind or token.text for token in tokens or ())
+
+
+def _lists(tokens: Sequence[Token]) -> list[list[Token]]:
+    """The items of each list on a line whose items are single tokens of one kind."""
+    found: list[list[Token]] = []
+    items: list[Token] | None = None
+    for token in tokens:
+        if token.text in ("[", "("):
+            items = []
+        elif token.text in ("]", ")") and items is not None:
+            if len({item.kind for item in items}) == 1:
+                found.append(items)
+            items = None
+        elif token.kind and token.kind != "end" and items is not None:
+            items.append(token)
+        elif token.text not in (",", "'", '"'):
+            items = None
+    return found
+
+
+def _joined(line: _Line) -> list[tuple[str, bool]]:
     """The pieces with neighbours that are fixed in one."""
     joined: list[tuple[str, bool]] = []
     for varies, group in groupby(line, key=lambda piece: piece[1]):
@@ -402,8 +464,8 @@ def _joined(line: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 
 def _learn_line(
-    line: Sequence[tuple[str, bool]], now: str, today: re.Pattern[str] | None, is_aligned: bool
-) -> Sequence[tuple[str, bool]] | None:
+    line: _Line, now: str, today: re.Pattern[str] | None, is_aligned: bool
+) -> _Line | None:
     """The line with its marks and new ones; None if the texts have no common form."""
     plain = _plain(line)
     if unordered(plain) == unordered(now) and not _REPORT.search(plain):
@@ -432,13 +494,14 @@ def _learn_tokens(
         for token, other in zip(old, new, strict=True)
         if token.varies
         or token.text != other.text
-        or (is_report and token.kind in ("duration", "loops", "number"))
+        or (is_report and token.kind in _MEASURED)
         or (today is not None and token.kind == "time" and today.search(token.text))
     ]
     ranges = [(token.start, token.end) for token in varying if token.text]
     differing = [pair for pair in zip(old, new, strict=True) if pair[0].text != pair[1].text]
-    if _is_permuted(differing):
-        whole = _list_around(plain, differing[0][0].start, differing[-1][0].end)
+    if _is_permuted(differing) and _are_distinct(
+        plain, whole := _list_around(plain, differing[0][0].start, differing[-1][0].end)
+    ):
         ranges = [whole, *(r for r in ranges if r[1] <= whole[0] or r[0] >= whole[1])]
     return _pieces(plain, sorted(ranges))
 
@@ -448,6 +511,12 @@ def _is_permuted(differing: Sequence[tuple[Token, Token]]) -> bool:
     then, now = [old.text for old, _ in differing], [new.text for _, new in differing]
     least = 2 if all(old.kind == "number" for old, _ in differing) else 1  # two dice may agree
     return len(then) > least and sorted(then) == sorted(now)
+
+
+def _are_distinct(line: str, span: tuple[int, int]) -> bool:
+    """True if a list has no item twice: one that has is random, and no set in another order."""
+    items = line[span[0] : span[1]].split(", ")
+    return len(items) == len(set(items))
 
 
 def _list_around(line: str, start: int, end: int) -> tuple[int, int]:
@@ -472,9 +541,7 @@ def _pieces(line: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[str, boo
     return [(text, varies) for text, varies in pieces if text]
 
 
-def _mark_today(
-    line: Sequence[tuple[str, bool]], today: re.Pattern[str] | None
-) -> Sequence[tuple[str, bool]]:
+def _mark_today(line: _Line, today: re.Pattern[str] | None) -> _Line:
     if today is None or any(varies for _, varies in line):
         return line
     plain = _plain(line)
@@ -505,6 +572,7 @@ _HINTS = {
     "number": "set a seed if it is random",
     "duration": "a measured time",
     "loops": "a measured time",
+    "rate": "a measured time",
     "time": "the time of the run",
     "path": "a temporary name",
     "uuid": "a new identifier in each run",
