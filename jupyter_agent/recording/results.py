@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.core.messages import Image, Output, Text, ToolCall, ToolResult, is_served
+from jupyter_agent.core.plaintext import plain
 from jupyter_agent.core.redact import MARK
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.core.transcript import is_rich
@@ -166,7 +167,7 @@ def _data(data: Mapping[str, Any], lines: _Lines, recorded: Mapping[str, str]) -
 
     def restored(name: str, value: Any) -> Any:
         if name == "text/plain" and isinstance(value, str):
-            return lines.restored(value)
+            return lines.restored(plain(value))  # as it is shown: of a progress bar the end
         then = recorded.get(name)
         if isinstance(value, str) and then is not None and match(then, value) is not None:
             return unmarked(then)
