@@ -12,6 +12,7 @@ from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.notebooks.check.findings import Severity
 from jupyter_agent.recording.comparison import Item
 from jupyter_agent.recording.miss import difference
+from jupyter_agent.recording.results import WIDGET
 from jupyter_agent.source.agent_cells import agent_cells
 
 Json = dict[str, Any]
@@ -96,10 +97,11 @@ def differences(first: Any, second: Any, aside: str = "") -> Iterator[Difference
 
 
 def _without_volatile(outputs: Any) -> Any:
-    """Outputs without a turn's time and cost, which no replay repeats."""
+    """Outputs without what no replay repeats: a turn's time and cost, the ids of widgets."""
     kept = deepcopy(outputs)
     for output in kept:
         output.get("metadata", {}).get("jupyter_agent", {}).pop("volatile", None)
+        output.get("data", {}).pop(WIDGET, None)
     return kept
 
 

@@ -50,6 +50,9 @@ THREE_TIMES = (
     "--once runs it once"
 )
 
+_MOST_ROUNDS = 3
+"""How often it is tried to learn what varies, before a recording is given up."""
+
 Tell = Callable[[str], None]
 
 
@@ -107,9 +110,7 @@ def record(
         if once:
             return recorder.keep(recorder.unproved())
         tell("running its code again, to learn what varies")
-        recorder.learn(strict)
-        tell("replaying, to prove the recording")
-        return recorder.keep(recorder.prove())
+        return recorder.keep(recorder.learned_and_proved(strict))
 
 
 def prove(
@@ -128,9 +129,7 @@ def prove(
     """
     with _recorder(path, {}, None, timeout, watch, tell) as recorder:
         tell("running its code again, to learn what varies (its code runs twice)")
-        recorder.learn(strict)
-        tell("replaying, to prove the recording")
-        return recorder.keep(recorder.prove(), write_outputs)
+        return recorder.keep(recorder.learned_and_proved(strict), write_outputs)
 
 
 @contextmanager
@@ -265,6 +264,27 @@ class _NotebookRecorder:
         )
         return Recording(self._recorded, self._turns, tuple(self._stood), (), (), self._noted())
 
+    def learned_and_proved(self, strict: bool) -> Recording:
+        """Learn what varies, and prove the recording.
+
+        What was the same in two runs by chance shows in the proof, and is learned by further ones.
+
+        Raises:
+            AgentError: As `learn` and `prove`.
+        """
+        self.learn(strict)
+        for _ in range(_MOST_ROUNDS):
+            try:
+                self.tell("replaying, to prove the recording")
+                return self.prove()
+            except AgentError as error:
+                missed, known = error, tuple(self._varying)
+            self.tell("the replay differs: running the code again, in case something varies rarely")
+            self.learn(strict)
+            if known == tuple(self._varying):
+                break
+        raise missed
+
     def learn(self, strict: bool) -> None:
         """Execute the recorded turns once more, and mark what varies in the new cassettes.
 
@@ -275,6 +295,7 @@ class _NotebookRecorder:
         done = self._execute({"mode": "replay"}, self._before_learned)
         self._refuse_failed(done, "in the second run, ")
         times = began, datetime.now().astimezone()
+        self._varying.clear()
         for cassette, rerun in self._reruns.items():
             if not rerun.exists():
                 continue

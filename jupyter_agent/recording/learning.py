@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,6 +18,11 @@ from jupyter_agent.recording.cassette import (
     RecordedVariable,
 )
 from jupyter_agent.recording.varying import hint, learn, match, spans, unmarked
+
+
+_CLOCK = re.compile(
+    r"\b(?:perf_counter|process_time|monotonic|time\.time|default_timer|timeit|datetime\.now)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +141,17 @@ class _Learner:
             other = next((r for r in left if (r.call, r.tool, r.arguments) == key), None)
             if other is not None:
                 left.remove(other)
-            results.append(self._marked_result(result, other) if other else result)
+                result = self._marked_result(result, other, _measures(step, result))
+            results.append(result)
         return replace(step, results=tuple(results))
 
-    def _marked_result(self, result: RecordedResult, again: RecordedResult) -> RecordedResult:
+    def _marked_result(
+        self, result: RecordedResult, again: RecordedResult, measures: bool
+    ) -> RecordedResult:
         if result.given is not None and result.tool != "read_file":
             return result  # a replay gives it as it is
         now = unmarked(again.text)
-        text = learn(result.text, now, self._times)
+        text = learn(result.text, now, self._times, measures)
         if text is None:
             words = _first_lines(unmarked(result.text), now)
             self._unlike.append(Unlike(self._task, self._step, words))
@@ -161,6 +170,12 @@ class _Learner:
                 if learned is None or spans(learned) or unmarked(now) != unmarked(text):
                     found.setdefault(number, {})[name] = learned or text
         return found
+
+
+def _measures(step: RecordedStep, result: RecordedResult) -> bool:
+    """True if the code of a call looks at a clock."""
+    calls = step.reply.message.tool_calls
+    return 0 <= result.call < len(calls) and bool(_CLOCK.search(calls[result.call].arguments))
 
 
 def _variables(

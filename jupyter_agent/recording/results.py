@@ -37,6 +37,8 @@ GIVEN = frozenset(
 """The tools whose second run would find the files or notes of the first one."""
 VARYING = "varying"
 """The detail of a result with the texts in it that vary from run to run."""
+WIDGET = "application/vnd.jupyter.widget-view+json"
+"""The view of a widget, which each kernel names anew."""
 _LONGEST_SHOWN = 50_000
 """Characters of one rich output that a cassette keeps."""
 _ERROR = "error: "
@@ -107,13 +109,20 @@ def _shown(result: ToolResult, root: Path) -> dict[int, dict[str, str]]:
     found = {}
     for number, output in enumerate(neutral_display(result.display, root)):
         texts = {
-            name: marked([(value, False)])
+            name: marked([(_written(value), False)])
             for name, value in output.data.items()
-            if name != "text/plain" and isinstance(value, str) and not _is_bitmap(name)
+            if name not in ("text/plain", WIDGET) and not _is_bitmap(name)
         }
         if texts and is_rich(output) and sum(map(len, texts.values())) <= _LONGEST_SHOWN:
             found[number] = texts
     return found
+
+
+def _written(value: Any) -> str:
+    """The value of an output as text: JSON, if it is none."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
 def _is_bitmap(name: str) -> bool:
@@ -169,9 +178,9 @@ def _data(data: Mapping[str, Any], lines: _Lines, recorded: Mapping[str, str]) -
         if name == "text/plain" and isinstance(value, str):
             return lines.restored(plain(value))  # as it is shown: of a progress bar the end
         then = recorded.get(name)
-        if isinstance(value, str) and then is not None and match(then, value) is not None:
-            return unmarked(then)
-        return value
+        if then is None or match(then, _written(value)) is None:
+            return value
+        return unmarked(then) if isinstance(value, str) else json.loads(unmarked(then))
 
     return {name: restored(name, value) for name, value in data.items()}
 

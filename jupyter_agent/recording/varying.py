@@ -374,13 +374,16 @@ def _is_pair(item: str) -> bool:
 # ---- learning ------------------------------------------------------------------------------------
 
 
-def learn(recorded: str, now: str, days: Iterable[datetime] = ()) -> str | None:
+def learn(
+    recorded: str, now: str, days: Iterable[datetime] = (), measures: bool = False
+) -> str | None:
     """Mark the spans in which a second run of the same code differs.
 
     Args:
         recorded: The recorded text, which may have marks already.
         now: The text of the second run.
         days: The times of the runs: the same day in both texts is today's, and varies as well.
+        measures: True if the code measures time: then all durations vary.
 
     Returns:
         The marked text; None if the texts have other lines, or tokens of other kinds.
@@ -389,6 +392,8 @@ def learn(recorded: str, now: str, days: Iterable[datetime] = ()) -> str | None:
     if len(lines) != len(current):
         return None
     today = _forms_of(days)
+    if measures:
+        today = _DURATION if today is None else re.compile(f"{_DURATION.pattern}|{today.pattern}")
     pairs = list(zip(lines, current, strict=True))
     for is_aligned in (False, True):  # blanks that align are seen once a number is known to vary
         found = [_learn_line(line, text, today, is_aligned) for line, text in pairs]
@@ -495,7 +500,7 @@ def _learn_tokens(
         if token.varies
         or token.text != other.text
         or (is_report and token.kind in _MEASURED)
-        or (today is not None and token.kind == "time" and today.search(token.text))
+        or _is_of_this_run(token, today, plain)
     ]
     ranges = [(token.start, token.end) for token in varying if token.text]
     differing = [pair for pair in zip(old, new, strict=True) if pair[0].text != pair[1].text]
@@ -545,10 +550,20 @@ def _mark_today(line: _Line, today: re.Pattern[str] | None) -> _Line:
     if today is None or any(varies for _, varies in line):
         return line
     plain = _plain(line)
-    found = [t for t in _tokens(plain, _TOKEN) if t.kind == "time" and today.search(t.text)]
+    found = [token for token in _tokens(plain, _TOKEN) if _is_of_this_run(token, today, plain)]
     return _pieces(plain, [(token.start, token.end) for token in found]) if found else line
 
 
+def _is_of_this_run(token: Token, today: re.Pattern[str] | None, line: str) -> bool:
+    """True for the day of the run, and for durations if the code measures them."""
+    if today is None or token.kind not in ("time", "duration", "rate", "number"):
+        return False
+    if token.kind == "number":  # a measured time without its unit
+        return token.text == line.strip() and "." in line and bool(today.search(f"{line} s"))
+    return bool(today.search(token.text))
+
+
+_DURATION = re.compile(rf"^[-+]?{_NUMBER} ?(?:{_UNIT}|it/s|s/it)$|^0:\d\d:\d\d")
 _DAY_FORMS = (
     *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d"),
     *("%d %B %Y", "%B %d, %Y", "%B %d %Y", "%d %b %Y", "%b %d, %Y", "%b %d %Y"),
