@@ -19,7 +19,6 @@ from jupyter_agent.recording.cassette import (
 )
 from jupyter_agent.recording.varying import hint, learn, match, spans, unmarked
 
-
 _CLOCK = re.compile(
     r"\b(?:perf_counter|process_time|monotonic|time\.time|default_timer|timeit|datetime\.now)\b"
 )
@@ -139,10 +138,11 @@ class _Learner:
         for result in step.results:
             key = result.call, result.tool, result.arguments
             other = next((r for r in left if (r.call, r.tool, r.arguments) == key), None)
-            if other is not None:
-                left.remove(other)
-                result = self._marked_result(result, other, _measures(step, result))
-            results.append(result)
+            if other is None:
+                results.append(result)
+                continue
+            left.remove(other)
+            results.append(self._marked_result(result, other, _measures(step, result)))
         return replace(step, results=tuple(results))
 
     def _marked_result(
