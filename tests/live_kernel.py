@@ -274,6 +274,8 @@ class LiveKernel:
         except RuntimeError:
             # Its ports were free when they were chosen: another kernel has just taken one.
             self._client.stop_channels()
+            self._manager.shutdown_kernel(now=True)
+            self._manager.cleanup_resources()
             self._manager = KernelManager(kernel_name="python3")
             self._start()
         return self
