@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -69,6 +70,9 @@ def pytest_configure(config: pytest.Config) -> None:
     kernels and commands start: each would compile the package anew without its bytecode."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault(generated.SEED, str(generated.seed_of_commit()))
+    # Of a shell that runs us in the background we inherit to ignore Ctrl-C, and so would kernels.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # All that is imported and collected stays to the end: looking for what is not costs seconds.
     gc.disable()
 
@@ -130,6 +134,7 @@ class _Units(LoadScopeScheduling):
         return TOGETHER[0] if _path(nodeid) in TOGETHER else super()._split_scope(nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
     return _Units(config, log) if config.getoption("dist") == "loadscope" else None
 
