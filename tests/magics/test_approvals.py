@@ -50,6 +50,14 @@ def mine(kernel: LiveKernel) -> Path:
     return path
 
 
+@pytest.fixture
+def no_view(kernel: LiveKernel) -> Iterator[None]:
+    """Where no widget answers, a question waits two seconds for one: not where no view is tried."""
+    kernel.helper("%agent config display static")
+    yield
+    kernel.helper("%agent config display auto")
+
+
 def ran(kernel: LiveKernel) -> bool:
     return (kernel.folder / "ran.txt").exists()
 
@@ -137,6 +145,7 @@ def test_read_only_refuses_without_asking(kernel: LiveKernel) -> None:
     assert "precious" in looked.text and not ran(kernel)
 
 
+@pytest.mark.usefixtures("no_view")
 def test_ask_all_asks_for_reading(kernel: LiveKernel) -> None:
     """Put --approve ask_all on the line: reading a file is asked about, keeping a plan is not."""
     read = {"calls": [{"name": "read_file", "arguments": {"path": "mine.txt"}}]}
@@ -195,6 +204,7 @@ def test_a_person_without_a_widget(kernel: LiveKernel) -> None:
         ("No, use Python instead", "They say: use Python instead"),
     ],
 )
+@pytest.mark.usefixtures("no_view")
 def test_a_refusal_by_a_line(kernel: LiveKernel, typed: str, told: str) -> None:
     """Type no, with a reason or without: nothing runs, and the model reads the reason."""
     turn = answered(kernel, typed)
@@ -202,17 +212,17 @@ def test_a_refusal_by_a_line(kernel: LiveKernel, typed: str, told: str) -> None:
     assert not ran(kernel) and "refused by you" in turn.cell.transcript
 
 
+@pytest.mark.usefixtures("no_view")
 def test_a_question_without_a_view(kernel: LiveKernel) -> None:
     """With display: static nothing is shown while the turn runs, so the question shows the code."""
-    kernel.helper("%agent config display static")
     running, logs = ask(kernel, RISKY["a shell command"][0])
     prompt = running.question()
     assert RISKY["a shell command"][0] in prompt and "The agent asks: Run this code?" in prompt
     running.type("n")
     assert kernel.turn(running.finish(), logs).result.state == "refused"
-    kernel.helper("%agent config display auto")
 
 
+@pytest.mark.usefixtures("no_view")
 def test_nonsense_is_asked_again(kernel: LiveKernel) -> None:
     """Type something else, then nothing, then y: the question is put again, and holds."""
     running, logs = ask(kernel, RISKY["a shell command"][0])
@@ -225,6 +235,7 @@ def test_nonsense_is_asked_again(kernel: LiveKernel) -> None:
     assert not turn.result.is_error and ran(kernel)
 
 
+@pytest.mark.usefixtures("no_view")
 def test_nonsense_for_ever_is_no(kernel: LiveKernel) -> None:
     """Type only nonsense: after three times it counts as no."""
     running, logs = ask(kernel, RISKY["a shell command"][0])
@@ -261,6 +272,7 @@ def test_a_question_that_nobody_answers(kernel: LiveKernel) -> None:
     assert answered(kernel, "n").result.state == "refused"
 
 
+@pytest.mark.usefixtures("no_view")
 def test_the_time_of_all_tries_counts(kernel: LiveKernel) -> None:
     """Type nonsense again and again: the time-out is for the question, not for each try."""
     kernel.helper("%agent config approvals.timeout 6")
@@ -276,6 +288,7 @@ def test_the_time_of_all_tries_counts(kernel: LiveKernel) -> None:
     assert "nobody answered" in turn.result.text
 
 
+@pytest.mark.usefixtures("no_view")
 def test_always_holds_for_its_kind_and_session(kernel: LiveKernel) -> None:
     """Type a: the same kind is not asked again in this session; another kind, another session,
     and the same session after %agent reset are."""
