@@ -1,19 +1,24 @@
 """Which tests a run has and in which order, and one real kernel for each test module.
 
 A module is one unit of work for `-n 2` (`--dist loadscope`), so what it builds is built once.
+`TOGETHER` are one unit, because they share a fixture of package scope.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import random
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import generated
 import pytest
 from hypothesis import settings
 from live_kernel import LiveKernel
+from xdist.scheduler import LoadScopeScheduling
 
 # The same examples each time, so that a change is judged by the change. `deep` has many more, and
 # HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -24,8 +29,13 @@ settings.load_profile(generated.PROFILE)
 
 LONGEST = (
     "browser/test_lab.py",
+    "browser/test_page.py",
     "browser/test_live_js.py",
     "test_examples.py",
+    "magics/test_trust.py",
+    "magics/test_restart.py",
+    "mcp/test_servers.py",
+    "test_golden.py",
     "magics/test_mcp.py",
     "mcp/test_kernel.py",
     "magics/test_memory.py",
@@ -40,17 +50,24 @@ LONGEST = (
     "test_demo.py",
 )
 """The modules that begin first, so that both workers end at about the same time."""
-COSTLY = (
-    "browser/",
-    "magics/",
-    "mcp/",
-    "cli/",
-    "kernel/",
-    "tools/test_code",
-    "faults/",
-    "llm/test_local",
-)
-"""Where each variant of a test takes a turn in a kernel, a page or a process."""
+TOGETHER = ("browser/test_lab.py", "browser/test_page.py")
+"""One JupyterLab takes ten seconds to start and to show."""
+COSTLY = {
+    "browser/": 3,
+    "magics/": 3,
+    "mcp/": 3,
+    "cli/": 3,
+    "kernel/": 3,
+    "tools/test_code": 3,
+    "faults/": 6,
+    "llm/test_local": 3,
+    "agent/test_facts.py::test_facts": 2,
+    "core/test_safe_yaml.py::test_what_nests_too_deeply": 3,
+    "stores/test_runlog_size.py::test_a_hundred_steps": 3,
+    "widgets/test_hostile.py::test_hostile_words[": 3,
+}
+"""Where each variant of a test takes a turn in a kernel, a page or a process, or where there are
+hundreds: of so many variants a whole run has one."""
 WHOLE = 3_000
 """Tests in a run that is of the whole suite."""
 
@@ -61,6 +78,11 @@ def pytest_configure(config: pytest.Config) -> None:
     kernels and commands start: each would compile the package anew without its bytecode."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault(generated.SEED, str(generated.seed_of_commit()))
+    # Of a shell that runs us in the background we inherit to ignore Ctrl-C, and so would kernels.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # All that is imported and collected stays to the end: looking for what is not costs seconds.
+    gc.disable()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -71,7 +93,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest modules first; in a module the order stays.
 
-    Of a test with many variants that is COSTLY, a run of the whole suite has a third of them, drawn
+    Of a test with variants that is COSTLY, a run of the whole suite has some, at least one, drawn
     by its seed; `make test-deep` has all, and so has a run that names its tests.
     """
     if generated.PROFILE == "commit" and len(items) > WHOLE:
@@ -81,27 +103,48 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_place)
 
 
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
 def _left_out(items: list[pytest.Item]) -> set[pytest.Item]:
     variants: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         test, _, variant = item.nodeid.partition("[")
-        if variant and f"{_path(item)}".startswith(COSTLY) and not item.get_closest_marker("deep"):
+        if variant and _share(item) > 1 and not item.get_closest_marker("deep"):
             variants[test].append(item)
     chance = random.Random(generated.seed())
     return {
         item
         for _, some in sorted(variants.items())
-        for item in chance.sample(some, len(some) - max(2, len(some) // 3) if len(some) > 2 else 0)
+        for item in chance.sample(some, len(some) - max(1, len(some) // _share(some[0])))
     }
 
 
-def _path(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0].removeprefix("tests/")
+def _share(item: pytest.Item) -> int:
+    test = item.nodeid.removeprefix("tests/")
+    return next((share for place, share in COSTLY.items() if test.startswith(place)), 1)
+
+
+def _path(nodeid: str) -> str:
+    return nodeid.partition("::")[0].removeprefix("tests/")
 
 
 def _place(item: pytest.Item) -> int:
-    path = _path(item)
+    path = _path(item.nodeid)
     return LONGEST.index(path) if path in LONGEST else len(LONGEST)
+
+
+class _Units(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER[0] if _path(nodeid) in TOGETHER else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    return _Units(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

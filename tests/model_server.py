@@ -82,6 +82,7 @@ class Reply:
         fault: What goes wrong.
         delay: Seconds before the response starts.
         pause: Seconds between the pieces.
+        hold: A piece of the text before which the server waits until it `goes_on`.
         raw: Events or chunks to send word for word instead of all the above.
     """
 
@@ -97,6 +98,7 @@ class Reply:
     fault: Fault | None = None
     delay: float = 0.0
     pause: float = 0.0
+    hold: str = ""
     raw: tuple[Json, ...] = ()
 
     @property
@@ -261,7 +263,11 @@ class _Connection(BaseHTTPRequestHandler):
                 if not self._fail(event["fault"], named=named):
                     return
                 continue
-            self._event(json.dumps(event), event.get("type") if named else None)
+            data = json.dumps(event)
+            if reply.hold and reply.hold in data:
+                self._stall(60)
+                self.server.model.goes_on.clear()
+            self._event(data, event.get("type") if named else None)
             self.server.model.closing.wait(reply.pause)
         if not named:
             self._event("[DONE]", None)

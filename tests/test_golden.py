@@ -94,7 +94,10 @@ def source(number: int, turn: Turn) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A repository with a notebook, and a file that the agent will change."""
-    made = tmp_path / "repository"
+    return repository(tmp_path / "repository")
+
+
+def repository(made: Path) -> Path:
     made.mkdir()
     cells = [nbformat.v4.new_code_cell("%load_ext jupyter_agent", id="load")]
     cells += [
@@ -152,6 +155,36 @@ def recorded(
     return done
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What was recorded once for several tests, which leave its folder as git knows it."""
+
+    folder: Path
+    first: NotebookExecution
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = repository(tmp_path_factory.mktemp("golden") / "repository")
+    with pytest.MonkeyPatch.context() as patch:
+        _quiet(patch, folder.parent)
+        return Recorded(folder, recorded(folder, patch))
+
+
+@pytest.fixture
+def once(golden: Recorded, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """The recording, for the person who made it."""
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(golden.folder.parent / "jupyter"))
+    return golden
+
+
+@pytest.fixture
+def clone(once: Recorded, tmp_path: Path) -> Path:
+    """Only what is committed of the recording."""
+    git(tmp_path, "clone", "-q", str(once.folder), "clone")
+    return tmp_path / "clone"
+
+
 def nbval(path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENAI_")}
     command = [sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider"]
@@ -167,9 +200,9 @@ def nbval(path: Path) -> None:
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.deep)])
-def test_in_the_same_folder(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+def test_in_the_same_folder(once: Recorded, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """In the folder of the recording a replay has the same bytes and leaves nothing to commit."""
-    first = recorded(folder, monkeypatch)
+    folder, first = once.folder, once.first
     path = folder / "story.ipynb"
     for _ in range(times):
         again = run(path, monkeypatch, "replay")
@@ -180,16 +213,16 @@ def test_in_the_same_folder(folder: Path, monkeypatch: pytest.MonkeyPatch, times
     assert git(folder, "status", "--porcelain") == ""
 
 
-def test_in_a_fresh_clone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_fresh_clone(once: Recorded, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With only the committed files a replay has the same outputs."""
-    first = recorded(folder, monkeypatch)
-    git(tmp_path, "clone", "-q", str(folder), "clone")
-    shutil.rmtree(folder)
-    path = tmp_path / "clone" / "story.ipynb"
-    for _ in range(2):
-        again = run(path, monkeypatch, "replay")
-        assert lasting(again.notebook) == lasting(first.notebook)
-    assert git(path.parent, "status", "--porcelain") == ""
+    away = once.folder.rename(once.folder.with_name("away"))
+    try:
+        for _ in range(2):
+            again = run(clone / "story.ipynb", monkeypatch, "replay")
+            assert lasting(again.notebook) == lasting(once.first.notebook)
+    finally:
+        away.rename(once.folder)
+    assert git(clone, "status", "--porcelain") == ""
 
 
 @pytest.mark.deep
@@ -217,16 +250,15 @@ def test_recorded_where_it_was_executed_before(
 
 
 def test_a_file_that_the_person_changed_is_not_hidden(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the text of an edit is gone, the replay fails as a live turn would, in one line."""
-    recorded(folder, monkeypatch)
-    (folder / "tool.py").write_text("def triple(x):\n    return 3 * x\n")
+    (clone / "tool.py").write_text("def triple(x):\n    return 3 * x\n")
     monkeypatch.setenv("OPENAI_BASE_URL", CLOSED)
-    done = execute(folder / "story.ipynb", {"mode": "replay"}, timeout=120)
+    done = execute(clone / "story.ipynb", {"mode": "replay"}, timeout=120)
     assert "ReplayMismatch" in done.error
     assert "Step 2" in done.error and "triple" in done.error
-    assert (folder / "tool.py").read_text() == "def triple(x):\n    return 3 * x\n"
+    assert (clone / "tool.py").read_text() == "def triple(x):\n    return 3 * x\n"
 
 
 @pytest.mark.deep
@@ -295,10 +327,14 @@ def test_what_was_looked_at_before_it_was_changed(
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No settings of the person's own."""
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "jupyter"))
-    for name in [name for name in os.environ if name.startswith("JUPYTER_AGENT_")]:
-        monkeypatch.delenv(name)
+    _quiet(monkeypatch, tmp_path)
     yield
+
+
+def _quiet(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    patch.setenv("JUPYTER_CONFIG_DIR", str(folder / "jupyter"))
+    for name in [name for name in os.environ if name.startswith("JUPYTER_AGENT_")]:
+        patch.delenv(name)
 
 
 def one_turn(path: Path, task: str, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:

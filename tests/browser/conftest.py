@@ -1,9 +1,10 @@
-"""One JupyterLab, one browser and one model for all tests of a module."""
+"""One JupyterLab, one browser and one model for all tests of this folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from uuid import uuid4
 
 import pytest
 from browser.lab import Lab, Model, NotebookPage, a_browser, chromium
@@ -13,7 +14,7 @@ from playwright.sync_api import Browser, Error, expect
 expect.set_options(timeout=60_000)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     if chromium() is None:
         pytest.skip("there is no chromium: apt-get install chromium")
@@ -21,13 +22,13 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def model() -> Iterator[Model]:
     with Model() as model:
         yield model
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def lab(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     if find_spec("jupyterlab") is None:
         pytest.skip("there is no JupyterLab: pip install jupyterlab")
@@ -38,9 +39,9 @@ def lab(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
 
 @pytest.fixture(scope="module")
 def desk(lab: Lab, browser: Browser) -> Iterator[NotebookPage]:
-    """A notebook that stays open, with the extension loaded."""
-    lab.notebook("desk.ipynb", ["%load_ext jupyter_agent"])
-    book = lab.open(browser, "desk.ipynb")
+    """A notebook that stays open for a module, with the extension loaded."""
+    lab.notebook(name := f"desk_{uuid4().hex}.ipynb", ["%load_ext jupyter_agent"])
+    book = lab.open(browser, name)
     book.run(0)
     yield book
     book.close()

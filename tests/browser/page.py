@@ -123,9 +123,10 @@ def notebook(
             requests.append(f"{route.request.method} {url} {keys}")
             route.fulfill(status=204)
 
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    context.add_cookies([{"name": "_xsrf", "value": "x1", "url": ORIGIN}])
-    page = context.new_page()
+    if not browser.contexts:  # one for all pages, since a new one takes as long as a test
+        browser.new_context().add_cookies([{"name": "_xsrf", "value": "x1", "url": ORIGIN}])
+    page = browser.contexts[0].new_page()
+    page.set_viewport_size({"width": width, "height": 900})
     page.route("**/*", serve)
     page.add_init_script(before)
     book = Notebook(page, requests)
@@ -135,7 +136,7 @@ def notebook(
         yield book
         assert book.errors == []
     finally:
-        context.close()
+        page.close()
 
 
 def call(name: str = "execute_code", **changes: object) -> dict[str, Any]:

@@ -40,10 +40,11 @@ def answer(book: NotebookPage, number: int, label: str) -> None:
 
 def test_words_appear_while_the_model_speaks(book: NotebookPage, model: Model) -> None:
     """A person sees the words as they stream, and in the end the saved form with the answer."""
-    model.says(Reply(text=(*TALK, "END"), pause=0.05, fault=Fault("stall", seconds=60)))
+    model.says(Reply(text=(*TALK, "END"), hold="END", fault=Fault("stall", seconds=60)))
     cell = start(book)
     expect(book.live(cell)).to_contain_text("I look at the table")
     assert "END" not in book.live(cell).inner_text()
+    model.goes_on.set()
     expect(book.live(cell)).to_contain_text("END")
     model.goes_on.set()
     book.await_done(cell)
@@ -224,6 +225,7 @@ def test_no_with_the_keyboard(book: NotebookPage, model: Model) -> None:
     assert "refused by you" in spoken([book.save()["cells"][cell]])
 
 
+@pytest.mark.deep
 def test_no_without_a_reason(book: NotebookPage, model: Model) -> None:
     """A refusal needs no reason: the model is told that the person refused."""
     model.says(code("!touch never.txt"), DONE)
@@ -310,6 +312,7 @@ def test_closed_while_it_works(lab: Lab, browser: Browser, model: Model) -> None
     again.close()
 
 
+@pytest.mark.deep
 def test_reloaded_while_it_works(lab: Lab, browser: Browser, model: Model) -> None:
     """Reloading the page in the middle breaks nothing: the cell ends with the turn."""
     model.says(code("1", "I begin."), Reply(text=(*TALK, "END"), pause=0.04))
@@ -500,7 +503,7 @@ def _drawn(book: NotebookPage, cell: int) -> int:
 # ---- looks ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("theme", ["Light", "Dark"])  # and both in test_live_js.py
 def test_a_theme_is_legible(book: NotebookPage, model: Model, theme: str) -> None:
     """In both themes of JupyterLab each word stands out from what is behind it."""
     plan = [{"text": "Look at it", "state": "done"}, {"text": "Plot it", "state": "in_progress"}]

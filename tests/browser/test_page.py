@@ -14,7 +14,7 @@ from browser.lab import Lab, Model, NotebookPage, code
 from model_server import Reply
 from playwright.sync_api import Browser, expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 expect.set_options(timeout=20_000)
 WAITS = (
@@ -194,6 +194,7 @@ setInterval(attack, 50);
 """
 
 
+@pytest.mark.deep
 def test_a_display_cannot_click(lab: Lab, browser: Browser, model: Model) -> None:
     """A script in a cell's output answers no question, types nothing and stops nothing."""
     model.says(code("!touch clicked.txt", "I touch."), Reply(text="It is over."))

@@ -82,7 +82,7 @@ def test_blocks_are_right(page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if with_cells(page)], ids=name)
 def test_cells_run(page: Path, module_kernel: LiveKernel, tmp_path: Path) -> None:
     """The cells of a page run in a real kernel, in order; a scripted model does the tasks."""
-    move(module_kernel, tmp_path)
+    module_kernel.begin_anew(tmp_path)
     shown = ""
     for block in blocks(page):
         if block.note("not run") is not None:
@@ -91,15 +91,6 @@ def test_cells_run(page: Path, module_kernel: LiveKernel, tmp_path: Path) -> Non
             shown = run(module_kernel, block)
         elif block.note("output") is not None:
             assert block.text.strip() == shown.strip(), block.where
-
-
-def move(kernel: LiveKernel, folder: Path) -> None:
-    """Let the kernel begin anew in a folder: no variables, no settings, no conversation."""
-    kernel.helper(
-        "%unload_ext jupyter_agent", "%reset -f", "import os", f"os.chdir({str(folder)!r})"
-    )
-    kernel.folder = folder
-    kernel.load()
 
 
 def run(kernel: LiveKernel, block: Block) -> str:

@@ -408,6 +408,7 @@ def test_get_ipython_shadowed_by_the_agents_code(kernel: LiveKernel) -> None:
     assert (turn.results[1].text, turn.cell.status) == ("42", "ok")
     kernel.run("del get_ipython")
     assert kernel.agent("1 + 1").result.text == "2"
+    kernel.helper("get_ipython = get_ipython")  # from the builtins, as the next test expects it
 
 
 REPLACED = "import io, sys\nsys.stdout = sys.stderr = io.StringIO()\nsys.displayhook = print"

@@ -50,6 +50,14 @@ def mine(kernel: LiveKernel) -> Path:
     return path
 
 
+@pytest.fixture
+def no_view(kernel: LiveKernel) -> Iterator[None]:
+    """Where no widget answers, a question waits two seconds for one: not where no view is tried."""
+    kernel.helper("%agent config display static")
+    yield
+    kernel.helper("%agent config display auto")
+
+
 def ran(kernel: LiveKernel) -> bool:
     return (kernel.folder / "ran.txt").exists()
 
@@ -136,6 +144,7 @@ def test_read_only_refuses_without_asking(kernel: LiveKernel) -> None:
     assert "precious" in looked.text and not ran(kernel)
 
 
+@pytest.mark.usefixtures("no_view")
 def test_ask_all_asks_for_reading(kernel: LiveKernel) -> None:
     """With --approve ask_all reading a file needs an answer, keeping a plan does not."""
     read = {"calls": [{"name": "read_file", "arguments": {"path": "mine.txt"}}]}
@@ -194,6 +203,7 @@ def test_a_person_without_a_widget(kernel: LiveKernel) -> None:
         ("No, use Python instead", "They say: use Python instead"),
     ],
 )
+@pytest.mark.usefixtures("no_view")
 def test_a_refusal_by_a_line(kernel: LiveKernel, typed: str, told: str) -> None:
     """A typed no, with or without a reason, runs nothing; the model reads the reason."""
     turn = answered(kernel, typed)
@@ -201,17 +211,17 @@ def test_a_refusal_by_a_line(kernel: LiveKernel, typed: str, told: str) -> None:
     assert not ran(kernel) and "refused by you" in turn.cell.transcript
 
 
+@pytest.mark.usefixtures("no_view")
 def test_a_question_without_a_view(kernel: LiveKernel) -> None:
     """With display: static the question itself shows the code."""
-    kernel.helper("%agent config display static")
     running, logs = ask(kernel, RISKY["a shell command"][0])
     prompt = running.question()
     assert RISKY["a shell command"][0] in prompt and "The agent asks: Run this code?" in prompt
     running.type("n")
     assert kernel.turn(running.finish(), logs).result.state == "refused"
-    kernel.helper("%agent config display auto")
 
 
+@pytest.mark.usefixtures("no_view")
 def test_nonsense_is_asked_again(kernel: LiveKernel) -> None:
     """After nonsense and an empty line the question is repeated, and a y counts."""
     running, logs = ask(kernel, RISKY["a shell command"][0])
@@ -224,6 +234,7 @@ def test_nonsense_is_asked_again(kernel: LiveKernel) -> None:
     assert not turn.result.is_error and ran(kernel)
 
 
+@pytest.mark.usefixtures("no_view")
 def test_nonsense_for_ever_is_no(kernel: LiveKernel) -> None:
     """Three nonsense answers count as no."""
     running, logs = ask(kernel, RISKY["a shell command"][0])
@@ -260,6 +271,7 @@ def test_a_question_that_nobody_answers(kernel: LiveKernel) -> None:
     assert answered(kernel, "n").result.state == "refused"
 
 
+@pytest.mark.usefixtures("no_view")
 def test_the_time_of_all_tries_counts(kernel: LiveKernel) -> None:
     """The time-out is for the whole question, not for each answer."""
     kernel.helper("%agent config approvals.timeout 6")
@@ -275,6 +287,7 @@ def test_the_time_of_all_tries_counts(kernel: LiveKernel) -> None:
     assert "nobody answered" in turn.result.text
 
 
+@pytest.mark.usefixtures("no_view")
 def test_always_holds_for_its_kind_and_session(kernel: LiveKernel) -> None:
     """Always covers one kind in one session; other kinds, sessions and a reset ask again."""
     running, logs = ask(kernel, "!touch ran.txt", "!touch ran_again.txt")

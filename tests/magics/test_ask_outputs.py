@@ -21,8 +21,13 @@ def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKern
         kernel.helper("from jupyter_agent import ask")
         lines = [f"- task: {task}\n  replies: [{{text: Answer {task}.}}]\n" for task in "xy"]
         (kernel.folder / "two.yaml").write_text("".join(lines * 40), encoding="utf-8")
-        kernel.helper("%agent config provider scripted", "%agent config script two.yaml")
         yield kernel
+
+
+@pytest.fixture(autouse=True)
+def answers(kernel: LiveKernel) -> None:
+    """Whatever script the test before had."""
+    kernel.helper("%agent config provider scripted", "%agent config script two.yaml")
 
 
 def run(kernel: LiveKernel, source: str, *, with_page: bool = True) -> Cell:

@@ -75,9 +75,12 @@ def theirs(
 
 
 @pytest.fixture(autouse=True)
-def clean(theirs: LiveKernel) -> Iterator[None]:
+def clean(recorded: tuple[Path, LiveKernel], theirs: LiveKernel) -> Iterator[None]:
+    """The cassette as it came, and nothing trusted."""
     yield
-    (theirs.folder / "ran.txt").unlink(missing_ok=True)
+    shutil.copy(recorded[0] / CASSETTE, theirs.folder)
+    for left in ("ran.txt", "empty_config/jupyter_agent_trust.json"):
+        (theirs.folder / left).unlink(missing_ok=True)
     theirs.helper("%agent config mode replay", "%agent config approvals.mode ask_risky")
 
 

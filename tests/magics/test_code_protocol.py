@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,8 +114,10 @@ def test_tools_are_functions(kernel: LiveKernel) -> None:
     assert "out/b.txt" in done.cell.transcript
 
 
-def test_nothing_is_left_behind(kernel: LiveKernel) -> None:
+def test_nothing_is_left_behind(kernel: LiveKernel, tmp_path: Path) -> None:
     """After the turn neither %who nor the context shows the functions."""
+    kernel.begin_anew(tmp_path)
+    kernel.helper("%agent config tool_protocol code")
     done, _ = turn(kernel, block("%who function"), block("f = 1"))
     assert not any(name in done.results[0].text for name in TOOLS)
     assert kernel.value("[n for n in ('agent_tools', 'read_file') if n in globals()]") == []

@@ -251,8 +251,9 @@ def test_resetting_a_session_that_is_not_there(kernel: LiveKernel) -> None:
 # Configuration -----------------------------------------------------------------------------------
 
 
-def test_config_lists_every_setting(kernel: LiveKernel) -> None:
+def test_config_lists_every_setting(kernel: LiveKernel, tmp_path: Path) -> None:
     """List the configuration: every setting has its value and where it comes from."""
+    kernel.begin_anew(tmp_path)
     text = said(kernel, "config")
     assert row(text, "token_limit") == ["token_limit", "80000", "default"]
     assert row(text, "retry.max_retries") == ["retry.max_retries", "3", "default"]

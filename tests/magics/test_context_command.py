@@ -34,6 +34,7 @@ def talking(kernel: LiveKernel) -> LiveKernel:
     kernel.helper(
         "%agent reset",
         "%agent config provider none",
+        "%agent config script none",
         "%agent config api_base none",
         "%agent config api_key k",
         "%agent config model m",

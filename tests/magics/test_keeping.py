@@ -28,7 +28,14 @@ if os.geteuid() == 0:  # without its capabilities root has the rights of any own
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[LiveKernel]:
+def desk(kernel: LiveKernel, tmp_path: Path) -> LiveKernel:
+    kernel.begin_anew(tmp_path)
+    return kernel
+
+
+@pytest.fixture
+def own_desk(tmp_path: Path) -> Iterator[LiveKernel]:
+    """A kernel of its own, for a test that restarts it or takes its rights."""
     with LiveKernel(tmp_path) as kernel:
         kernel.load()
         yield kernel
@@ -52,29 +59,29 @@ def logs(folder: Path) -> list[Path]:
     return sorted((folder / ".jupyter_agent/logs").glob("*.jsonl"))
 
 
-def test_a_disk_that_was_full_for_two_turns(desk: LiveKernel, tmp_path: Path) -> None:
+def test_a_disk_that_was_full_for_two_turns(own_desk: LiveKernel, tmp_path: Path) -> None:
     """A full disk is announced once; later everything is saved, and the next kernel reads it."""
-    assert "saved" not in turn(desk, "first").said
+    assert "saved" not in turn(own_desk, "first").said
     size = len(kept(tmp_path)) + 200
-    desk.helper(FULL.format(size))
-    told = turn(desk, "second").said + turn(desk, "third").said
+    own_desk.helper(FULL.format(size))
+    told = turn(own_desk, "second").said + turn(own_desk, "third").said
     assert told.count("The conversation is not being saved: file too large.") == 1
     assert [json.loads(line) for line in kept(tmp_path).splitlines()]  # nothing is torn
-    desk.helper(FREE)
-    told = turn(desk, "fourth").said
+    own_desk.helper(FREE)
+    told = turn(own_desk, "fourth").said
     assert told.count("The conversation is saved again, nothing is missing.") == 1
-    assert "saved" not in turn(desk, "fifth").said
-    desk.restart()
-    assert "is back: 5 turns" in desk.run("%agent resume").said
-    history = desk.run("%agent history").said
+    assert "saved" not in turn(own_desk, "fifth").said
+    own_desk.restart()
+    assert "is back: 5 turns" in own_desk.run("%agent resume").said
+    history = own_desk.run("%agent history").said
     assert all(word in history for word in ("first", "second", "third", "fourth", "fifth"))
 
 
-def test_a_log_that_is_cut_by_a_limit(desk: LiveKernel, tmp_path: Path) -> None:
+def test_a_log_that_is_cut_by_a_limit(own_desk: LiveKernel, tmp_path: Path) -> None:
     """The turn and the log itself say that the log is incomplete; the log is readable."""
-    turn(desk, "first")
-    desk.helper(FULL.format(3_000))
-    told = turn(desk, "second").said
+    turn(own_desk, "first")
+    own_desk.helper(FULL.format(3_000))
+    told = turn(own_desk, "second").said
     assert told.count("The run log is not being written: file too large.") == 1
     log = logs(tmp_path)[-1]
     assert log.stat().st_size <= 3_000
@@ -83,7 +90,7 @@ def test_a_log_that_is_cut_by_a_limit(desk: LiveKernel, tmp_path: Path) -> None:
     assert last["reason"] == "File too large"
     run = read_run(log)
     assert run.missing == last["lines"] and not run.is_torn
-    assert "that could not be written:" in desk.run("%agent log show").said
+    assert "that could not be written:" in own_desk.run("%agent log show").said
 
 
 def test_a_log_that_goes_on_in_mid_turn(desk: LiveKernel, tmp_path: Path) -> None:
@@ -97,18 +104,20 @@ def test_a_log_that_goes_on_in_mid_turn(desk: LiveKernel, tmp_path: Path) -> Non
     assert read_run(logs(tmp_path)[-1]).has_ended
 
 
-def test_folders_that_are_removed_meanwhile(desk: LiveKernel, tmp_path: Path) -> None:
+def test_folders_that_are_removed_meanwhile(own_desk: LiveKernel, tmp_path: Path) -> None:
     """If the state folder is deleted between two turns, the whole conversation is saved."""
-    turn(desk, "first")
+    turn(own_desk, "first")
     shutil.rmtree(tmp_path / ".jupyter_agent")
-    turn(desk, "second", "import shutil\nshutil.rmtree('.jupyter_agent/sessions')")
-    desk.restart()
-    assert "is back: 2 turns" in desk.run("%agent resume").said
-    assert "first" in desk.run("%agent history").said
+    turn(own_desk, "second", "import shutil\nshutil.rmtree('.jupyter_agent/sessions')")
+    own_desk.restart()
+    assert "is back: 2 turns" in own_desk.run("%agent resume").said
+    assert "first" in own_desk.run("%agent history").said
 
 
 @pytest.mark.parametrize("kind", ["file", "pipe", "no rights", "read-only"])
-def test_a_state_folder_that_cannot_be_used(desk: LiveKernel, tmp_path: Path, kind: str) -> None:
+def test_a_state_folder_that_cannot_be_used(
+    own_desk: LiveKernel, tmp_path: Path, kind: str
+) -> None:
     """The turn runs, and one line says that nothing is kept and what to do."""
     state = tmp_path / ".jupyter_agent"
     if kind == "file":
@@ -117,10 +126,10 @@ def test_a_state_folder_that_cannot_be_used(desk: LiveKernel, tmp_path: Path, ki
         os.mkfifo(state)
     else:
         state.mkdir(mode=0o000 if kind == "no rights" else 0o500)
-        desk.helper(NO_RIGHTS)
+        own_desk.helper(NO_RIGHTS)
     try:
         for task in ("first", "second"):
-            told = turn(desk, task, "print('x' * 200_000)").said
+            told = turn(own_desk, task, "print('x' * 200_000)").said
             assert told.count("Nothing of this turn is kept") == 1
             assert "chmod u+rwx" in told or "Move it away." in told
             assert "not being" not in told and "cannot be undone" not in told
@@ -131,9 +140,11 @@ def test_a_state_folder_that_cannot_be_used(desk: LiveKernel, tmp_path: Path, ki
     if kind == "file":
         assert state.read_text(encoding="utf-8") == "mine"
         state.unlink()
-        assert "The conversation is saved again, nothing is missing." in turn(desk, "third").said
-        desk.restart()
-        assert "is back: 3 turns" in desk.run("%agent resume").said
+        assert (
+            "The conversation is saved again, nothing is missing." in turn(own_desk, "third").said
+        )
+        own_desk.restart()
+        assert "is back: 3 turns" in own_desk.run("%agent resume").said
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])

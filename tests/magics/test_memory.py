@@ -15,7 +15,14 @@ SCOPE = {"workspace": "devtools"}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[LiveKernel]:
+def desk(kernel: LiveKernel, tmp_path: Path) -> LiveKernel:
+    kernel.begin_anew(tmp_path)
+    return kernel
+
+
+@pytest.fixture
+def one_of_two(tmp_path: Path) -> Iterator[LiveKernel]:
+    """A kernel of the person who has another one in the same folder."""
     with LiveKernel(tmp_path) as kernel:
         kernel.load()
         yield kernel
@@ -161,18 +168,18 @@ def test_switched_off(desk: LiveKernel) -> None:
     assert "skill" not in desk.value(f"{SESSION}.setup._system").lower()
 
 
-def test_another_kernel_sees_what_a_session_does(desk: LiveKernel, tmp_path: Path) -> None:
+def test_another_kernel_sees_what_a_session_does(one_of_two: LiveKernel, tmp_path: Path) -> None:
     """While a turn runs, a second kernel in the same folder sees its task; afterwards its end."""
     wait = "import time\nopen('begun', 'w').close()\nwhile True: time.sleep(0.05)"
-    running, _ = desk.start_agent(wait)
-    desk.await_file("begun")
+    running, _ = one_of_two.start_agent(wait)
+    one_of_two.await_file("begun")
     with LiveKernel(tmp_path) as other:
         other.load()
         assert "working on: Task 1" in other.run("%agent memory sessions").said
-        desk.interrupt()
+        one_of_two.interrupt()
         running.finish()
         assert "working on" not in other.run("%agent memory sessions").said
-        desk.helper("%agent reset")
+        one_of_two.helper("%agent reset")
         shown = other.run("%agent memory sessions").said
         assert "finished" in shown and "Task 1" in shown
 

@@ -27,7 +27,9 @@ ASKED = "read from the text of the reply"
 
 @pytest.fixture(scope="module")
 def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
-    environ = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    # Without a view no question waits two seconds for a widget that is not there.
+    environ = {**keys, "JUPYTER_AGENT_DISPLAY": "static"}
     with LiveKernel(tmp_path_factory.mktemp("kernel"), environ) as kernel:
         kernel.load()
         (kernel.folder / "note.txt").write_text("a note", encoding="utf-8")

@@ -224,6 +224,7 @@ def test_the_agents_code_does_not_decide_its_next_turn(steered: Steered, way: st
     assert not steered.code
 
 
+@pytest.mark.deep  # as with test_a_changed_file_of_settings_waits, and where the kernel ends
 def test_nor_after_a_restart(tmp_path: Path) -> None:
     """Changes of the agent's code in the person's files do not count in later kernels."""
     steered = Steered(tmp_path)
@@ -346,10 +347,11 @@ def test_a_changed_file_of_settings_waits(tmp_path: Path) -> None:
             "pathlib.Path('empty_config', 'jupyter_agent' + '.yaml')"
             ".write_text('privacy.outputs: full\\napi_key: hush-hush-1')"
         )
-        for _ in range(2):
+        for is_next in (False, True):
+            if is_next:
+                kernel.restart()
             assert "shapes" in kernel.helper("%agent config privacy.outputs").said
             shown = kernel.helper("%agent trust show").said
             assert "+privacy.outputs: full" in shown and "hush-hush" not in shown
-            kernel.restart()
         asked_and_answered(kernel, "%agent trust", "y")
         assert "full" in kernel.helper("%agent config privacy.outputs").said

@@ -13,10 +13,23 @@ SESSION = "get_ipython().agent_sessions['default']"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[LiveKernel]:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "mine.txt").write_text("precious\n", encoding="utf-8")
     (tmp_path / "data.csv").write_text("a,b\n1,2\n", encoding="utf-8")
-    with LiveKernel(tmp_path) as kernel:
+    return tmp_path
+
+
+@pytest.fixture
+def desk(kernel: LiveKernel, folder: Path) -> LiveKernel:
+    kernel.begin_anew(folder)
+    kernel.run("x = 1\nrows = [1, 2]")
+    return kernel
+
+
+@pytest.fixture
+def mortal(folder: Path) -> Iterator[LiveKernel]:
+    """A kernel of its own, for a test that kills it, or needs two of one person."""
+    with LiveKernel(folder) as kernel:
         kernel.load()
         kernel.run("x = 1\nrows = [1, 2]")
         yield kernel
@@ -110,28 +123,28 @@ def test_an_interrupted_turn(desk: LiveKernel, tmp_path: Path) -> None:
     assert (tmp_path / "data.csv").read_text() == "a,b\n1,2\n"
 
 
-def test_a_killed_kernel(desk: LiveKernel, tmp_path: Path) -> None:
+def test_a_killed_kernel(mortal: LiveKernel, tmp_path: Path) -> None:
     """The files of a turn whose kernel died are restored after the restart."""
     code = "open('data.csv', 'w').write('gone')\nopen('begun', 'w').close()\nwhile True: pass"
-    desk.start_agent(code)
-    desk.await_file("begun")
-    desk.restart()
-    desk.helper("%agent undo")
+    mortal.start_agent(code)
+    mortal.await_file("begun")
+    mortal.restart()
+    mortal.helper("%agent undo")
     assert (tmp_path / "data.csv").read_text() == "a,b\n1,2\n"
 
 
 @pytest.mark.parametrize(
     "cell", ["%%agent\nWrite.", "await __import__('jupyter_agent').ask('Write.')"]
 )
-def test_a_killed_turn_is_listed_with_its_files(desk: LiveKernel, cell: str) -> None:
+def test_a_killed_turn_is_listed_with_its_files(mortal: LiveKernel, cell: str) -> None:
     """The list counts the files of a turn whose kernel died."""
     code = "open('data.csv', 'w').write('gone')\nopen('begun', 'w').close()\nwhile True: pass"
-    desk.script("Write.", {"calls": [call("execute_code", code=code)]})
-    desk.start(cell)
-    desk.await_file("begun")
-    desk.restart()
+    mortal.script("Write.", {"calls": [call("execute_code", code=code)]})
+    mortal.start(cell)
+    mortal.await_file("begun")
+    mortal.restart()
     # The folder also holds what the kernel itself writes to its stderr.
-    assert re.search("“Write.”  [23] files", desk.run("%agent undo list").said)
+    assert re.search("“Write.”  [23] files", mortal.run("%agent undo list").said)
 
 
 def test_switched_off_and_by_the_agent(desk: LiveKernel) -> None:
@@ -208,7 +221,7 @@ def test_a_turn_without_a_change(desk: LiveKernel) -> None:
     assert desk.value("x") == 1
 
 
-def test_two_kernels(desk: LiveKernel, tmp_path: Path) -> None:
+def test_two_kernels(mortal: LiveKernel, tmp_path: Path) -> None:
     """Each kernel undoes its own turns; later writes of the other one stay."""
     with LiveKernel(tmp_path) as other:
         other.load()
@@ -217,15 +230,15 @@ def test_two_kernels(desk: LiveKernel, tmp_path: Path) -> None:
             "open('begun', 'w').close()\nimport time, os\n"
             "while not os.path.exists('written.txt'): time.sleep(0.01)"
         )
-        running, _ = desk.start_agent(code)
-        desk.await_file("begun")
+        running, _ = mortal.start_agent(code)
+        mortal.await_file("begun")
         other.run("open('later.txt', 'w').write('mine'); open('written.txt', 'w').close()")
         running.finish()
-        assert "of another kernel" in desk.run("%agent undo list").said
-        said = desk.run("%agent undo").said
+        assert "of another kernel" in mortal.run("%agent undo list").said
+        said = mortal.run("%agent undo").said
         assert "later.txt: left as it is" in said
         assert not (tmp_path / "begun").exists()
-        assert "other running kernels" in desk.run("%agent undo").error
+        assert "other running kernels" in mortal.run("%agent undo").error
         assert (tmp_path / "later.txt").read_text() == "mine"
         other.run("%agent undo")
         assert not (tmp_path / "theirs.txt").exists()

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from scipy import stats
 
 from jupyter_agent.skills import importing
 from jupyter_agent.skills.discovery import Place, Skill, discover, shipped_folder
@@ -43,6 +42,12 @@ def finder() -> Iterator[None]:
     importing.install(lambda: discover([SHIPPED]))
     yield
     importing.uninstall()
+
+
+@pytest.fixture(scope="module")
+def stats() -> ModuleType:
+    """`scipy.stats`, whose import takes a second that no other worker needs to spend."""
+    return importlib.import_module("scipy.stats")
 
 
 @pytest.fixture
@@ -136,7 +141,7 @@ def test_every_function_that_a_text_names_exists(skill: Skill) -> None:
 # --- exploring -----------------------------------------------------------------------------------
 
 
-def test_exploring_penguins(penguins: pd.DataFrame) -> None:
+def test_exploring_penguins(penguins: pd.DataFrame, stats: ModuleType) -> None:
     """Real data: kinds, missing values and the associations that are known of them."""
     overview = script("exploring-tables", "overview")
     assert overview.summary(penguins).startswith("344 rows, 8 columns")
@@ -322,7 +327,7 @@ def test_the_check_finds_faults() -> None:
     plt.close("all")
 
 
-def test_the_interval_of_a_mean_without_scipy() -> None:
+def test_the_interval_of_a_mean_without_scipy(stats: ModuleType) -> None:
     """The approximation that stands in for scipy is near the truth; one value gives none."""
     plots = script("plotting-well", "plots")
     values = np.random.default_rng(0).normal(size=8)
@@ -335,7 +340,7 @@ def test_the_interval_of_a_mean_without_scipy() -> None:
 # --- testing -------------------------------------------------------------------------------------
 
 
-def test_means_against_scipy(penguins: pd.DataFrame) -> None:
+def test_means_against_scipy(penguins: pd.DataFrame, stats: ModuleType) -> None:
     """Welch's differences, intervals and p-values are scipy's; Holm's are the known ones."""
     test = script("testing-hypotheses", "test")
     found = test.compare_means(penguins, "body_mass_g", "species").set_index(["group", "minus"])
@@ -351,7 +356,7 @@ def test_means_against_scipy(penguins: pd.DataFrame) -> None:
     np.testing.assert_allclose(test.adjust(p, "fdr"), stats.false_discovery_control(p))
 
 
-def test_welch_anova_of_two_groups_is_the_t_test(penguins: pd.DataFrame) -> None:
+def test_welch_anova_of_two_groups_is_the_t_test(penguins: pd.DataFrame, stats: ModuleType) -> None:
     """With two groups Welch's ANOVA has the p-value of Welch's t-test."""
     test = script("testing-hypotheses", "test")
     a, b = (g["body_mass_g"].dropna().to_numpy()[:30] for _, g in penguins.groupby("sex"))
@@ -369,7 +374,7 @@ def test_error_rates_hold() -> None:
     assert 0.01 < np.mean(found) < 0.10
 
 
-def test_shares_pairs_and_relations(penguins: pd.DataFrame) -> None:
+def test_shares_pairs_and_relations(penguins: pd.DataFrame, stats: ModuleType) -> None:
     """Newcombe's published example, a paired test against scipy, and correlations in intervals."""
     test = script("testing-hypotheses", "test")
     yes = pd.DataFrame(
