@@ -267,7 +267,10 @@ class Session:
         history = tuple(repair(self.history))
         request = Request(agent.system, history, agent.toolbox.specs)
         try:
-            compaction = await compactor.shorten(request, agent.provider, agent.retry, target=0)
+            # Between two turns nothing is recorded, so that a replay must do without a model, too.
+            compaction = await compactor.shorten(
+                request, agent.provider, agent.retry, target=0, by_model=not tape.is_exact
+            )
         finally:
             used = compactor.take_usage()
             if used.total_tokens:

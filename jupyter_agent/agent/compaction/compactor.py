@@ -67,7 +67,12 @@ class Compactor:
         self._reported = usage.total_tokens if usage.input_tokens else 0
 
     async def shorten(
-        self, request: Request, provider: Model, retry: RetryPolicy, target: int | None = None
+        self,
+        request: Request,
+        provider: Model,
+        retry: RetryPolicy,
+        target: int | None = None,
+        by_model: bool = True,
     ) -> Compaction:
         """Shorten the conversation of a request.
 
@@ -78,12 +83,13 @@ class Compactor:
             target: The goal in tokens, with the last step unchanged; by default a share of the
                 limit, with the last few steps. 0 shortens as far as possible without cutting the
                 user's text.
+            by_model: False does without a summary by the model.
         """
         model = ModelSummary(provider, retry)
         try:
             compaction = await compact(
                 request.messages,
-                model,
+                model if by_model else None,
                 self.counter,
                 self.limit,
                 self._keep,
