@@ -1,7 +1,7 @@
 """A conversation over a tape, by the real loop: a script, tools and a user, recorded and replayed.
 
-    await recorded(path, script, ["Count."], results=["344"])
-    assert await replaying(path, results=["344"]).ask("Count.") == "344 rows."
+await recorded(path, script, ["Count."], results=["344"])
+assert await replaying(path, results=["344"]).ask("Count.") == "344 rows."
 """
 
 from __future__ import annotations

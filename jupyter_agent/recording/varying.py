@@ -97,9 +97,7 @@ _DATE = (
     rf"|(?:{_DAY},? )?(?:\d\d? {_MONTH},? \d{{4}}|{_MONTH} +\d\d?,? \d{{4}}))"
 )
 # Possessive: otherwise a long row of digits would be split in each possible way.
-_NUMBER = (
-    r"(?:(?:\d{1,3}(?:,\d{3}){1,12}+(?!\d)|\d++)(?:\.\d++|\.)?|\.\d++)(?:[eE][-+]?\d++)?"
-)
+_NUMBER = r"(?:(?:\d{1,3}(?:,\d{3}){1,12}+(?!\d)|\d++)(?:\.\d++|\.)?|\.\d++)(?:[eE][-+]?\d++)?"
 _UNIT = r"(?:ns|[µμ]s|us|ms|seconds?|secs?|s|minutes?|mins?|hours?|h|days?)"
 _KINDS = {
     "path": r"<tmp>[^\s'\":,;)\]>]*",

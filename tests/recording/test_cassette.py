@@ -67,7 +67,9 @@ FULL = RecordedTurn(
     "0123",
     (
         RecordedStep(
-            says(Text("I try."), ToolCall("c1", "execute_code", "{}"), ToolCall("c2", "a__b", "{}")),
+            says(
+                Text("I try."), ToolCall("c1", "execute_code", "{}"), ToolCall("c2", "a__b", "{}")
+            ),
             said=("Before.",),
             summaries=(RecordedSummary(says(Text("So far."))), RecordedSummary(error="too long")),
             shortened=True,
@@ -160,7 +162,9 @@ def test_line_separators_in_words(character: str) -> None:
 
 def test_lone_surrogates_in_a_name() -> None:
     """A name that no file can carry does not lose the recording."""
-    assert there_and_back(says(Text("a"), ToolCall("c\ud800", "look\ud800", "{}"))).message.text == "a"
+    assert (
+        there_and_back(says(Text("a"), ToolCall("c\ud800", "look\ud800", "{}"))).message.text == "a"
+    )
 
 
 @given(st.text(st.sampled_from("⟨⟩\\ab5\n "), max_size=12))
@@ -510,9 +514,7 @@ async def test_damage_is_told_in_one_line(path: Path, good_lines: list[str], kin
 
 
 @pytest.mark.parametrize(("row", "more"), WRONG, ids=[json.dumps(more) for _, more in WRONG])
-def test_what_does_not_belong_there(
-    path: Path, good_lines: list[str], row: int, more: Row
-) -> None:
+def test_what_does_not_belong_there(path: Path, good_lines: list[str], row: int, more: Row) -> None:
     """A line with other things in it than a cassette holds there is named."""
     path.write_bytes(row_with(row, **more)(good_lines))
     with pytest.raises(ConfigError) as caught:
@@ -623,7 +625,10 @@ TAMPERED: dict[str, tuple[int, Callable[[list[str]], list[str]]]] = {
     "a result edited": (3, lambda x: with_text(x, 3, "1 rows", "9 rows")),
     "a marked value edited": (3, lambda x: with_text(x, 3, "⟨1.5 s⟩", "⟨9.5 s⟩")),
     "a result taken away": (4, lambda x: with_text(x, 4, '"results"', '"outcomes"')),
-    "an answer turned into a yes": (9, lambda x: with_text(x, 9, '"answer": "no"', '"answer": "yes"')),
+    "an answer turned into a yes": (
+        9,
+        lambda x: with_text(x, 9, '"answer": "no"', '"answer": "yes"'),
+    ),
     "a typed line edited": (10, lambda x: with_text(x, 10, "Now.", "Stop.")),
     "a task edited": (2, lambda x: with_text(x, 2, "Count.", "Recount.")),
     "the tasks of two turns exchanged": (2, lambda x: swapped(x, 2, 13)),

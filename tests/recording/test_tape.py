@@ -242,9 +242,7 @@ async def test_a_provider_that_fails(path: Path) -> None:
 @pytest.mark.deep
 async def test_long_conversations_stay_fast(path: Path) -> None:
     """Each message is looked at once: a thousand steps take no quadratic time."""
-    replies: list[Any] = [
-        {"calls": [{"name": "look", "arguments": {"n": n}}]} for n in range(1000)
-    ]
+    replies: list[Any] = [{"calls": [{"name": "look", "arguments": {"n": n}}]} for n in range(1000)]
     script = [("Go.", [*replies, {"text": "Done."}])]
     results = [f"{n} " + "x" * 2000 for n in range(1000)]
     async with asyncio.timeout(60):

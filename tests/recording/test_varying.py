@@ -83,14 +83,16 @@ def test_any_marked_text_can_be_read(text: str) -> None:
 @pytest.mark.parametrize("text", ["a ⟨ b", "a ⟩ b", "⟩⟨", "⟨", "a ⟨b⟩ c ⟨d"])
 def test_a_bracket_alone_is_text(text: str) -> None:
     """A bracket without its partner marks nothing."""
-    assert unmarked(text).count(OPEN) + unmarked(text).count(CLOSE) == text.count(OPEN) + text.count(
-        CLOSE
-    ) - 2 * len(spans(text))
+    assert unmarked(text).count(OPEN) + unmarked(text).count(CLOSE) == text.count(
+        OPEN
+    ) + text.count(CLOSE) - 2 * len(spans(text))
 
 
 # ---- learned and matched -------------------------------------------------------------------------
 
-WORD = st.sampled_from(["took", "rows:", "mean =", "(n", "x", "|", "é", "of", "at ", "  ", "-", "="])
+WORD = st.sampled_from(
+    ["took", "rows:", "mean =", "(n", "x", "|", "é", "of", "at ", "  ", "-", "="]
+)
 NUMBER = st.integers(-9999, 99999).map(str) | st.floats(0, 1e6).map(lambda x: f"{x:.3f}")
 NAME = st.text("abcdefgh0123456789", min_size=8, max_size=8)
 WHEN = st.datetimes(datetime(2001, 1, 1), datetime(2029, 1, 1)).map(lambda t: f"{t:%F %T.%f}")
