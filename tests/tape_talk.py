@@ -6,7 +6,7 @@ assert await replaying(path, results=["344"]).ask("Count.") == "344 rows."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,6 @@ class Talk:
         results: The results of the calls, an error result for one that begins with `!`.
         user: Who watches.
         names: The names of the tools.
-        workspace: Whose folder is neutral; the default is the current one.
         tools: Further tools.
     """
 
@@ -156,6 +155,3 @@ def replaying(path: Path, workspace: Workspace | None = None, **how: Any) -> Tal
 def cached(path: Path, *script: tuple[str, list[Any]], **how: Any) -> Talk:
     """A conversation in the mode `cached`."""
     return Talk(Cached(path, recorder(path)), Scripted(script), **how)
-
-
-Damage = Callable[[list[str]], bytes]

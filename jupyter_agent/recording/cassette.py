@@ -409,7 +409,8 @@ def _turn(path: Path, block: Sequence[tuple[int, JsonObject, str]]) -> RecordedT
     number = first
     try:
         steps = []
-        for number, value, _ in known[1:-1]:
+        for line, value, _ in known[1:-1]:
+            number = line
             steps.append(_step(value))
         number = known[-1][0]
         ending = _END.validate_python(known[-1][1])

@@ -936,11 +936,11 @@ class Cached(Tape):
         if not isinstance(question, CallMade):
             return self._recorder.record(question, player.record(question, answer))
         recorded = player.recorded(question)
-        shown = player.record(question, answer)
-        if recorded is not None and player.is_as_recorded(recorded, cast(ToolResult, shown)):
+        shown: Any = player.record(cast(Question[A], question), answer)
+        if recorded is not None and player.is_as_recorded(recorded, shown):
             self._recorder.keep(recorded)  # with its marks
-            return shown
-        return self._recorder.record(question, shown)
+            return cast(A, shown)
+        return cast(A, self._recorder.record(question, shown))
 
     def failed(self, request: Request, error: ProviderError, had_spoken: bool) -> None:
         self._recorder.failed(request, error, had_spoken)
