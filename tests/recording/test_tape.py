@@ -14,23 +14,40 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tape_talk import Script, Talk, Watcher, cached, player, recorded, recorder, replaying
 
-from jupyter_agent.core.events import ApprovalAsked, Retrying, Steered, TextDelta
+from jupyter_agent.core.events import (
+    ApprovalAsked,
+    Compacted,
+    MessageFinished,
+    Retrying,
+    Steered,
+    TextDelta,
+)
 from jupyter_agent.core.history import task_index
-from jupyter_agent.core.messages import Context, Message, Text, ToolResult, ToolSpec
+from jupyter_agent.core.messages import (
+    Context,
+    Message,
+    Said,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
 from jupyter_agent.core.ports import ReplyPart, Request
-from jupyter_agent.core.tool import ToolReturn
+from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ConfigError, ContextOverflow, ProviderError, ReplayMismatch
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.llm.tokens import TokenCounter
+from jupyter_agent.mcp.schemas import any_arguments
 from jupyter_agent.recording.cassette import load, save
 from jupyter_agent.recording.comparison import Digests
 from jupyter_agent.recording.coverage import Task, coverage
 from jupyter_agent.recording.learning import learn_cassette
 from jupyter_agent.recording.miss import PROVE, THIS_CELL
-from jupyter_agent.recording.tape import Cached, Rerun, Tape
+from jupyter_agent.recording.tape import Cached, ModelAsked, Rerun, ShorteningDue, Tape
 from jupyter_agent.recording.varying import parse
-from jupyter_agent.recording.wrappers import RecordedModel
+from jupyter_agent.recording.wrappers import RecordedModel, carry_out_now
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 LOOK = {"text": "I look.", "calls": [{"name": "look", "arguments": {"path": "a.csv"}}]}
@@ -213,22 +230,96 @@ async def test_a_failed_try(path: Path) -> None:
 
 async def test_a_conversation_that_was_too_long(path: Path) -> None:
     """Where a model refused the conversation, the replay's is shortened at the same place."""
-    tape = recorder(path)
-    with pytest.raises(ContextOverflow):  # nothing of a first task can be left out
-        await Talk(tape, _Failing(ContextOverflow("too long"))).ask("Go on.")
+    calls = [{"calls": [{"name": "look", "arguments": {"n": n}}]} for n in range(12)]
+    script = [("Go.", [*calls, {"text": "Done."}])]
+    results = [f"{n} " + "x" * 9000 for n in range(12)]
+    model = _Failing(ContextOverflow("too long"), script, after=12)
+    live = Talk(recorder(path), model, results)
+    assert await live.ask("Go.") == "Done."
+    assert load(path).turns[0].steps[-1].overflow
+    again = replaying(path, results=results)
+    assert await again.ask("Go.") == "Done."
+    assert again.history == live.history
+    assert [event for event in again.events if isinstance(event, Compacted)]
+
+
+async def test_a_summary(path: Path) -> None:
+    """A model's summary and a failed one are recorded, and given where they were written."""
+    tape, history = recorder(path), (user("Go."),)
+    asked = ModelAsked(Request("s", history, purpose="summary"))
+    answers = [
+        MessageFinished(Message("assistant", (Text(text),)), Usage(), "end") for text in ("a", "b")
+    ]
+    tape.begin(history)
+    tape.record(ShorteningDue(), True)
+    tape.record(asked, answers[0])
+    tape.record(ModelAsked(Request("s", history)), answers[1])
+    tape.commit()
+    replay = player(path)
+    replay.begin(history)
+    assert replay.lookup(ShorteningDue()) is True
+    assert replay.lookup(asked) == answers[0]
+    with pytest.raises(ProviderError, match="no summary was recorded"):
+        replay.lookup(asked)
+    assert replay.lookup(ModelAsked(Request("s", history))) == answers[1]
+    failing = recorder(path)
+    failing.begin(history)
+    failing.failed(asked.request, ProviderError("busy"), False)
+    failing.record(ModelAsked(Request("s", history)), answers[1])
+    failing.commit()
+    replay = player(path)
+    replay.begin(history)
+    with pytest.raises(ProviderError, match="busy"):
+        replay.lookup(asked)
+
+
+async def test_calls_by_running_code(path: Path) -> None:
+    """What running code calls is recorded with its step, and checked in any order."""
+
+    def tool_for(tape: Tape, reads: list[tuple[str, str]], said: list[str]) -> Tool:
+        async def call(**arguments: Any) -> str:
+            for number, (name, text) in enumerate(reads):
+                arguments_text = json.dumps({"name": name})
+                spec = ToolSpec("far__read", "", {"type": "object"})
+                model = any_arguments(spec.parameters)
+                inner = Tool(spec, call, model, "executes")
+                prepared = Prepared(
+                    ToolCall(f"n{number}", "far__read", arguments_text),
+                    inner,
+                    model.model_validate_json(arguments_text),
+                )
+                result = carry_out_now(
+                    prepared, tape, lambda _, text=text: ToolResult("n", (Text(text),))
+                )
+                said.append(result.text)
+            return "done"
+
+        spec = ToolSpec("run", "", {"type": "object"})
+        return Tool(spec, call, any_arguments(spec.parameters), "executes")
+
+    script: Script = (("Go.", [{"calls": [{"name": "run"}]}, {"text": "Done."}]),)
+    tape, said = recorder(path), list[str]()
+    tool = tool_for(tape, [("a", "1"), ("b", "2"), ("a", "3")], said)
+    await Talk(tape, Scripted(script), tools=[tool]).ask("Go.")
+    assert [result.call for result in load(path).turns[0].steps[0].results] == [-1, -1, -1, 0]
+    again, heard = player(path), list[str]()
+    tool = tool_for(again, [("b", "x"), ("a", "x"), ("a", "x"), ("a", "live")], heard)
+    assert await Talk(again, tools=[tool]).ask("Go.") == "Done."
+    assert heard == ["2", "1", "3", "live"]
 
 
 class _Failing(Scripted):
-    """Fails at the first call."""
+    """Fails at one call."""
 
-    def __init__(self, error: ProviderError) -> None:
-        super().__init__(SCRIPT)
-        self._error: ProviderError | None = error
+    def __init__(self, error: ProviderError, script: Script = SCRIPT, after: int = 0) -> None:
+        super().__init__(script)
+        self._error = error
+        self._left = after
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+        self._left -= 1
+        if self._left == -1:
+            raise self._error
         async for part in super().stream(request):
             yield part
 
@@ -535,16 +626,10 @@ def test_any_character_of_a_typed_line(data: st.DataObject) -> None:
     other = changed(TYPED[0], data)
     assume(other.strip() != TYPED[0])
     one, two = (
-        Digests().conversation([user("a"), Message("user", (_said(text),))])
+        Digests().conversation([user("a"), Message("user", (Said(text),))])
         for text in (TYPED[0], other)
     )
     assert one != two
-
-
-def _said(text: str) -> Any:
-    from jupyter_agent.core.messages import Said
-
-    return Said(text)
 
 
 # ---- the user ------------------------------------------------------------------------------------
