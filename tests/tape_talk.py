@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.agent.approval_gate import ApprovalGate, Rule, Ruling
+from jupyter_agent.agent.approval_gate import ApprovalGate, Ruling
 from jupyter_agent.agent.loop import Agent, run_turn
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, MessageFinished
 from jupyter_agent.core.messages import Context, Message, Text, ToolSpec
@@ -65,6 +65,7 @@ class Talk:
         user: Who watches.
         names: The names of the tools.
         tools: Further tools.
+        max_steps: The step limit of a turn.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Talk:
         user: Watcher | None = None,
         names: Sequence[str] = ("look", ASKED),
         tools: Sequence[Tool] = (),
-        rule: Rule = allow,
+        max_steps: int = 2000,
     ) -> None:
         self.tape = tape
         self.model = RecordedModel(tape, model)
@@ -86,7 +87,7 @@ class Talk:
         self.events: list[Event] = []
         self.ran: list[dict[str, Any]] = []
         self._tools = Toolbox([*(self._tool(name) for name in names), *tools])
-        self._rule = rule
+        self._max_steps = max_steps
 
     def _tool(self, name: str) -> Tool:
         async def call(**arguments: Any) -> str | ToolReturn:
@@ -115,8 +116,8 @@ class Talk:
             self.model,
             RecordedTools(self._tools, self.tape),
             system,
-            max_steps=2000,
-            approval_gate=ApprovalGate(self._rule, user),
+            max_steps=self._max_steps,
+            approval_gate=ApprovalGate(allow, user),
             user=user,
         )
         self.tape.begin(tuple(self.history))

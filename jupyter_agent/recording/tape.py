@@ -469,7 +469,7 @@ class Player(_OfCassette):
         self._task, self._step = "", 0
         self._summaries_given = 0
         self._overflowed = False
-        self._looks = 0
+        self._looks, self._looks_before_end = 0, 1
         self._matched: set[int] = set()
         self._nested: list[RecordedResult] = []
         self._believed: set[str] = set()
@@ -562,6 +562,7 @@ class Player(_OfCassette):
             raise ContextOverflow("the conversation was too long when it was recorded")
         if self._step == 0:
             self._enter(request)
+        self._looks_before_end = 1 if request.tools_allowed else 0  # after a last call there is one
         self._step += 1
         self._summaries_given, self._overflowed, self._matched = 0, False, set()
         self._nested = [result for result in step.results if result.call < 0]
@@ -741,11 +742,11 @@ class Player(_OfCassette):
         one before it they would ask for another reply.
         """
         looks, self._looks = self._looks, self._looks + 1
-        if looks > 1 or not self._candidates or not self._step:
+        if not self._candidates or not self._step:
             return ()
-        if looks:
-            return () if self._next else self.last.said_after
-        return self._next.said if self._next else ()
+        if self._next:
+            return () if looks else self._next.said
+        return self.last.said_after if looks == self._looks_before_end else ()
 
     # ---- the receipt
 

@@ -657,13 +657,17 @@ async def test_a_question_that_was_not_asked(path: Path) -> None:
     assert turn.steps[0].decisions == ()
 
 
-async def test_lines_that_came_too_late(path: Path) -> None:
-    """What was typed after the last reply is recorded with it, and typed again."""
-    live = await take(path, "Go on.", user=Watcher(lines=[[], ["Too late."]]))
+@pytest.mark.parametrize(("steps", "task"), [(9, "Go on."), (1, "Count the rows.")])
+async def test_lines_that_came_too_late(path: Path, steps: int, task: str) -> None:
+    """What was typed after the last reply is recorded with it, and typed again, once."""
+    script = [("Go on.", [{"text": "First."}]), ("Count the rows.", [LOOK, {"text": "So far."}])]
+    user = Watcher(lines=[[], ["Too late."]])
+    live = Talk(recorder(path), Scripted(script), user=user, max_steps=steps)
+    said = await live.ask(task)
     (turn,) = load(path).turns
-    assert turn.steps[0].said_after == ("Too late.",)
-    again = replaying(path)
-    assert await again.ask("Go on.") == "First."
+    assert turn.steps[-1].said_after == ("Too late.",)
+    again = replaying(path, max_steps=steps)
+    assert await again.ask(task) == said
     assert again.history == live.history
 
 
