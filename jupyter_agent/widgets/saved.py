@@ -16,7 +16,7 @@ from typing import Any
 
 from jupyter_agent.core.legible import cut, line, stable
 from jupyter_agent.core.markdown import inert
-from jupyter_agent.core.messages import JsonObject, clean
+from jupyter_agent.core.messages import JsonObject, Output, clean
 from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.core.transcript import CallView, StepView, TurnView, is_rich
 from jupyter_agent.core.wording import (
