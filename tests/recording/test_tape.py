@@ -44,7 +44,6 @@ from jupyter_agent.recording.cassette import load, save
 from jupyter_agent.recording.comparison import Digests
 from jupyter_agent.recording.coverage import Task, coverage
 from jupyter_agent.recording.learning import learn_cassette
-from jupyter_agent.recording.miss import PROVE, THIS_CELL
 from jupyter_agent.recording.tape import Cached, ModelAsked, Rerun, ShorteningDue, Tape
 from jupyter_agent.recording.varying import parse
 from jupyter_agent.recording.wrappers import RecordedModel, carry_out_now
@@ -76,7 +75,8 @@ async def take(path: Path, *tasks: str, **how: Any) -> Talk:
 async def mismatch(path: Path, task: str, results: Sequence[str | ToolReturn] = ()) -> str:
     with pytest.raises(ReplayMismatch) as caught:
         await replaying(path, results=results).ask(task)
-    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 700
+    assert "jupyter agent record" in str(caught.value)
     assert not caught.value.retryable
     return str(caught.value)
 
@@ -679,18 +679,19 @@ async def test_a_changed_result(path: Path) -> None:
     then = "the table has three hundred and 344 rows and 8 columns in all of it"
     await take(path, "Count the rows.", results=["1", then])
     now = then.replace("344", "345")
-    assert await mismatch(path, "Count the rows.", ["1", now]) == (
+    message = await mismatch(path, "Count the rows.", ["1", now])
+    assert message.startswith(
         "Step 3 went another way than recorded: in the result, recorded 'three hundred and 344 "
-        "rows and 8 columns in', now 'three hundred and 345 rows and 8 columns in'. It was "
-        f"recorded in a single run. {PROVE} {THIS_CELL}"
+        "rows and 8 columns in', now 'three hundred and 345 rows and 8 columns in'."
     )
+    assert "recorded in a single run" in message and "--prove" in message
 
 
 async def test_a_changed_result_of_another_form(path: Path) -> None:
     """Where no second run could learn the difference, none is advised."""
     await take(path, "Count the rows.", results=["a b"])
     message = await mismatch(path, "Count the rows.", ["a b c"])
-    assert PROVE not in message and message.endswith(THIS_CELL)
+    assert "--prove" not in message
 
 
 async def test_a_changed_result_far_inside(path: Path) -> None:
@@ -744,7 +745,6 @@ async def test_an_unknown_task(path: Path) -> None:
     message = await mismatch(path, "Count the rows, please.")
     assert "Count the rows." in message
     assert "analysis.cassette.jsonl" in message
-    assert message.endswith(THIS_CELL)
 
 
 async def test_a_task_like_no_other(path: Path) -> None:
