@@ -94,6 +94,7 @@ class ToolCall:
     type: Literal["tool_call"] = "tool_call"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", clean(self.name))
         object.__setattr__(self, "arguments", clean(self.arguments))
 
 

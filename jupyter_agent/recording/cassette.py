@@ -5,12 +5,13 @@
     {"kind": "turn", "digest": …, "task": …, "before": …, "runs": 2, "prompt": {…}}
     {"kind": "step", "reply": {…}, "results": [{"tool": …, "text": "took ⟨3.21⟩ s"}], …}
     {"kind": "step", "reply": {…}}
-    {"kind": "end", "variables": […], "files": […]}
+    {"kind": "end", "digest": …, "variables": […], "files": […]}
 
 A turn is a block of lines with a blank line before it: its own line, one line for each model call,
 and one for what it left behind. It depends on no other turn, so that a cell can be recorded again
 and branches can be merged. `digest` covers all of its lines; the marks of varying spans are left
-out, so that a person may add them.
+out, so that a person may add them. The last line repeats it: no two turns end with the same line,
+so that git keeps the blocks of two branches whole.
 
 Later versions may add fields, which older ones ignore. A new kind of line has `"optional": true`
 if a replay is right without it; otherwise this version refuses the file.
@@ -397,18 +398,20 @@ def _turn(path: Path, block: Sequence[tuple[int, JsonObject, str]]) -> RecordedT
             )
     if len(known) < 2:
         raise _damaged(path, first, "the lines of a turn are not whole (its end is missing)")
-    if head.get("digest") != _digest(value for _, value, _ in known):
-        raise _damaged(
-            path,
-            first,
-            "this turn is not as it was recorded (a line was edited, exchanged or taken away)",
-        )
+    digest = _digest(value for _, value, _ in known)
+    for number, value in ((first, head), (known[-1][0], {**head, **known[-1][1]})):
+        if not digest or value.get("digest") != digest:
+            raise _damaged(
+                path,
+                number,
+                "this turn is not as it was recorded (a line was edited, exchanged or taken away)",
+            )
     readers = (_HEAD.validate_python, *(_step for _ in known[1:-1]), _END.validate_python)
     read: list[Any] = []
     for (number, value, _), reader in zip(known, readers, strict=True):
         try:
             read.append(reader(value))
-        except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             raise _damaged(path, number, "not what a cassette holds there") from None
     opening, *steps, ending = read
     unknown = tuple(text for *_, text in others)
@@ -511,6 +514,7 @@ def save(cassette: Cassette, path: Path) -> None:
         sourced = replace(turn, source=_if_other(turn.source or cassette.source, source))
         rows = [redact_json(row, secrets) for row in _rows(sourced)]
         rows[0] = {"kind": "turn", "digest": _digest(rows), **rows[0]}
+        rows[-1] = {"kind": "end", "digest": rows[0]["digest"], **rows[-1]}
         blocks.append([*map(_text, rows[:-1]), *turn.others, _text(rows[-1])])
     text = "\n\n".join("\n".join(block) for block in blocks) + "\n"
     atomic_write(path, clean(text).encode("utf-8"))
@@ -562,32 +566,41 @@ def _brief(value: Any) -> dict[str, Any]:
 
 
 def _digest(rows: Iterable[JsonObject]) -> str:
-    """The digest of a turn's lines. It is the same with and without the marks of what varies."""
-    plain = []
-    for row in rows:
-        value = {key: item for key, item in row.items() if key != "digest"}
-        plain.append(json.dumps(_without_marks(value), sort_keys=True, ensure_ascii=False))
+    """The digest of a turn's lines. It is the same with and without the marks of what varies.
+
+    Empty if they are nested too deeply.
+    """
+    try:
+        plain = [
+            json.dumps(_without_marks(row), sort_keys=True, ensure_ascii=False) for row in rows
+        ]
+    except RecursionError:
+        return ""
     return hashlib.sha256(clean("\n".join(plain)).encode("utf-8")).hexdigest()[:32]
 
 
-def _without_marks(value: Any, is_marked: bool = False) -> Any:
-    """The value with the marks taken out of the fields that may have them."""
-    if isinstance(value, str):
-        return unmarked(value) if is_marked and OPEN in value else value
+def _without_marks(row: JsonObject) -> JsonObject:
+    """A line without its digest, and without marks in the fields that may have them."""
+    return {
+        key: [_plain(each) for each in item]
+        if key in ("results", "variables") and isinstance(item, list)
+        else item
+        for key, item in row.items()
+        if key != "digest"
+    }
+
+
+def _plain(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    marking = ("text", "shown", "summary")
+    return {key: _unmarked(item) if key in marking else item for key, item in entry.items()}
+
+
+def _unmarked(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            key: _without_marks(item, is_marked or key in ("shown", "summary"))
-            if key != "results"
-            else [_without_marks(r, False) | _plain_text(r) for r in item]
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_without_marks(item, is_marked) for item in value]
-    return value
-
-
-def _plain_text(result: Any) -> dict[str, str]:
-    return {"text": unmarked(result["text"])} if "text" in result else {}
+        return {key: _unmarked(item) for key, item in value.items()}
+    return unmarked(value) if isinstance(value, str) and OPEN in value else value
 
 
 def record(

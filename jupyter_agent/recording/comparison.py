@@ -35,7 +35,7 @@ from jupyter_agent.llm.wire import arguments_object
 
 _TEMPORARY = re.compile(r"(?<![\w.])(?:/private)?(?:/var/folders/[^/\s]+/[^/\s]+/T|/tmp)(?![\w.-])")
 _LIBRARIES = re.compile(
-    r"(?:[A-Za-z]:)?(?<![\w.])[/\\](?:[^\s'\":,;()\[\]<>]*[/\\])?"
+    r"(?:[A-Za-z]:)?(?<![\w./\\])[/\\](?:[^\s'\":,;()\[\]<>]*[/\\])?"
     r"(?:(?:site|dist)-packages|lib[/\\]python3\.\d+)(?=[/\\])"
 )
 """Where libraries are installed."""

@@ -480,7 +480,7 @@ class Player(_OfCassette):
         self._task, self._step = "", 0
         self._summaries_given = 0
         self._overflowed = False
-        self._has_looked = True
+        self._looks, self._looks_before_end = 0, 1
         self._matched: set[int] = set()
         self._nested: list[RecordedResult] = []
         self._believed: set[str] = set()
@@ -497,7 +497,7 @@ class Player(_OfCassette):
         self._task = task_of(conversation[-1], self._root)
         self._candidates = self._find(conversation)
         self._step, self._summaries_given, self._overflowed = 0, 0, False
-        self._has_looked, self._nested, self._keys = True, [], {}
+        self._looks, self._nested, self._keys = 0, [], {}
         self._matched, self._kept.states = set(), ()
 
     def knows(self, conversation: Sequence[Message]) -> bool:
@@ -573,6 +573,7 @@ class Player(_OfCassette):
             raise ContextOverflow("the conversation was too long when it was recorded")
         if self._step == 0:
             self._enter(request)
+        self._looks_before_end = 1 if request.tools_allowed else 0  # after a last call there is one
         self._step += 1
         self._summaries_given, self._overflowed, self._matched = 0, False, set()
         self._nested = [result for result in step.results if result.call < 0]
@@ -676,6 +677,11 @@ class Player(_OfCassette):
         self._kept.refresh_mtime(found)
         return given(question.prepared.call.id, found)
 
+    def is_as_recorded(self, recorded: RecordedResult, shown: ToolResult) -> bool:
+        """True if a run gave the recorded result, with marks or without."""
+        text = result_text(shown, self._root)
+        return recorded.given is None and match(recorded.text, text) is not None
+
     def _note_match(self, found: RecordedResult) -> None:
         if found in self._nested:
             self._nested.remove(found)
@@ -738,14 +744,20 @@ class Player(_OfCassette):
     def __call__(self, event: Event) -> None:
         super().__call__(event)
         if isinstance(event, MessageFinished):
-            self._has_looked = False
+            self._looks = 0
 
     def _lines(self) -> tuple[str, ...]:
-        """The recorded lines between the last reply and the next one, once."""
-        was_asked, self._has_looked = self._has_looked, True
-        if was_asked or not self._candidates or not self._step:
+        """The recorded lines between the last reply and the next one, once.
+
+        Lines that came too late for a reply are given at the last look, after the turn: at the
+        one before it they would ask for another reply.
+        """
+        looks, self._looks = self._looks, self._looks + 1
+        if not self._candidates or not self._step:
             return ()
-        return self._next.said if self._next else self.last.said_after
+        if self._next:
+            return () if looks else self._next.said
+        return self.last.said_after if looks == self._looks_before_end else ()
 
     # ---- the receipt
 
@@ -931,8 +943,16 @@ class Cached(Tape):
 
     def record(self, question: Question[A], answer: A) -> A:
         player = self._playing
-        shown = player.record(question, answer) if player is not None else answer
-        return self._recorder.record(question, shown)
+        if player is None:
+            return self._recorder.record(question, answer)
+        if not isinstance(question, CallMade):
+            return self._recorder.record(question, player.record(question, answer))
+        recorded = player.recorded(question)
+        shown: Any = player.record(cast(Question[A], question), answer)
+        if recorded is not None and player.is_as_recorded(recorded, shown):
+            self._recorder.keep(recorded)  # with its marks
+            return cast(A, shown)
+        return cast(A, self._recorder.record(question, shown))
 
     def failed(self, request: Request, error: ProviderError, had_spoken: bool) -> None:
         self._recorder.failed(request, error, had_spoken)

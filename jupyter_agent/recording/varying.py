@@ -12,6 +12,7 @@ align a varying number.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,8 +20,8 @@ from functools import lru_cache
 from itertools import groupby
 
 OPEN, CLOSE = "⟨", "⟩"
-_BRACKET = re.compile(r"(\\*)([⟨⟩])")
-_LAST_BACKSLASHES = re.compile(r"\\+$")
+_BRACKET = re.compile(r"(?<!\\)(\\*+)([⟨⟩])")
+_LAST_BACKSLASHES = re.compile(r"(?<!\\)\\++\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ _DATE = (
     r"(?:\d{4}-\d\d-\d\d|\d{4}/\d\d?/\d\d?|\d\d?[./]\d\d?[./]\d{4}"
     rf"|(?:{_DAY},? )?(?:\d\d? {_MONTH},? \d{{4}}|{_MONTH} +\d\d?,? \d{{4}}))"
 )
-_NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d+(?:\.(?!\d))?(?:[eE][-+]?\d+)?"
+# Possessive: otherwise a long row of digits would be split in each possible way.
+_NUMBER = r"(?:(?:\d{1,3}(?:,\d{3}){1,12}+(?!\d)|\d++)(?:\.\d++|\.)?|\.\d++)(?:[eE][-+]?\d++)?"
 _UNIT = r"(?:ns|[µμ]s|us|ms|seconds?|secs?|s|minutes?|mins?|hours?|h|days?)"
 _KINDS = {
     "path": r"<tmp>[^\s'\":,;)\]>]*",
@@ -108,9 +110,11 @@ _KINDS = {
         rf"\b(?:{_DATE}(?:(?:T|,? (?:at )?){_CLOCK})?"
         rf"|{_DAY} {_MONTH} +\d\d? {_CLOCK} \d{{4}}|\d{{8}}[T_-]?\d{{6}}|{_CLOCK})(?![\w:])"
     ),
-    "loops": r"\b\d[\d,]* loops? each\b",
+    "loops": r"(?<![\w,])\d[\d,]*+ loops? each\b",
     "rate": rf"(?:(?<![\w.]){_NUMBER}|\?) ?(?:it/s|s/it|[kMGT]?i?B/s)(?!\w)",
-    "duration": rf"(?:(?<![\w.])[-+])?(?<![\w.]){_NUMBER} ?{_UNIT}(?![\w])",
+    "duration": (
+        rf"(?:(?<![\w.])[-+])?(?<![\w.]){_NUMBER} ?{_UNIT}(?!\w)(?: {_NUMBER} ?{_UNIT}(?!\w))*"
+    ),
     "number": rf"(?:(?<![\w.)\]])[-+])?(?<![\w.]){_NUMBER}(?!\w)|(?<![\w.])[-+]?(?:nan|NaN|inf)\b",
     "name": r"\w+",
 }
@@ -120,6 +124,7 @@ _REPORT = re.compile(r"per loop \(mean ± std\. dev\.|^(?:CPU times|Wall time): 
 """Lines by `%timeit`, `%%timeit`, `%time`, `%%time` and tqdm's bars."""
 _MEASURED = ("duration", "loops", "rate", "time")
 _PLAIN = {"number", "duration", "time"}
+_NAMED = {"path", "uuid"}
 _JOINED = re.compile(rf"{CLOSE}[-+/~=]+{OPEN}")
 """Two spans that are one name, of random letters with punctuation among them."""
 
@@ -171,8 +176,10 @@ def _is_same_kind(a: Token, b: Token) -> bool:
     if a.kind != "text":
         return True
     kinds = {_kind_of(a.text), _kind_of(b.text)}
+    if len(kinds) == 1 or not kinds & (_PLAIN | _NAMED):
+        return True
     # A random name may happen to consist of digits alone.
-    return len(kinds & _PLAIN) != 1 or len(kinds) == 1 or len(a.text) == len(b.text)
+    return not kinds & _NAMED and len(a.text) == len(b.text)
 
 
 # ---- matching ------------------------------------------------------------------------------------
@@ -240,7 +247,8 @@ def _match_line(line: _Line, now: str, is_aligned: bool) -> list[Span] | None:
             found = _match_tokens(recorded, _tokens(text, pattern), is_aligned)
             if found is not None:
                 return found
-    return _match_around(line, now) if varying else None
+    are_tokens = _with_marks(_tokens(plain, _TOKEN), line) is not None
+    return _match_around(line, now) if varying and not are_tokens else None
 
 
 def _plain(line: _Line) -> str:
@@ -254,12 +262,14 @@ def _with_marks(tokens: Sequence[Token], line: _Line) -> list[Token] | None:
         if varies:
             ranges.append((place, place + len(text)))
         place += len(text)
-    found = []
+    found, waiting = [], deque(ranges)
     for token in tokens:
-        around = [(a, b) for a, b in ranges if token.start < b and a < token.end]
-        if around and around != [(token.start, token.end)]:
+        while waiting and waiting[0][1] <= token.start:
+            waiting.popleft()
+        varies = bool(waiting) and waiting[0][0] < token.end
+        if varies and waiting[0] != (token.start, token.end):
             return None
-        found.append(replace(token, varies=bool(around)))
+        found.append(replace(token, varies=varies))
     return found
 
 
@@ -319,11 +329,12 @@ def _has_same_items(span: Span) -> bool:
 
 
 _SET = re.compile(r"\{[^{}\n]*\}")
+_DEEPEST_SET = 8
 
 
 def unordered(text: str) -> str:
     """The text with the items of each printed set in alphabetical order."""
-    if "{" not in text:
+    if "{" not in text or "\x00" in text:
         return text
     done: list[str] = []
 
@@ -333,11 +344,8 @@ def unordered(text: str) -> str:
         done.append("{" + (", ".join(sorted(items)) if is_set else found[0][1:-1]) + "}")
         return f"\x00{len(done) - 1}\x00"
 
-    while True:
-        changed = _SET.sub(put_aside, text)
-        if changed == text:
-            break
-        text = changed
+    for _ in range(_DEEPEST_SET):
+        text = _SET.sub(put_aside, text)
     while "\x00" in text:
         text = re.sub("\x00(\\d+)\x00", lambda found: done[int(found[1])], text)
     return text
@@ -398,6 +406,8 @@ def learn(
     for is_aligned in (False, True):  # blanks that align are seen once a number is known to vary
         found = [_learn_line(line, text, today, is_aligned) for line, text in pairs]
         learned = [line for line in found if line is not None]
+        if is_aligned and not any(map(_has_number, learned)):
+            return None
         if len(learned) == len(found):
             return "\n".join(marked(_joined(line)) for line in _with_chance(learned))
     return None
@@ -518,6 +528,10 @@ def _is_permuted(differing: Sequence[tuple[Token, Token]]) -> bool:
     return len(then) > least and sorted(then) == sorted(now)
 
 
+_ENDS_ITEM = re.compile(r"[\s,:]")
+_NEXT_ITEM = re.compile(r", [^\s,:]+")
+
+
 def _are_distinct(line: str, span: tuple[int, int]) -> bool:
     """True if a list has no item twice: one that has is random, and no set in another order."""
     items = line[span[0] : span[1]].split(", ")
@@ -530,10 +544,15 @@ def _list_around(line: str, start: int, end: int) -> tuple[int, int]:
     rest = [place for bracket in ")]}" if (place := line.find(bracket, end)) >= 0]
     if first and rest:
         return first, min(rest)
-    while found := re.search(r"[^\s,:]+, $", line[:start]):
-        start = found.start()
-    while after := re.match(r", [^\s,:]+", line[end:]):
-        end += after.end()
+    while start > 2 and line.startswith(", ", start - 2):
+        before = start - 2
+        while before and not _ENDS_ITEM.match(line, before - 1):
+            before -= 1
+        if before == start - 2:
+            break
+        start = before
+    while after := _NEXT_ITEM.match(line, end):
+        end = after.end()
     return start, end
 
 

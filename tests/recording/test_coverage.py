@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import Message, Text, Usage
-from jupyter_agent.recording.cassette_model import Cassette, RecordedCall
-from jupyter_agent.recording.coverage import Task, coverage, nearest, task_of
-from jupyter_agent.recording.digests import Item
+from jupyter_agent.recording.cassette import Cassette, RecordedStep, RecordedTurn
+from jupyter_agent.recording.coverage import Task, coverage, nearest
 
 WORDS = st.lists(st.sampled_from(["Count.", "Plot it.", "Why?", "Go on."]), max_size=6)
 
@@ -20,8 +19,7 @@ WORDS = st.lists(st.sampled_from(["Count.", "Plot it.", "Why?", "Go on."]), max_
 def cassette_of(tasks: Sequence[str]) -> Cassette:
     reply = MessageFinished(Message("assistant", (Text("ok"),)), Usage(), "end")
     turns = tuple(
-        (RecordedCall(f"c{n}", f"t{n}", 1, (Item("task", task),), reply),)
-        for n, task in enumerate(tasks)
+        RecordedTurn(task, f"{n}", (RecordedStep(reply),)) for n, task in enumerate(tasks)
     )
     return Cassette("p", "m", "recorded", turns)
 
@@ -96,11 +94,15 @@ def test_the_nearest_task() -> None:
 
 
 def test_a_turn_without_a_task() -> None:
-    """A damaged turn has no task, and no cell asks for it."""
-    reply = MessageFinished(Message("assistant", (Text("ok"),)), Usage(), "end")
-    odd = Cassette("p", "m", "recorded", ((RecordedCall("c", "t", 1, (), reply),),))
-    assert task_of(odd.turns[0]) == ""
-    assert coverage([Task("Count.")], odd).orphans == (0,)
+    """A turn with an empty task is an orphan: no cell asks for it."""
+    assert coverage([Task("Count.")], cassette_of([""])).orphans == (0,)
+
+
+@pytest.mark.parametrize("typed", ["Trips over 60 min", "Trips  over 30 min", "trips over 30 min"])
+def test_another_task(typed: str) -> None:
+    """Tasks are compared to the letter: another number, blank or case is missing."""
+    found = coverage([Task(typed)], cassette_of(["Trips over 30 min"]))
+    assert (found.missing, found.orphans) == ((0,), (0,))
 
 
 def test_a_skill_in_front_of_a_task() -> None:
