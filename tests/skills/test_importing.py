@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import py_compile
 import os
+import py_compile
 import sys
 from collections.abc import Callable
 from pathlib import Path
