@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Error, expect
 expect.set_options(timeout=60_000)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if chromium() is None:
         pytest.skip("there is no chromium: apt-get install chromium")

@@ -88,7 +88,9 @@ def test_a_refused_call_takes_nothing_away(book: NotebookPage, model: Model) -> 
     expect(book.output(cell)).to_contain_text("A turn is running already")
     assert book.said("print('another cell')") == "another cell"
     (book.path.parent / "gathered.txt").touch()
+    expect(book.live(cell)).to_have_count(0)
     expect(book.output(cell)).to_contain_text("It is one.")
+    expect(book.output(cell)).to_contain_text("1 tool call")
     words = book.output(cell).inner_text()
     assert words.index("mine") < words.index("1 tool call") < words.index("It is one.")
 

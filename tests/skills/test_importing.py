@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import py_compile
 import sys
 from collections.abc import Callable
@@ -77,8 +78,11 @@ def test_shell_lines_find_the_script(
     trusted: Callable[[], None],
     importable: importing.SkillFinder,
     capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The form that a shell command of a skill is rewritten to works in an IPython cell."""
+    # Some systems have no `python` but that of a virtual environment.
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     write(root / ".agents/skills", "own", **{"scripts/a.py": "print('it ran')\n"})
     trusted()
     shell = InteractiveShell.instance()
