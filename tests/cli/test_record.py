@@ -38,11 +38,11 @@ def run_record(folder: Path, *arguments: str, **more: str) -> tuple[int, str]:
 
 
 def tasks(path: Path) -> list[str]:
-    return [turn[0].asked[0].text for turn in load(path).turns]
+    return [turn.task for turn in load(path).turns]
 
 
 def answers(path: Path) -> list[str]:
-    return [turn[-1].reply.message.text for turn in load(path).turns]
+    return [turn.steps[-1].reply.message.text for turn in load(path).turns]
 
 
 def shown(path: Path, number: int) -> str:
