@@ -206,6 +206,7 @@ def test_more_volatile_code(folder: Path, tmp_path: Path, part: int) -> None:
     _replays(folder, tmp_path, list(MORE_KINDS.items())[part::3])
 
 
+@pytest.mark.deep
 def test_numbers_from_what_varies(folder: Path, tmp_path: Path) -> None:
     """Of an answer's numbers, the receipt marks the one from a varying span, and no other."""
     code = "print(f'took {runs}.25 s')\nprint('42 rows')"
@@ -220,6 +221,7 @@ def test_numbers_from_what_varies(folder: Path, tmp_path: Path) -> None:
 # ---- options -------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_once(folder: Path, tmp_path: Path) -> None:
     """`--once` runs the code once, says that nothing is known of what varies, and how to learn."""
     notebook(folder, turn("Count.", "runs"), before=counting(tmp_path))
@@ -255,6 +257,7 @@ def test_strict(folder: Path, tmp_path: Path) -> None:
     assert "varies" not in recorded(folder, "--strict").partition("recorded ")[2]
 
 
+@pytest.mark.deep
 def test_prove(folder: Path, tmp_path: Path) -> None:
     """A notebook that a kernel recorded says so when it misses; `--prove` learns, without a model;
     proven again, it keeps what is known."""
@@ -326,6 +329,7 @@ def test_a_result_of_another_form(folder: Path, tmp_path: Path) -> None:
 # ---- files ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_files_are_put_back(folder: Path, tmp_path: Path) -> None:
     """Each run finds the files of the first: what is appended to has one more line at the end, what
     is deleted was there each time."""
@@ -375,6 +379,7 @@ def _model(body: Json) -> Reply:
             return Reply(text="All is in place.")
 
 
+@pytest.mark.deep
 def test_calls_that_name_what_varies(folder: Path, tmp_path: Path) -> None:
     """A recorded call that names a folder of `tempfile.mkdtemp()`, or a UUID, runs with that of
     today, and shows the recorded one; the recorded folder is not made."""

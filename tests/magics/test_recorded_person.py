@@ -233,6 +233,28 @@ def test_a_cassette_of_the_first_format(recording: Recording, tmp_path: Path) ->
     assert "\n" not in cell.error
 
 
+def test_failed_tries_in_mode_cached(tmp_path: Path) -> None:
+    """A turn that mode cached goes on with, and records anew, keeps the failed tries before."""
+    replies = [failed(503, retry_after="0"), run_code("n"), Reply(text="One."), Reply(text="Two.")]
+    shown = []
+    with ModelServer(replies) as server:
+        for n, mode in ((1, "cached"), (2, "cached"), (2, "replay")):
+            with LiveKernel(tmp_path, {**KEYS, "JUPYTER_AGENT_MODE": mode}) as kernel:
+                kernel.load(
+                    f"cassette {CASSETTE}",
+                    "config provider openai",
+                    "config model test-model",
+                    f"config api_base {server.openai_url}",
+                )
+                kernel.helper(f"n = {n}")
+                cell = kernel.run("%%agent\nSay n.")
+                assert cell.status == "ok", cell.error
+                shown.append(_bytes(cell))
+        assert len(server.requests) == len(replies)
+    assert all("503" in each for each in shown)
+    assert "Two." in shown[1] and shown[1] == shown[2]
+
+
 def _bytes(cell: Cell) -> str:
     """What was shown; what is known to differ from run to run stands apart in the metadata."""
     outputs = json.loads(json.dumps(cell.outputs))
