@@ -170,7 +170,7 @@ def _recorder(
             shutil.rmtree(takes, ignore_errors=True)
         raise
     finally:
-        for take in recorder.takes.values():
+        for take in recorder.written():
             forget(take)
         shutil.rmtree(takes / _COPY, ignore_errors=True)
     if not recorder.keeps_aside:
@@ -242,6 +242,10 @@ class _NotebookRecorder:
     def keeps_aside(self) -> bool:
         """True if the folder holds files that somebody may miss."""
         return self._copy is not None and bool(self._copy.lost())
+
+    def written(self) -> list[Path]:
+        """The temporary files that turns were recorded into, which are trusted as such."""
+        return [*self.takes.values(), *self._reruns.values()]
 
     def put_back(self) -> None:
         """Put the folder back after a failure, and tell where the files are that the runs wrote."""

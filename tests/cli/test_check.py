@@ -429,7 +429,7 @@ def test_what_ran_once_only(book: Recorded) -> None:
         book.change(number, lambda turn: replace(turn, runs=1))
     notice = only(book)
     assert (notice.kind, notice.severity, notice.line) == ("recorded-once", "notice", 3)
-    assert "2 turns of the agent ran once only" in notice.message
+    assert "2 turns ran only once" in notice.message
     assert f"jupyter agent record {book.path.name} --prove" in notice.remedy
 
 
@@ -451,7 +451,7 @@ def test_a_notice_in_each_form(book: Recorded, form: str) -> None:
         case _:
             assert (
                 "notice " in said.stdout
-                and "ran once only" in said.stdout
+                and "ran only once" in said.stdout
                 and "0 errors, 0 warnings." in said.stdout
             )
 

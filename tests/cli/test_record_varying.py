@@ -1,4 +1,4 @@
-"""`jupyter agent record` of code that shows something else each time: recorded, proven, replayed."""
+"""`jupyter agent record` of code that shows something else each time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ MORE_KINDS = {
     "traceback": "import random\nraise ValueError(f'bad {random.randint(1000, 99999)}')",
     "drawing": "%config InlineBackend.figure_formats = ['svg']\n"
     "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()",
-    "difference": "from datetime import datetime\nt = datetime.now(); datetime.now() - t",
+    "difference": "from datetime import datetime\n"
+    "t = datetime.now(); sum(range(10**6))\ndatetime.now() - t",
 }
 UNVARIED = {"working folder", "set", "value of a set"}
 """What is the same in each run, or compared without its order."""
@@ -90,7 +91,8 @@ def counting(folder: Path) -> str:
     """A cell that counts in `runs` how often the notebook was executed, by a file elsewhere."""
     return (
         f"from pathlib import Path\ncount = Path({str(folder / 'count')!r})\n"
-        "runs = int(count.read_text()) + 1 if count.exists() else 1\n_ = count.write_text(str(runs))"
+        "runs = int(count.read_text()) + 1 if count.exists() else 1\n"
+        "_ = count.write_text(str(runs))"
     )
 
 
@@ -117,9 +119,9 @@ def moved(folder: Path, into: Path) -> Path:
 
 def nbval(folder: Path, seed: int) -> None:
     """Plain `pytest --nbval`, where nothing is configured, with another order of sets."""
+    plain = ("-p", "no:cacheprovider", "-p", "no:xdist")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", "-q", "v.ipynb"]
-        + ["-p", "no:cacheprovider", "-p", "no:xdist"],
+        [sys.executable, "-m", "pytest", "--nbval", "-q", *plain, "v.ipynb"],
         cwd=folder,
         env=environment(folder.parent, PYTHONHASHSEED=str(seed)),
         capture_output=True,
@@ -296,7 +298,7 @@ def test_a_proof_grows(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_options_that_exclude_each_other(folder: Path) -> None:
-    """`--once` learns nothing, so it cannot be strict; `--prove` takes no options of a recording."""
+    """`--once` excludes `--strict`, and `--prove` takes no options of a recording."""
     notebook(folder, turn("Count.", "1"))
     for options in (("--once", "--strict"), ("--prove", "--once"), ("--prove", "--cell", "2")):
         code, said = record(folder, *options)
