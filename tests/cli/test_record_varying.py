@@ -15,6 +15,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from live_kernel import LiveKernel
 from model_server import Call, Json, ModelServer, Reply
 from nbclient import NotebookClient
 from notebooks.notebooks import agent, environment, script, write
@@ -280,6 +281,34 @@ def test_prove(folder: Path, tmp_path: Path) -> None:
     before = files(folder)
     code, said = record(folder, "--prove", "--strict")
     assert code == 1 and files(folder) == before, said
+
+
+@pytest.mark.deep
+def test_prove_in_an_open_notebook(folder: Path, tmp_path: Path) -> None:
+    """`%agent cassette prove` learns without a model what a kernel recorded once, and leaves the
+    open notebook's file as it is.
+    """
+    path = notebook(folder, turn("Count.", "runs"), before=counting(tmp_path))
+    code, before = "%%agent --fresh\nCount.", path.read_bytes()
+    with LiveKernel(folder, {"JPY_SESSION_NAME": str(path)}) as kernel:
+        kernel.load(f"cassette {TAPE}", "config mode record")
+        kernel.load("config provider scripted", f'config script "{tmp_path / "script.yaml"}"')
+        kernel.helper(counting(tmp_path))
+        recorded = kernel.run(code)
+        assert recorded.status == "ok", recorded.error
+        assert "1 turn ran only once: %agent cassette prove" in kernel.run("%agent cassette").said
+        proved = kernel.run("%agent cassette prove")
+        assert proved.status == "ok", proved.error
+        assert "1 turn in v.cassette.jsonl" in proved.said
+        assert "varies: cell 3, step 1: ⟨1⟩ (set a seed" in proved.said
+        assert "the saved outputs of cell 3 are others now" in proved.said
+        assert path.read_bytes() == before
+        assert [each.runs for each in tape(folder).turns] == [2]
+        kernel.helper("%agent config mode replay", "runs = 17")
+        replayed = kernel.run(code)
+        assert replayed.status == "ok", replayed.error
+        assert replayed.transcript == recorded.transcript
+        assert "Varies: step 1: ⟨1⟩" in kernel.run("%agent cassette").said
 
 
 @pytest.mark.deep
