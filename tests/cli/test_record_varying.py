@@ -312,17 +312,49 @@ def test_prove_in_an_open_notebook(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_a_proof_grows(folder: Path, tmp_path: Path) -> None:
-    """What two runs show alike may vary in the third: a further proof learns it."""
+def test_what_varies_rarely(folder: Path, tmp_path: Path) -> None:
+    """What is the same in two runs by chance shows in the proof, and is learned by further runs."""
     notebook(folder, turn("Count.", "print('row', runs // 3)"), before=counting(tmp_path))
-    code, said = record(folder, "--script", str(tmp_path / "script.yaml"))
-    assert code == 1 and "in the replay, " in said and "went another way" in said
-    (tmp_path / "count").write_text("0", encoding="utf-8")
-    recorded(folder, "--once")
-    (tmp_path / "count").write_text("2", encoding="utf-8")
-    code, said = record(folder, "--prove")
-    assert code == 0 and "row ⟨0⟩" in said, said
-    assert [each.runs for each in tape(folder).turns] == [2]
+    said = recorded(folder)
+    assert "the replay differs: running the code again" in said and "row ⟨0⟩" in said
+    assert (tmp_path / "count").read_text(encoding="utf-8") == "5"
+    same_elsewhere(folder, tmp_path, 1)
+
+
+@pytest.mark.deep
+def test_a_proof_grows(folder: Path, tmp_path: Path) -> None:
+    """A later proof adds what it sees to the spans that are known."""
+    code = "print('first', runs // 10)\nprint('second', runs)"
+    notebook(folder, turn("Count.", code), before=counting(tmp_path))
+    said = recorded(folder)
+    assert "second ⟨1⟩" in said and "first 0" not in said.partition("recorded ")[2]
+    (tmp_path / "count").write_text("20", encoding="utf-8")
+    status, said = record(folder, "--prove")
+    assert status == 0 and "first ⟨0⟩" in said and "second ⟨1⟩" in said, said
+    assert [each.runs for each in tape(folder).turns] == [3]
+
+
+@pytest.mark.deep
+def test_one_cell_of_several(folder: Path, tmp_path: Path) -> None:
+    """What varies is learned of the cell that is recorded again; the other turns stay as they are,
+    byte by byte.
+    """
+    turns = [turn(f"Count to {word}.", "runs") for word in ("one", "two", "three")]
+    notebook(folder, *turns, before=counting(tmp_path))
+    recorded(folder)
+    before = (folder / TAPE).read_text(encoding="utf-8").split("\n\n")
+    again = turn("Count to two.", "print('now', runs + 5)", "Counted.")
+    script(tmp_path / "script.yaml", again)
+    said = recorded(folder, "--cell", "4")
+    after = (folder / TAPE).read_text(encoding="utf-8").split("\n\n")
+    assert [then == now for then, now in zip(before, after, strict=True)] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert "cell 4, step 1: now ⟨9⟩" in said and "Counted." in shown(folder, 4)
+    same_elsewhere(folder, tmp_path, 1)
 
 
 @pytest.mark.deep
