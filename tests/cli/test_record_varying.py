@@ -466,3 +466,25 @@ def test_calls_that_name_what_varies(folder: Path, tmp_path: Path) -> None:
     assert re.search(r"True [0-9a-f]{8}-", transcript), transcript
     same_elsewhere(folder, tmp_path)
     assert not then.exists()
+
+
+@pytest.mark.deep
+def test_servers_are_asked_once(folder: Path, tmp_path: Path) -> None:
+    """An MCP server is asked in the first run alone; its results are given, and vary in nothing."""
+    program = Path(__file__).parents[1] / "mcp" / "good_server.py"
+    starts = tmp_path / "starts"
+    line = f'echo started >> "{starts}"; exec "{sys.executable}" "{program}" stdio'
+    config = {"mcpServers": {"good": {"command": "sh", "args": ["-c", line]}}}
+    (tmp_path / "jupyter").mkdir()
+    (tmp_path / "jupyter" / "jupyter_agent_mcp.json").write_text(json.dumps(config))
+    calls = [
+        {"name": "good__process", "arguments": {}},
+        {"name": "good__add", "arguments": {"a": 2, "b": 3}},
+    ]
+    replies = [{"text": "I ask.", "calls": calls}, {"text": "Asked."}]
+    notebook(folder, ("Ask it.", replies), before="%agent config mcp.connect_timeout 30")
+    said = recorded(folder)
+    assert "varies:" not in said
+    assert starts.read_text() == "started\n"
+    (tmp_path / "jupyter" / "jupyter_agent_mcp.json").unlink()
+    same_elsewhere(folder, tmp_path, 1)
