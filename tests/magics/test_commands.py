@@ -405,7 +405,10 @@ def test_a_cassette_is_recorded_and_replayed(kernel: LiveKernel) -> None:
     other = kernel.run("%%agent --fresh\nSomething else.")
     kernel.helper("%agent config mode auto")
     assert json.dumps(replayed.outputs) == json.dumps(recorded.outputs)
-    assert other.error.startswith("ReplayMismatch: ") and "\n" not in other.error
+    # What to do stands on a line of its own, to be copied.
+    why, remedy = other.error.split("\n")
+    assert why.startswith("ReplayMismatch: No reply in tape.jsonl for the task 'Something else.'")
+    assert remedy == "jupyter agent record NOTEBOOK --task 'Something else.'"
 
 
 def test_a_folder_is_no_cassette(kernel: LiveKernel) -> None:

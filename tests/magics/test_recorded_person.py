@@ -193,7 +193,9 @@ def test_a_replay_under_stricter_settings(recording: Recording, tmp_path: Path) 
     with LiveKernel(tmp_path, environ) as kernel:
         kernel.load(f"cassette {CASSETTE}")
         cell = kernel.run(line("allowed"))
-    assert cell.error.startswith("ReplayMismatch: ") and "\n" not in cell.error
+    why, remedy = cell.error.split("\n")
+    assert why.startswith("ReplayMismatch: Step 2 went another way")
+    assert remedy == "jupyter agent record person.ipynb --task allowed"
     assert not (tmp_path / "ran.txt").exists()
 
 
