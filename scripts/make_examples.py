@@ -25,6 +25,7 @@ import yaml
 from nbclient import NotebookClient
 
 from jupyter_agent.notebooks.outputs import differences
+from jupyter_agent.recording.cassette import load
 
 EXAMPLES = Path(__file__).parents[1] / "example_notebooks"
 KEPT_METADATA = {
@@ -102,7 +103,7 @@ def make(name: str) -> None:
     for difference in differences(recorded, replayed):
         sys.exit(f"{name}, cell {difference.number}: the replay differs: {difference.words}")
     nbformat.write(replayed, path)
-    print(f"{name}: {len(cassette.read_text(encoding='utf-8').splitlines()) - 1} replies")
+    print(f"{name}: {load(cassette).replies} replies")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ LONGEST = (
     "cli/test_ci_recipe.py",
     "magics/test_undo.py",
     "cli/test_record.py",
+    "cli/test_record_varying.py",
     "llm/test_local.py",
     "magics/test_local.py",
     "docs/test_site.py",

@@ -3,21 +3,23 @@
     book = record(tmp_path)
     book.save(book.read())
 
-`damaged` and `edited` make broken ones of it.
+`rewrite` breaks it by hand, `change` changes it as a program does that knows how.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import yaml
 
-from jupyter_agent.notebooks import execute
+from jupyter_agent.core.messages import Message, Text
+from jupyter_agent.notebooks import recording
+from jupyter_agent.recording.cassette import RecordedTurn, load, save
 
 NAME = "analysis"
 DOUBLE, WORDS, MORE = "Double x.", "Say it in words.", "And once more."
@@ -70,16 +72,33 @@ class Recorded:
         self.save(notebook)
 
     def lines(self) -> list[Any]:
-        """The lines of the cassette as values."""
+        """The lines of the cassette as values, without the blank ones."""
         text = self.cassette.read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.splitlines()]
+        return [json.loads(line) for line in text.splitlines() if line]
 
     def rewrite(self, change: Callable[[list[Any]], None]) -> None:
-        """Change the lines of the cassette."""
+        """Change the lines of the cassette by hand: the digests of the turns stay."""
         lines = self.lines()
         change(lines)
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         self.cassette.write_text(text, encoding="utf-8")
+
+    def change(self, number: int, change: Callable[[RecordedTurn], RecordedTurn]) -> None:
+        """Change a turn of the cassette, which gets a new digest."""
+        cassette = load(self.cassette)
+        turns = list(cassette.turns)
+        turns[number] = change(turns[number])
+        save(replace(cassette, turns=tuple(turns)), self.cassette)
+
+    def say(self, number: int, text: str) -> None:
+        """Let the model answer something else in a turn of the cassette."""
+
+        def said(turn: RecordedTurn) -> RecordedTurn:
+            *steps, last = turn.steps
+            reply = replace(last.reply, message=Message("assistant", (Text(text),)))
+            return replace(turn, steps=(*steps, replace(last, reply=reply)))
+
+        self.change(number, said)
 
 
 def notebook_of(*sources: str) -> Any:
@@ -94,14 +113,11 @@ def notebook_of(*sources: str) -> Any:
 
 
 def record(folder: Path, *sources: str) -> Recorded:
-    """Record a notebook in an otherwise empty folder, and save it with its outputs."""
+    """Record a notebook in an otherwise empty folder, as `jupyter agent record` does."""
     book = Recorded(folder / f"{NAME}.ipynb")
     book.save(notebook_of(*(sources or SOURCES)))
     script = folder / "script.yaml"
     script.write_text(yaml.safe_dump(TURNS), encoding="utf-8")
-    settings = {"mode": "record", "provider": "scripted", "script": script.name}
-    execution = execute(book.path, settings, timeout=60)
-    assert not execution.error, execution.error
+    recording.record(book.path, {"provider": "scripted", "script": script.name}, timeout=60)
     script.unlink()
-    book.save(execution.notebook)
     return book

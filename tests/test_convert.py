@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,7 @@ from nbconvert import HTMLExporter, MarkdownExporter, WebPDFExporter
 from traitlets.config import Config
 from widgets.hostile import Inert
 
-from jupyter_agent.core.codec import event_from_json
-from jupyter_agent.core.events import MessageFinished
-from jupyter_agent.recording.digests import Item, extend, items
+from jupyter_agent.recording.cassette import load, save
 
 TASK = "Look at the sales, plot them and write a report."
 STEERING = "By month, please. It costs $5, not $6."
@@ -76,18 +75,11 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def _steer(cassette: Path) -> None:
     """Put what a person typed in front of the second model call, as a recording has it."""
-    header, *entries = map(json.loads, cassette.read_text(encoding="utf-8").splitlines())
-    entries[1]["said"] = [STEERING]
-    entries[1]["asked"].append(["said", STEERING])
-    digest = ""
-    for entry in entries:
-        digest = extend(digest, [Item(*item) for item in entry["asked"]])
-        entry["conversation"] = entry["turn"] = digest
-        reply = event_from_json(entry["finished"] | {"type": "message_finished"})
-        assert isinstance(reply, MessageFinished)
-        digest = extend(digest, items(reply.message))
-    lines = [json.dumps(line) + "\n" for line in (header, *entries)]
-    cassette.write_text("".join(lines), encoding="utf-8")
+    recorded = load(cassette)
+    (turn,) = recorded.turns
+    first, second, *others = turn.steps
+    steps = (first, replace(second, said=(STEERING,)), *others)
+    save(replace(recorded, turns=(replace(turn, steps=steps),)), cassette)
 
 
 def _check(html: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,17 +77,24 @@ class FolderCopy:
         shutil.copy2(path, copy)
         return _File(found.st_size, found.st_mtime_ns, copy)
 
-    def put_back(self) -> None:
-        """Make the files what they were. Raises `OSError` if one cannot be written."""
+    def put_back(self, leaving: Collection[Path] = ()) -> None:
+        """Make the files what they were, but for those of `leaving`.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         if not self.complete:
             return
+        left = {path.resolve() for path in leaving}
         for path in list(self._walk()):
+            if path.resolve() in left:
+                continue
             name = self._name(path)
             if name not in self._files or not self._is_same(path, self._files[name]):
                 self._set_aside(path)
         for name, file in self._files.items():
             path = self._root / name
-            if os.path.lexists(path):
+            if os.path.lexists(path) or path.resolve() in left:
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             if file.copy is None:

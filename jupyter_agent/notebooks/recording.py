@@ -4,8 +4,9 @@ The turns are recorded into a temporary file, the take, and not into the cassett
 is executed from the take once more: where a result differs, and has the same form, its differing
 spans are marked as varying. The third execution, from the cassette that this makes, must show the
 same in the agent's cells. Only then does this cassette replace the old one, and the outputs are
-written. If anything fails, cassette and notebook stay as they were. Before each further execution
-the folder is put back, and the hashes of texts begin elsewhere, so that the order of a set differs.
+written. If anything fails, cassette, notebook and folder are as they were. Before each further
+execution the folder is put back, and the hashes of texts begin elsewhere, so that the order of a
+set differs.
 """
 
 from __future__ import annotations
@@ -161,14 +162,15 @@ def _recorder(
     try:
         yield recorder
     except BaseException:
+        recorder.put_back()
         kept = [take for take in recorder.takes.values() if take.exists()]
         if kept:
             tell(f"The cassette is unchanged. The failed recording is in {kept[0]}")
-        else:
+        elif not recorder.keeps_aside:
             shutil.rmtree(takes, ignore_errors=True)
         raise
     finally:
-        for take in recorder.takes.values():
+        for take in recorder.written():
             forget(take)
         shutil.rmtree(takes / _COPY, ignore_errors=True)
     if not recorder.keeps_aside:
@@ -240,6 +242,24 @@ class _NotebookRecorder:
     def keeps_aside(self) -> bool:
         """True if the folder holds files that somebody may miss."""
         return self._copy is not None and bool(self._copy.lost())
+
+    def written(self) -> list[Path]:
+        """The temporary files that turns were recorded into, which are trusted as such."""
+        return [*self.takes.values(), *self._reruns.values()]
+
+    def put_back(self) -> None:
+        """Put the folder back after a failure, and tell where the files are that the runs wrote."""
+        if self._copy is None:
+            return
+        try:
+            self._copy.put_back({*self.takes, *self._reruns})
+        except OSError as error:
+            self.tell(f"The folder could not be put back as it was: {error}")
+        if self.keeps_aside:
+            self.tell(
+                f"The folder is as it was before. What was written there is in "
+                f"{self.folder / _ASIDE}"
+            )
 
     def record(self) -> None:
         """Execute the notebook with the model, and put the new cassettes together in `folder`."""
@@ -407,7 +427,7 @@ class _NotebookRecorder:
                     "other's files"
                 )
         elif self._executions:
-            self._copy.put_back()
+            self._copy.put_back({*self.takes, *self._reruns})
         self._executions += 1
         # Another order of sets in each run, so that it is learned.
         environ = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", str(self._executions))}

@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -241,14 +241,27 @@ class RecordedTurn:
         return self.before, self.task
 
     def varying(self) -> list[tuple[int, str]]:
-        """The marked lines of its results, each with the number of its step from 1."""
-        return [
-            (number, line)
-            for number, step in enumerate(self.steps, 1)
-            for result in step.results
-            for line in result.text.split("\n")
-            if spans(line)
-        ]
+        """The marked lines of its results, each with the number of its step from 1.
+
+        A line of a rich output counts if it has a span that no line before it has.
+        """
+        found = []
+        for number, step in enumerate(self.steps, 1):
+            known: set[str] = set()
+            for line, is_shown in _lines_of(step.results):
+                varying = set(spans(line))
+                if varying - known or (varying and not is_shown):
+                    found.append((number, line))
+                known |= varying
+        return found
+
+
+def _lines_of(results: Iterable[RecordedResult]) -> Iterator[tuple[str, bool]]:
+    """The lines of results, each with True if it belongs to a rich output."""
+    for result in results:
+        yield from ((line, False) for line in result.text.split("\n"))
+        shown = (text for texts in result.shown.values() for text in texts.values())
+        yield from ((line, True) for text in shown for line in text.split("\n"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -372,6 +372,12 @@ class Recorder(_OfCassette):
         if "scripted" in (source, self._turn.source or self._source):
             self._turn = replace(self._turn, source="scripted")
 
+    def came_after(self, step: RecordedStep) -> None:
+        """Note what preceded a reply that was replayed: failed tries and summaries."""
+        self._coming = replace(
+            self._coming, retries=step.retries, overflow=step.overflow, summaries=step.summaries
+        )
+
     def _record_reply(self, request: Request, reply: MessageFinished) -> None:
         if request.purpose == "summary":
             self._add_summary(RecordedSummary(reply))
@@ -939,6 +945,8 @@ class Cached(Tape):
         if isinstance(question, ModelAsked):
             self.replayed += cast(MessageFinished, found).usage
             self._recorder.came_from(player.turn.source or player.cassette.source)
+            if question.request.purpose == "reply":
+                self._recorder.came_after(player.last)
         return self._recorder.record(question, found)
 
     def record(self, question: Question[A], answer: A) -> A:

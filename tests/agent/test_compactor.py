@@ -233,10 +233,34 @@ async def test_a_summary_call_that_fails(answer: object, why: str) -> None:
 
 
 async def test_a_model_that_is_not_asked() -> None:
-    """A compactor works without a model."""
-    model = Model(20)
-    _, events = await turn(model, [], Compactor(4_000, asks=False))
-    assert compactions(events) and not model.asked
+    """A conversation can be shortened without asking a model."""
+    model = Model(10)
+    history: list[Message] = []
+    compactor = Compactor(50_000)
+    await turn(model, history, compactor)
+    request = Request("Be brief.", tuple(history), ())
+    made = await compactor.shorten(request, model, AT_ONCE, target=0, by_model=False)
+    assert made.gained and not made.by_model and not model.asked
+
+
+async def test_what_decides_when_it_is_due() -> None:
+    """Whether the conversation is too long is told to `decided`, whose word counts: a replay
+    shortens where its recording did."""
+    places: list[int] = []
+    due: list[bool] = []
+
+    def decided(is_due: bool) -> bool:
+        due.append(is_due)
+        return len(due) in places
+
+    compactor = Compactor(4_000)
+    compactor.decided = decided
+    _, events = await turn(Model(20), [], compactor)
+    assert any(due) and not compactions(events)
+    places.append(due.index(True))  # counted from 1: before it is due
+    due.clear()
+    _, events = await turn(Model(20), [], compactor)
+    assert not due[places[0] - 1] and len(compactions(events)) == 1
 
 
 async def test_a_budget_counts_summaries() -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,9 +17,11 @@ from click.testing import CliRunner, Result
 from recorded import CELLS, DOUBLE, MORE, NAME, WORDS, Recorded, notebook_of, record
 
 from jupyter_agent.cli import main
+from jupyter_agent.core.messages import Message, ToolCall
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.notebooks.check.check import CheckOptions, check
 from jupyter_agent.notebooks.check.findings import Checked, CheckReport, Finding
+from jupyter_agent.recording.cassette import RecordedTurn
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 READ_ONLY = CheckOptions(replays=False, allowed=("/tmp", "pytest"))
@@ -137,7 +140,9 @@ def test_a_prompt_that_was_deleted(book: Recorded) -> None:
 
 def test_a_recording_that_was_deleted(book: Recorded) -> None:
     """A turn missing in the cassette is reported at its cell, and at no other."""
-    book.rewrite(lambda lines: lines.pop(3))
+    header, first, second, third = book.cassette.read_text(encoding="utf-8").split("\n\n")
+    assert WORDS in second
+    book.cassette.write_text("\n\n".join((header, first, third)), encoding="utf-8")
     finding = only(book)
     assert (finding.kind, finding.cell) == ("not-recorded", CELLS[WORDS])
 
@@ -212,22 +217,36 @@ def test_a_skill_in_front_of_a_task(book: Recorded) -> None:
 
 
 def test_an_answer_that_was_edited(book: Recorded) -> None:
+    """An answer that was edited by hand is an error at its turn's line, and nothing is executed."""
+    book.rewrite(lambda lines: _say(lines[3], "It is 43."))
+    (checked,) = check([book.path], REPLAYED).notebooks
+    (finding,) = checked.findings
+    assert (finding.kind, finding.severity) == ("damaged", "error")
+    assert (finding.file, finding.line) == (book.cassette, 2)
+    assert not checked.replayed
+
+
+def test_an_answer_that_is_not_the_saved_one(book: Recorded) -> None:
     """If the replay differs from the saved answer, the first differing words are shown."""
-    book.rewrite(lambda lines: _say(lines[2], "It is 43."))
+    book.say(0, "It is 43.")
     finding = only(book, REPLAYED)
     assert (finding.kind, finding.cell) == ("output-differs", CELLS[DOUBLE])
     assert "42" in finding.message
     assert "43" in finding.message
 
 
-def test_a_call_that_was_edited(book: Recorded) -> None:
+def test_other_code(book: Recorded) -> None:
     """A recorded call with other code stops the replay; the step and the cell are named."""
 
-    def change(lines: list[Any]) -> None:
-        call = lines[1]["finished"]["message"]["blocks"][1]
-        call["arguments"] = json.dumps({"code": "y = 3 * x\ny"})
+    def change(turn: RecordedTurn) -> RecordedTurn:
+        first, *others = turn.steps
+        text, call = first.reply.message.blocks
+        assert isinstance(call, ToolCall)
+        other = replace(call, arguments=json.dumps({"code": "y = 3 * x\ny"}))
+        reply = replace(first.reply, message=Message("assistant", (text, other)))
+        return replace(turn, steps=(replace(first, reply=reply), *others))
 
-    book.rewrite(change)
+    book.change(0, change)
     finding = only(book, REPLAYED)
     assert (finding.kind, finding.cell) == ("replay-failed", CELLS[DOUBLE])
     assert "Step 2 went another way" in finding.message
@@ -263,7 +282,7 @@ def test_outputs_that_were_stripped(book: Recorded) -> None:
 
 
 def _say(line: Any, text: str) -> None:
-    line["finished"]["message"]["blocks"] = [{"type": "text", "text": text}]
+    line["reply"]["message"]["blocks"] = [{"type": "text", "text": text}]
 
 
 # ---------------------------------------------------------------- secrets and machines
@@ -271,10 +290,11 @@ def _say(line: Any, text: str) -> None:
 
 def test_a_key_in_an_answer(book: Recorded) -> None:
     """A key in an answer is found in the cassette, at its line, and no message shows it."""
-    book.rewrite(lambda lines: _say(lines[3], f"Use {KEY}."))
-    finding = only(book)
-    assert (finding.kind, finding.file, finding.line) == ("secret", book.cassette, 4)
-    assert KEY not in finding.message + finding.remedy
+    book.rewrite(lambda lines: _say(lines[6], f"Use {KEY}."))
+    damaged, finding = found(book)
+    assert (damaged.kind, damaged.line) == ("damaged", 6)
+    assert (finding.kind, finding.file, finding.line) == ("secret", book.cassette, 7)
+    assert KEY not in damaged.message + finding.message + finding.remedy
 
 
 def test_a_key_in_an_output(book: Recorded) -> None:
@@ -295,8 +315,8 @@ def test_a_key_in_a_cell(book: Recorded) -> None:
 
 def test_a_value_of_the_environment(book: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variable is named, and its value is not shown."""
+    book.say(1, "It is cabbage-and-kings.")
     monkeypatch.setenv("DB_PASSWORD", "cabbage" + "-and-kings")
-    book.rewrite(lambda lines: _say(lines[3], "It is cabbage-and-kings."))
     finding = only(book)
     assert "DB_PASSWORD" in finding.message
     assert "cabbage" not in finding.message
@@ -304,7 +324,7 @@ def test_a_value_of_the_environment(book: Recorded, monkeypatch: pytest.MonkeyPa
 
 def test_a_home_folder(book: Recorded) -> None:
     """An absolute path of a home is an error in a cassette, unless it is allowed."""
-    book.rewrite(lambda lines: _say(lines[3], "I wrote /home/ada/report.md."))
+    book.say(1, "I wrote /home/ada/report.md.")
     finding = only(book)
     assert (finding.kind, finding.severity) == ("machine", "error")
     assert "/home/ada" in finding.message
@@ -331,28 +351,40 @@ DAMAGED: dict[str, tuple[Damage, int]] = {
     "a header of another kind": (_lines(lambda lines: lines[0].pop("cassette")), 1),
     "a newer format": (_lines(lambda lines: lines[0].update(cassette=9)), 1),
     "an unknown source": (_lines(lambda lines: lines[0].update(source="invented")), 1),
-    "cut in the last line": (_bytes(lambda data: data[:-40]), 5),
-    "a missing first step": (_lines(lambda lines: lines.pop(1)), 2),
-    "a step that comes twice": (_lines(lambda lines: lines.insert(3, lines[2])), 4),
-    "steps in another order": (_lines(lambda lines: lines.insert(1, lines.pop(2))), 2),
-    "a merge conflict": (_bytes(lambda data: data.replace(b"\n", b"\n<<<<<<< HEAD\n", 2)), 2),
+    "format 1": (_lines(lambda lines: lines[0].update(cassette=1)), 1),
+    "cut in the last line": (_bytes(lambda data: data[:-8]), 14),
+    "a turn's line is gone": (_lines(lambda lines: lines.pop(1)), 2),
+    "a missing first step": (_lines(lambda lines: lines.pop(2)), 2),
+    "a missing last step": (_lines(lambda lines: lines.pop(3)), 2),
+    "a missing end": (_lines(lambda lines: lines.pop(4)), 4),
+    "a step that comes twice": (_lines(lambda lines: lines.insert(3, lines[2])), 2),
+    "steps in another order": (_lines(lambda lines: lines.insert(2, lines.pop(3))), 2),
+    "a step of another turn": (_lines(lambda lines: lines.insert(3, lines.pop(6))), 2),
+    "an exchanged call": (
+        _bytes(lambda data: data.replace(b"y = 2 * x", b"y = 3 * x")),
+        3,
+    ),
+    "an exchanged task": (_bytes(lambda data: data.replace(b"Say it in words.", b"Say no.")), 8),
+    "another result": (_lines(lambda lines: lines[2]["results"][0].update(text="43")), 2),
+    "a merge conflict": (_bytes(lambda data: data.replace(b"\n", b"\n<<<<<<< HEAD\n", 3)), 2),
     "a conflict at the top": (_bytes(lambda data: b"<<<<<<< HEAD\n" + data), 1),
-    "NUL bytes": (_bytes(lambda data: data + b"\0\0\n"), 6),
-    "Latin-1": (_bytes(lambda data: data + "grün\n".encode("latin-1")), 6),
+    "NUL bytes": (_bytes(lambda data: data + b"\0\0\n"), 15),
+    "Latin-1": (_bytes(lambda data: data + "grün\n".encode("latin-1")), 15),
     "UTF-16": (_bytes(lambda data: data.decode().encode("utf-16")), 1),
     "a picture": (_bytes(lambda data: b"\x89PNG\r\n\x1a\n" + bytes(range(256))), 1),
-    "a line that is a list": (_lines(lambda lines: lines.append([])), 6),
-    "a line that is empty": (_lines(lambda lines: lines.append({})), 6),
-    "a step in words": (_lines(lambda lines: lines[1].update(step="first")), 2),
-    "no reply": (_lines(lambda lines: lines[1].pop("finished")), 2),
+    "a line that is a list": (_lines(lambda lines: lines.append([])), 12),
+    "a line that is empty": (_lines(lambda lines: lines.append({})), 12),
+    "a line of an unknown kind": (_lines(lambda lines: lines.insert(4, {"kind": "new"})), 5),
+    "a step in words": (_lines(lambda lines: lines[2].update(kind="first")), 3),
+    "no reply": (_lines(lambda lines: lines[2].pop("reply")), 2),
     "an unknown block": (
-        _lines(lambda lines: lines[1]["finished"]["message"]["blocks"].append({"type": "x"})),
+        _lines(lambda lines: lines[2]["reply"]["message"]["blocks"].append({"type": "x"})),
         2,
     ),
-    "tokens in words": (_lines(lambda lines: lines[1]["finished"].update(usage="many")), 2),
-    "no digest": (_lines(lambda lines: lines[1].pop("turn")), 2),
-    "a digest of something else": (_lines(lambda lines: lines[3].update(turn="0" * 64)), 4),
-    "brackets without end": (_bytes(lambda data: data + b"[" * 200_000), 6),
+    "tokens in words": (_lines(lambda lines: lines[2]["reply"].update(usage="many")), 2),
+    "no digest": (_lines(lambda lines: lines[1].pop("digest")), 2),
+    "a digest of something else": (_lines(lambda lines: lines[5].update(digest="0" * 32)), 6),
+    "brackets without end": (_bytes(lambda data: data + b"[" * 200_000), 15),
 }
 
 
@@ -369,11 +401,62 @@ def test_damage_is_one_line(book: Recorded, kind: str) -> None:
     assert len(finding.message) < 400
 
 
-def test_a_last_step_that_is_missing(book: Recorded) -> None:
-    """A cassette that looks whole but lacks its last step fails in the replay."""
-    book.rewrite(lambda lines: lines.pop(2))
-    finding = only(book, REPLAYED)
-    assert (finding.kind, finding.cell) == ("replay-failed", CELLS[DOUBLE])
+def test_a_line_for_later_versions(book: Recorded) -> None:
+    """A line of an unknown kind that is marked as optional is no damage."""
+    book.rewrite(lambda lines: lines.insert(4, {"kind": "new", "optional": True}))
+    assert found(book, REPLAYED) == []
+
+
+# ---------------------------------------------------------------- what varies
+
+
+def test_what_varies(book: Recorded) -> None:
+    """A marked span is listed as a notice, with its step, its line and a hint."""
+    book.rewrite(lambda lines: lines[2]["results"][0].update(text="⟨42⟩"))
+    notice = only(book)
+    assert (notice.kind, notice.severity, notice.file) == ("varies", "notice", book.cassette)
+    assert notice.line == 2
+    assert "step 1: ⟨42⟩ (set a seed" in notice.message and DOUBLE in notice.message
+    assert command(book, "--strict", "--no-replay").exit_code == 0
+    # The answer's number comes from that span, and the saved receipt does not say so yet.
+    (*_, differs) = found(book, REPLAYED)
+    assert differs.kind == "output-differs" and "(varies)" in differs.message
+
+
+def test_what_ran_once_only(book: Recorded) -> None:
+    """Turns whose code ran once only are one notice, with the command that learns."""
+    for number in (0, 2):
+        book.change(number, lambda turn: replace(turn, runs=1))
+    notice = only(book)
+    assert (notice.kind, notice.severity, notice.line) == ("recorded-once", "notice", 3)
+    assert "2 turns ran only once" in notice.message
+    assert f"jupyter agent record {book.path.name} --prove" in notice.remedy
+
+
+@pytest.mark.parametrize("form", ["github", "json", "junit", "text"])
+def test_a_notice_in_each_form(book: Recorded, form: str) -> None:
+    """Each form shows a notice, and none counts it as an error or a failure."""
+    book.change(0, lambda turn: replace(turn, runs=1))
+    said = command(book, "--no-replay", "--strict", "--format", form)
+    assert said.exit_code == 0, said.output
+    match form:
+        case "github":
+            assert "::notice file=" in said.stdout
+        case "json":
+            report = json.loads(said.stdout)
+            assert (report["errors"], report["warnings"]) == (0, 0)
+            assert [each["severity"] for each in report["notebooks"][0]["findings"]] == ["notice"]
+        case "junit":
+            assert ElementTree.fromstring(said.stdout)[0].get("failures") == "0"
+        case _:
+            assert (
+                "notice " in said.stdout
+                and "ran only once" in said.stdout
+                and "0 errors, 0 warnings." in said.stdout
+            )
+
+
+# ---------------------------------------------------------------- notebooks
 
 
 @pytest.mark.parametrize("content", ["", "{}", "<<<<<<< HEAD", '{"cells": 1, "nbformat": 4}'])

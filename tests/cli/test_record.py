@@ -38,11 +38,11 @@ def run_record(folder: Path, *arguments: str, **more: str) -> tuple[int, str]:
 
 
 def tasks(path: Path) -> list[str]:
-    return [turn[0].asked[0].text for turn in load(path).turns]
+    return [turn.task for turn in load(path).turns]
 
 
 def answers(path: Path) -> list[str]:
-    return [turn[-1].reply.message.text for turn in load(path).turns]
+    return [turn.steps[-1].reply.message.text for turn in load(path).turns]
 
 
 def shown(path: Path, number: int) -> str:
@@ -121,9 +121,14 @@ def test_turns_that_no_cell_asks_for_are_dropped(tmp_path: Path) -> None:
 @pytest.mark.deep
 def test_a_replay_that_shows_something_else(tmp_path: Path) -> None:
     """A turn whose replay differs is not kept; a cell of the person's own that differs is named."""
-    path = write(tmp_path / "a.ipynb", LOAD, "import time\nprint(time.time_ns())", "%%agent\nTime")
-    code = "import uuid\nprint(uuid.uuid4().int)"
-    place = script(tmp_path / "s.yaml", ("Time", compute(code, "now")))
+    elsewhere = tmp_path.with_name(f"{tmp_path.name} elsewhere")
+    counting = (
+        f"import time\nprint(time.time_ns())\nfile = open({str(elsewhere)!r}, 'a')\n"
+        "_ = file.write('+')\nruns = file.tell()\nfile.close()"
+    )
+    path = write(tmp_path / "a.ipynb", LOAD, counting, "%%agent\nTime")
+    # What only the third run shows cannot be learned from the first two.
+    place = script(tmp_path / "s.yaml", ("Time", compute("print(runs == 3)", "now")))
     before = path.read_bytes()
     with pytest.raises(AgentError, match=r"cell 3: in the replay, .*went another way"):
         record(path, {"provider": "scripted", "script": str(place)})

@@ -101,7 +101,7 @@ def test_one_cassette_of_two_notebooks_at_once(tmp_path: Path) -> None:
     code, said = run(tmp_path, ".", "--mode", "record", "--jobs", "2", **who)
     assert code == 0, said
     recorded = load(tmp_path / "both.cassette.jsonl")
-    assert sorted(turn[0].asked[0].text for turn in recorded.turns) == [task for task, _ in turns]
+    assert sorted(turn.task for turn in recorded.turns) == [task for task, _ in turns]
 
 
 def test_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import yaml
 from front_end import FrontEnd
 from live_kernel import LiveKernel, Running, Turn, execute_code
 
-from jupyter_agent.recording.cassette import load
+from jupyter_agent.core.messages import Message, Text
+from jupyter_agent.recording.cassette import FORMAT, load, save
 from jupyter_agent.recording.trusted import cassettes, is_trusted, trust_as_written
 
 CASSETTE = "theirs.cassette.jsonl"
@@ -188,15 +190,37 @@ def test_once_it_is_trusted(theirs: LiveKernel) -> None:
     say(theirs, "allowed")
     assert ran(theirs) == "risky\n"
     path = theirs.folder / CASSETTE
-    path.write_text(path.read_text(encoding="utf-8").replace("risky", "worse"), encoding="utf-8")
+    _say(path, "It ran, they say.")
     assert theirs.value(f"len({waiting})") == 1
+
+
+def test_a_cassette_that_was_edited_by_hand(theirs: LiveKernel) -> None:
+    """A cassette whose code was exchanged by hand is refused before anything runs."""
+    path = theirs.folder / CASSETTE
+    kept = path.read_text(encoding="utf-8")
+    path.write_text(kept.replace("echo risky", "echo worse"), encoding="utf-8")
+    cell = theirs.start("%%agent --fresh\nallowed", allow_stdin=True).finish()
+    assert "this turn is not as it was recorded" in cell.error and "\n" not in cell.error
+    assert theirs.value("len(get_ipython().agent_sessions.kernel.untrusted_cassettes())") == 0
+    assert ran(theirs) == ""
+    path.write_text(kept, encoding="utf-8")
+
+
+def _say(path: Path, text: str) -> None:
+    """Write another answer into a cassette's first turn, as a program does that knows how."""
+    cassette = load(path)
+    first, *others = cassette.turns
+    *steps, last = first.steps
+    said = replace(last.reply, message=Message("assistant", (Text(text),)))
+    changed = replace(first, steps=(*steps, replace(last, reply=said)))
+    save(replace(cassette, turns=(changed, *others)), path)
 
 
 def test_what_is_trusted_is_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy, a changed file and a damaged one are not trusted; the store stays small."""
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
     path = tmp_path / "a.cassette.jsonl"
-    header = {"cassette": 1, "provider": "p", "model": "m", "source": "recorded"}
+    header = {"cassette": FORMAT, "provider": "p", "model": "m", "source": "recorded"}
     for number in range(5):
         path.write_text(json.dumps({**header, "model": f"m{number}"}) + "\n", encoding="utf-8")
         assert not is_trusted(path)

@@ -229,7 +229,7 @@ def test_the_rich_form(kernel: LiveKernel) -> None:
         ("show a b", "unexpected 'b'. Usage: %agent show [last]"),
         ("show 3", "unexpected '3'. Usage: %agent show [last]"),
         ("reset a b", "unexpected 'b'. Usage: %agent reset [SESSION]"),
-        ("cassette a b", "unexpected 'b'. Usage: %agent cassette [FILE]"),
+        ("cassette a b", "unexpected 'b'. Usage: %agent cassette [FILE | prove]"),
     ],
 )
 def test_a_wrong_command(kernel: LiveKernel, command: str, line: str) -> None:
@@ -396,13 +396,19 @@ def test_a_cassette_is_recorded_and_replayed(kernel: LiveKernel) -> None:
     kernel.script("Record.", execute_code("print('recorded')"), {"text": "Kept."})
     kernel.helper("%agent config mode record")
     recorded = kernel.run("%%agent --fresh\nRecord.")
-    assert said(kernel, "cassette") == "Cassette tape.jsonl: 1 turn, 2 scripted replies."
+    assert said(kernel, "cassette") == (
+        "Cassette tape.jsonl: 1 turn, 2 scripted replies. "
+        "1 turn ran only once: %agent cassette prove"
+    )
     kernel.helper("%agent config mode replay")
     replayed = kernel.run("%%agent --fresh\nRecord.")
     other = kernel.run("%%agent --fresh\nSomething else.")
     kernel.helper("%agent config mode auto")
     assert json.dumps(replayed.outputs) == json.dumps(recorded.outputs)
-    assert other.error.startswith("ReplayMismatch: ") and "\n" not in other.error
+    # What to do stands on a line of its own, to be copied.
+    why, remedy = other.error.split("\n")
+    assert why.startswith("ReplayMismatch: No reply in tape.jsonl for the task 'Something else.'")
+    assert remedy == "jupyter agent record NOTEBOOK --task 'Something else.'"
 
 
 def test_a_folder_is_no_cassette(kernel: LiveKernel) -> None:

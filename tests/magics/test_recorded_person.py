@@ -1,10 +1,10 @@
-"""What a person decided and typed is recorded, and is the same again in a replay."""
+"""What a person decided and typed, and what failed before a reply, is the same in a replay."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +12,9 @@ import pytest
 from front_end import FrontEnd
 from generated import wires
 from live_kernel import Cell, Json, LiveKernel, Running
-from model_server import Call, ModelServer, Reply
+from model_server import Call, Fault, ModelServer, Reply, failed
 
+from jupyter_agent.errors import ConfigError
 from jupyter_agent.recording.cassette import load
 
 CASSETTE = "person.cassette.jsonl"
@@ -50,6 +51,15 @@ TURNS: dict[str, tuple[str, list[Reply]]] = {
             run_code("!echo always >> ran.txt"),
             run_code("!echo more >> ran.txt"),
             Reply(text="Both."),
+        ],
+    ),
+    "tried again": ("", [failed(503, retry_after="0"), Reply(text="It answers now.")]),
+    "broken off": (
+        "",
+        [
+            Reply(text="Half an", fault=Fault("cut")),
+            failed(529, retry_after="0"),
+            Reply(text="A whole answer."),
         ],
     ),
 }
@@ -129,7 +139,7 @@ def test_what_was_recorded(recording: Recording) -> None:
     assert recording.ran.split() == ["allowed", "two", "always", "more"]
     turns = dict(zip(TURNS, load(recording.cassette).turns, strict=True))
     decided = {
-        task: [(d.call, d.answer, d.by) for entry in turn for d in entry.decisions]
+        task: [(d.call, d.answer, d.by) for step in turn.steps for d in step.decisions]
         for task, turn in turns.items()
     }
     assert {task: found for task, found in decided.items() if found} == {
@@ -140,9 +150,16 @@ def test_what_was_recorded(recording: Recording) -> None:
         "two calls": [(0, "no", "person"), (1, "yes", "person")],
         "always": [(0, "always", "person")],
     }
-    assert turns["steered"][1].said == ("Words: steered.",)
-    assert turns["steered at the end"][1].said == ("Words: steered at the end.",)
-    assert turns["typed too late"][1].said_after == ("Words: typed too late.",)
+    assert turns["steered"].steps[1].said == ("Words: steered.",)
+    assert turns["steered at the end"].steps[1].said == ("Words: steered at the end.",)
+    assert turns["typed too late"].steps[1].said_after == ("Words: typed too late.",)
+    (tried,), broken_off = (
+        turns["tried again"].steps[0].retries,
+        turns["broken off"].steps[0].retries,
+    )
+    assert "503" in tried.reason and not tried.had_spoken
+    assert [retry.had_spoken for retry in broken_off] == [True, False]
+    assert "503" in json.dumps(recording.cells["tried again"].outputs)
 
 
 def test_the_replay_is_the_same(recording: Recording, tmp_path: Path) -> None:
@@ -176,26 +193,68 @@ def test_a_replay_under_stricter_settings(recording: Recording, tmp_path: Path) 
     with LiveKernel(tmp_path, environ) as kernel:
         kernel.load(f"cassette {CASSETTE}")
         cell = kernel.run(line("allowed"))
-    assert cell.error.startswith("ReplayMismatch: ") and "\n" not in cell.error
+    why, remedy = cell.error.split("\n")
+    assert why.startswith("ReplayMismatch: Step 2 went another way")
+    assert remedy == "jupyter agent record person.ipynb --task allowed"
     assert not (tmp_path / "ran.txt").exists()
 
 
-def _rows(path: Path) -> list[Json]:
-    text = path.read_text(encoding="utf-8")
-    return [json.loads(row) for row in text.split("\n") if row]
+Change = Callable[[Json], object]
+DECISIONS: dict[str, Change] = {
+    "a no that becomes a yes": lambda step: step["decisions"][0].update(answer="yes"),
+    "no question any more": lambda step: step.pop("decisions"),
+    "another call": lambda step: step["decisions"][0].update(call=1),
+}
 
 
-def test_an_older_cassette(recording: Recording, tmp_path: Path) -> None:
-    """A cassette of an earlier version has no decisions."""
-    rows = _rows(recording.cassette)
-    for row in rows[1:]:
-        for key in ("decisions", "said", "said_after"):
-            row.pop(key, None)
+@pytest.mark.parametrize("change", DECISIONS)
+def test_a_decision_that_was_edited(recording: Recording, tmp_path: Path, change: str) -> None:
+    """A cassette with a decision that was edited by hand is not read."""
     path = tmp_path / CASSETTE
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    turns = load(path).turns
-    assert len(turns) == len(TURNS)
-    assert not any(entry.decisions or entry.said for turn in turns for entry in turn)
+    rows = recording.cassette.read_text(encoding="utf-8").split("\n")
+    number = next(n for n, row in enumerate(rows) if '"decisions"' in row and '"no"' in row)
+    step = json.loads(rows[number])
+    DECISIONS[change](step)
+    rows[number] = json.dumps(step, ensure_ascii=False)
+    path.write_text("\n".join(rows), encoding="utf-8")
+    first = max(n for n in range(number) if not rows[n]) + 2  # the line below the blank one
+    with pytest.raises(ConfigError, match=rf"{CASSETTE}, line {first}: this turn is not as it was"):
+        load(path)
+
+
+def test_a_cassette_of_the_first_format(recording: Recording, tmp_path: Path) -> None:
+    """A cassette of format 1 is refused in one line, with the command that records it anew."""
+    rows = recording.cassette.read_text(encoding="utf-8").split("\n")
+    header = {**json.loads(rows[0]), "cassette": 1}
+    (tmp_path / CASSETTE).write_text(json.dumps(header) + "\n{}\n", encoding="utf-8")
+    with LiveKernel(tmp_path, {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
+        kernel.load(f"cassette {CASSETTE}")
+        cell = kernel.run(line("allowed"))
+    assert cell.error.startswith(f"ConfigError: {CASSETTE} has cassette format 1")
+    assert cell.error.endswith("Record it anew: jupyter agent record NOTEBOOK")
+    assert "\n" not in cell.error
+
+
+def test_failed_tries_in_mode_cached(tmp_path: Path) -> None:
+    """A turn that mode cached goes on with, and records anew, keeps the failed tries before."""
+    replies = [failed(503, retry_after="0"), run_code("n"), Reply(text="One."), Reply(text="Two.")]
+    shown = []
+    with ModelServer(replies) as server:
+        for n, mode in ((1, "cached"), (2, "cached"), (2, "replay")):
+            with LiveKernel(tmp_path, {**KEYS, "JUPYTER_AGENT_MODE": mode}) as kernel:
+                kernel.load(
+                    f"cassette {CASSETTE}",
+                    "config provider openai",
+                    "config model test-model",
+                    f"config api_base {server.openai_url}",
+                )
+                kernel.helper(f"n = {n}")
+                cell = kernel.run("%%agent\nSay n.")
+                assert cell.status == "ok", cell.error
+                shown.append(_bytes(cell))
+        assert len(server.requests) == len(replies)
+    assert all("503" in each for each in shown)
+    assert "Two." in shown[1] and shown[1] == shown[2]
 
 
 def _bytes(cell: Cell) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from generated import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jupyter_agent.notebooks import folder_copy
 from jupyter_agent.notebooks.folder_copy import FolderCopy
@@ -96,3 +100,67 @@ def test_a_large_folder_is_left_alone(root: Path, monkeypatch: pytest.MonkeyPatc
     assert not copy.complete
     assert (root / "notes.txt").read_text(encoding="utf-8") == "second\n"
     assert not (root.parent / "copy").exists()
+
+
+def test_files_that_are_named_are_left_alone(root: Path) -> None:
+    """A cassette of any name stays as it is now."""
+    copy = copy_of(root)
+    (root / "notes.txt").write_text("a cassette", encoding="utf-8")
+    (root / "tape.jsonl").write_text("a new one", encoding="utf-8")
+    now = tree(root)
+    copy.put_back({root / "notes.txt", root / "tape.jsonl"})
+    assert tree(root) == now
+
+
+def test_the_configuration_is_left_alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a home folder, what is trusted stays as it is now."""
+    store = root / "settings" / "jupyter_agent_trust.json"
+    store.parent.mkdir()
+    store.write_text("{}", encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(store.parent))
+    copy = copy_of(root)
+    store.write_text("[]", encoding="utf-8")
+    copy.put_back()
+    assert store.read_text(encoding="utf-8") == "[]"
+    assert copy.lost() == []
+
+
+def test_a_touched_file_is_not_replaced(root: Path) -> None:
+    """A file with the same content and another time stays the same file."""
+    copy = copy_of(root)
+    number = (root / "notes.txt").stat().st_ino
+    os.utime(root / "notes.txt", (1, 1))
+    copy.put_back()
+    assert (root / "notes.txt").stat().st_ino == number
+    assert not (root.parent / "aside").exists()
+
+
+NAMES = st.sampled_from(["a", "b", "c", "sub/a", "sub/b", "other/deep/a"])
+FOLDERS = st.dictionaries(NAMES, st.text("xy\n", max_size=5))
+
+
+def write(root: Path, contents: dict[str, str]) -> None:
+    for name, text in contents.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+
+
+@settings(max_examples=examples(200))
+@given(FOLDERS, FOLDERS, FOLDERS)
+def test_any_two_runs(
+    tmp_path_factory: pytest.TempPathFactory,
+    first: dict[str, str],
+    second: dict[str, str],
+    third: dict[str, str],
+) -> None:
+    """Whatever two runs leave, the folder is put back as it was each time."""
+    root = tmp_path_factory.mktemp("generated") / "work"
+    root.mkdir()
+    write(root, first)
+    copy = copy_of(root)
+    for left in (second, third):
+        for path in [path for path in root.rglob("*") if path.is_file()]:
+            path.unlink()
+        write(root, left)
+        copy.put_back()
+        assert tree(root) == first

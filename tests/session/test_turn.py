@@ -39,7 +39,7 @@ async def test_a_turn_that_cannot_begin(here: Kernel) -> None:
                 task="Go.",
                 settings=settings,
                 agent=agent,
-                tape=Broken(Nobody()),
+                tape=Broken(),
                 sinks=(),
                 skills="",
             )

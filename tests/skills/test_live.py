@@ -74,7 +74,7 @@ def test_skills_of_the_workspace_by_hand(tmp_path: Path) -> None:
 def test_a_cassette_outlives_a_better_worded_skill() -> None:
     """The text of a skill does not count for a cassette; which skill it was, and errors, do."""
     from jupyter_agent.core.messages import Message, Text, ToolResult
-    from jupyter_agent.recording.digests import items
+    from jupyter_agent.recording.comparison import items
 
     def counted(text: str) -> str:
         (item,) = items(Message("user", (ToolResult("c1", (Text(text),)),)))
