@@ -12,10 +12,9 @@ from jupyter_agent.core.messages import Message, Text
 from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.inline import Inline
-from jupyter_agent.recording.cassette import save
-from jupyter_agent.recording.cassette_model import Cassette
-from jupyter_agent.recording.recorder import Recorder
-from jupyter_agent.recording.replay import Replay
+from jupyter_agent.recording.cassette import Cassette, save
+from jupyter_agent.recording.tape import Player, Recorder
+from jupyter_agent.recording.wrappers import tape_of
 from jupyter_agent.session.provider_choice import (
     NO_MODEL,
     NOTHING_CONFIGURED,
@@ -83,14 +82,14 @@ def test_the_configured_provider(
 @pytest.mark.parametrize(
     ("mode", "environ", "has_cassette", "kind", "model"),
     [
-        ("auto", ANTHROPIC, True, "Inline", "claude-sonnet-5-5"),
-        ("auto", ANTHROPIC, False, "Inline", "claude-sonnet-5-5"),
-        ("auto", OPENAI, True, "Inline", "gpt-5.5"),
-        ("auto", {}, True, "Replay", "claude-recorded"),
-        ("live", OPENAI, True, "Inline", "gpt-5.5"),
-        ("live", OPENAI, False, "Inline", "gpt-5.5"),
-        ("replay", ANTHROPIC, True, "Replay", "claude-recorded"),
-        ("replay", {}, True, "Replay", "claude-recorded"),
+        ("auto", ANTHROPIC, True, "Tape", "claude-sonnet-5-5"),
+        ("auto", ANTHROPIC, False, "Tape", "claude-sonnet-5-5"),
+        ("auto", OPENAI, True, "Tape", "gpt-5.5"),
+        ("auto", {}, True, "Player", "claude-recorded"),
+        ("live", OPENAI, True, "Tape", "gpt-5.5"),
+        ("live", OPENAI, False, "Tape", "gpt-5.5"),
+        ("replay", ANTHROPIC, True, "Player", "claude-recorded"),
+        ("replay", {}, True, "Player", "claude-recorded"),
         ("record", ANTHROPIC, True, "Recorder", "claude-sonnet-5-5"),
         ("record", ANTHROPIC, False, "Recorder", "claude-sonnet-5-5"),
     ],
@@ -112,7 +111,7 @@ async def test_the_mode(
     if not has_cassette:
         tape.unlink()
     provider = choose(made(mode=mode), tape, environ)
-    assert (type(provider).__name__, provider.model) == (kind, model)
+    assert (type(tape_of(provider)).__name__, provider.model) == (kind, model)
     await provider.close()
 
 
@@ -177,9 +176,9 @@ async def test_a_script(tape: Path, script: str) -> None:
     provider = choose(made(script=script), tape, {})
     assert (provider.name, provider.source) == ("scripted", "scripted")
     recorder = choose(made(script=script, mode="record"), tape, {})
-    assert isinstance(recorder, Recorder)
+    assert isinstance(tape_of(recorder), Recorder)
     assert recorder.source == "scripted"
-    assert isinstance(choose(made(script=script, mode="replay"), tape, {}), Replay)
+    assert isinstance(tape_of(choose(made(script=script, mode="replay"), tape, {})), Player)
 
 
 def test_a_missing_script(tmp_path: Path) -> None:

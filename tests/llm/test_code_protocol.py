@@ -29,8 +29,8 @@ from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.code_protocol import CodeProtocol, code_block, in_words, signature, with_call
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.recording.cassette import load
-from jupyter_agent.recording.recorder import Recorder
-from jupyter_agent.recording.replay import Replay
+from jupyter_agent.recording.tape import Player, Recorder
+from jupyter_agent.recording.wrappers import RecordedModel
 from jupyter_agent.tools.code import code_tools
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.plan import Plan, plan_tools
@@ -242,15 +242,17 @@ async def test_a_conversation(kind: str, tmp_path: Path) -> None:
     texts = ["I look.\n```python\ndf\n```\nOutput: 7", "```python\ndf.x\n```", "Gentoo."]
     with ModelServer([Reply(text=text) for text in texts]) as server:
         provider = provider_of(kind, server)
-        recorder = Recorder(provider, tmp_path / "a.cassette.jsonl")
-        recorder.begin()
+        path = tmp_path / "a.cassette.jsonl"
+        tape = Recorder(path, name=provider.name, model=provider.model)
+        recorder = RecordedModel(tape, provider)
         history, replies = [TASK], []
+        tape.begin(history)
         for _ in texts:
             replies.append(await ask(recorder, *history))
             history.append(replies[-1].message)
             for made in replies[-1].message.tool_calls:
                 history.append(result(Text("5076"), PNG, call_id=made.id))
-        recorder.commit()
+        tape.commit()
         await recorder.close()
         check_stable(server.requests)
     check = check_anthropic if kind == "anthropic" else check_openai
@@ -262,8 +264,10 @@ async def test_a_conversation(kind: str, tmp_path: Path) -> None:
     assert "Output: 7" not in json.dumps(server.bodies)
     assert [reply.stop_reason for reply in replies] == ["tool_use", "tool_use", "end"]
 
-    replay = Replay(load(tmp_path / "a.cassette.jsonl"), "a.cassette.jsonl")
+    player = Player(load(path), path.name)
+    replay = RecordedModel(player)
     again = [TASK]
+    player.begin(again)
     for then in replies:
         now = await ask(replay, *again)
         assert now == then

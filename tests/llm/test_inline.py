@@ -28,8 +28,8 @@ from jupyter_agent.llm.inline import Inline, with_calls
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.llm.textcalls import read
 from jupyter_agent.recording.cassette import load
-from jupyter_agent.recording.recorder import Recorder
-from jupyter_agent.recording.replay import Replay
+from jupyter_agent.recording.tape import Player, Recorder
+from jupyter_agent.recording.wrappers import RecordedModel
 
 Json = dict[str, Any]
 
@@ -560,12 +560,14 @@ async def test_the_last_call_of_a_turn(inline: tuple[Inline, ModelServer]) -> No
 async def test_record_and_replay(inline: tuple[Inline, ModelServer], tmp_path: Path) -> None:
     """The cassette holds the call itself, so that a replay parses no text."""
     provider, _ = inline
-    recorder = Recorder(provider, tmp_path / "a.cassette.jsonl")
-    recorder.begin()
-    finished = (await parts_of(recorder, request_of(TASK)))[-1]
+    path = tmp_path / "a.cassette.jsonl"
+    recorder = Recorder(path, name=provider.name, model=provider.model)
+    recorder.begin([TASK])
+    finished = (await parts_of(RecordedModel(recorder, provider), request_of(TASK)))[-1]
     recorder.commit()
-    replay = Replay(load(tmp_path / "a.cassette.jsonl"), "a.cassette.jsonl")
-    assert await parts_of(replay, request_of(TASK)) == [finished]
+    player = Player(load(path), path.name)
+    player.begin([TASK])
+    assert await parts_of(RecordedModel(player), request_of(TASK)) == [finished]
 
 
 async def test_a_server_that_parses_is_left_alone() -> None:

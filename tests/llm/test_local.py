@@ -36,7 +36,8 @@ from jupyter_agent.llm.code_protocol import CodeProtocol
 from jupyter_agent.llm.embedded import Embedded, Serving, cores, free_cores
 from jupyter_agent.llm.local import Local, reply_tokens, serving
 from jupyter_agent.llm.weights import hub_file
-from jupyter_agent.recording.recorder import Recorder
+from jupyter_agent.recording.tape import Recorder
+from jupyter_agent.recording.wrappers import tape_of
 from jupyter_agent.session.provider_choice import choose, is_brief, provider_name, token_limit
 
 CONTEXT = 1024
@@ -440,7 +441,7 @@ def test_chosen(weights: Path, tmp_path: Path) -> None:
     native = choose(settings_of(**given, tool_protocol="native"), None, {})
     assert isinstance(native, Local)
     recorder = choose(settings_of(**given, mode="record"), tmp_path / "a.cassette.jsonl", {})
-    assert isinstance(recorder, Recorder)
+    assert isinstance(tape_of(recorder), Recorder)
     assert recorder.name == "local"
     with pytest.raises(ConfigError, match=r"half of local\.context"):
         choose(settings_of(**given, max_tokens=4000), None, {})
