@@ -19,8 +19,11 @@ from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.mcp.schemas import any_arguments
+from jupyter_agent.recording.cached import Cached
 from jupyter_agent.recording.cassette import load
-from jupyter_agent.recording.tape import Cached, Player, Recorder, Tape
+from jupyter_agent.recording.player import Player
+from jupyter_agent.recording.recorder import Recorder
+from jupyter_agent.recording.tape import Tape
 from jupyter_agent.recording.wrappers import RecordedModel, RecordedTools, RecordedUser
 from jupyter_agent.tools.toolbox import Toolbox
 

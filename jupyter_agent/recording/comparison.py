@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.core.history import turn_messages
 from jupyter_agent.core.messages import (
     Image,
     Message,
@@ -187,6 +188,27 @@ def items(message: Message, root: Path | None = None) -> list[Item]:
 def task_of(message: Message, root: Path | None = None) -> str:
     """The task in a user's message, in the compared form; empty if it has none."""
     return next((item.text for item in items(message, root) if item.kind == "task"), "")
+
+
+def last_results(messages: Sequence[Message]) -> list[ToolResult]:
+    """The results of the last reply's calls, in their order."""
+    turn = turn_messages(messages)
+    after: list[ToolResult] = []
+    for message in reversed(turn):
+        if message.role == "assistant":
+            break
+        after[:0] = message.tool_results
+    return after
+
+
+def last_said(messages: Sequence[Message]) -> list[str]:
+    """The lines that the user typed since the last reply."""
+    found: list[str] = []
+    for message in reversed(turn_messages(messages)):
+        if message.role == "assistant":
+            break
+        found[:0] = [block.text for block in message.blocks if isinstance(block, Said)]
+    return found
 
 
 class Digests:

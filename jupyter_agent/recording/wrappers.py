@@ -22,15 +22,9 @@ from jupyter_agent.core.ports import Model, ReplyPart, Request, Tools, User
 from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ProviderError, ToolError
 from jupyter_agent.mcp.schemas import any_arguments
-from jupyter_agent.recording.tape import (
-    ApprovalWanted,
-    Cached,
-    CallMade,
-    LinesTyped,
-    ModelAsked,
-    Player,
-    Tape,
-)
+from jupyter_agent.recording.cached import Cached
+from jupyter_agent.recording.player import Player
+from jupyter_agent.recording.tape import ApprovalWanted, CallMade, LinesTyped, ModelAsked, Tape
 
 
 class RecordedModel:

@@ -127,8 +127,9 @@ def _recording(mode: str, provider: Model, cassette: Path | None, workspace: Wor
             f"mode is {mode}, but there is no cassette to record to, since the notebook's name is "
             "not known here. Name one with %agent cassette FILE."
         )
+    from jupyter_agent.recording.cached import Cached
     from jupyter_agent.recording.cassette import load
-    from jupyter_agent.recording.tape import Cached, Recorder
+    from jupyter_agent.recording.recorder import Recorder
     from jupyter_agent.recording.wrappers import RecordedModel
 
     # An error of the cassette must appear before a model is paid.
@@ -168,7 +169,8 @@ def _in_protocol(provider: Model, protocol: str, brief: bool, calling: set[str])
 
 def _replay(cassettes: Sequence[Path], workspace: Workspace, rerun_into: Path | None) -> Model:
     from jupyter_agent.recording.cassette import load
-    from jupyter_agent.recording.tape import Player, Recorder, Rerun
+    from jupyter_agent.recording.player import Player, Rerun
+    from jupyter_agent.recording.recorder import Recorder
     from jupyter_agent.recording.trusted import digest_of
     from jupyter_agent.recording.wrappers import RecordedModel
 

@@ -13,7 +13,8 @@ from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.inline import Inline
 from jupyter_agent.recording.cassette import Cassette, save
-from jupyter_agent.recording.tape import Player, Recorder
+from jupyter_agent.recording.player import Player
+from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.wrappers import tape_of
 from jupyter_agent.session.provider_choice import (
     NO_MODEL,

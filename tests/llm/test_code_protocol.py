@@ -29,7 +29,8 @@ from jupyter_agent.llm.anthropic import Anthropic
 from jupyter_agent.llm.code_protocol import CodeProtocol, code_block, in_words, signature, with_call
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.recording.cassette import load
-from jupyter_agent.recording.tape import Player, Recorder
+from jupyter_agent.recording.player import Player
+from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.wrappers import RecordedModel
 from jupyter_agent.tools.code import code_tools
 from jupyter_agent.tools.files import file_tools

@@ -28,7 +28,8 @@ from jupyter_agent.llm.inline import Inline, with_calls
 from jupyter_agent.llm.openai import OpenAI
 from jupyter_agent.llm.textcalls import read
 from jupyter_agent.recording.cassette import load
-from jupyter_agent.recording.tape import Player, Recorder
+from jupyter_agent.recording.player import Player
+from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.wrappers import RecordedModel
 
 Json = dict[str, Any]

@@ -36,7 +36,7 @@ from jupyter_agent.llm.code_protocol import CodeProtocol
 from jupyter_agent.llm.embedded import Embedded, Serving, cores, free_cores
 from jupyter_agent.llm.local import Local, reply_tokens, serving
 from jupyter_agent.llm.weights import hub_file
-from jupyter_agent.recording.tape import Recorder
+from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.wrappers import tape_of
 from jupyter_agent.session.provider_choice import choose, is_brief, provider_name, token_limit
 

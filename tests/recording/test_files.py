@@ -29,8 +29,9 @@ from jupyter_agent.recording.cassette import (
     save,
 )
 from jupyter_agent.recording.files import RecordedFiles, digest
+from jupyter_agent.recording.player import Player
 from jupyter_agent.recording.results import call_key
-from jupyter_agent.recording.tape import Player, Tape
+from jupyter_agent.recording.tape import Tape
 from jupyter_agent.recording.wrappers import RecordedModel, served_tools
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.search import search_tools

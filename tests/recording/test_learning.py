@@ -25,7 +25,7 @@ from jupyter_agent.recording.cassette import (
     save,
 )
 from jupyter_agent.recording.learning import Learned, learn_cassette, variations
-from jupyter_agent.recording.tape import Rerun
+from jupyter_agent.recording.player import Rerun
 
 CALLS = Message("assistant", tuple(ToolCall(f"c{n}", "look", "{}") for n in range(3)))
 REPLY = MessageFinished(CALLS, Usage(), "tool_use")

@@ -40,11 +40,13 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.llm.tokens import TokenCounter
 from jupyter_agent.mcp.schemas import any_arguments
+from jupyter_agent.recording.cached import Cached
 from jupyter_agent.recording.cassette import load, save
 from jupyter_agent.recording.comparison import Digests
 from jupyter_agent.recording.coverage import Task, coverage
 from jupyter_agent.recording.learning import learn_cassette
-from jupyter_agent.recording.tape import Cached, ModelAsked, Rerun, ShorteningDue, Tape
+from jupyter_agent.recording.player import Rerun
+from jupyter_agent.recording.tape import ModelAsked, ShorteningDue, Tape
 from jupyter_agent.recording.varying import parse
 from jupyter_agent.recording.wrappers import RecordedModel, carry_out_now
 
