@@ -243,7 +243,8 @@ class RecordedTurn:
     def varying(self) -> list[tuple[int, str]]:
         """The marked lines of its results, each with the number of its step from 1.
 
-        A line of a rich output counts if it has a span that no line before it has.
+        A line of a rich output counts if it has a span that no line before it has. Variables of
+        the receipt follow as step 0.
         """
         found = []
         for number, step in enumerate(self.steps, 1):
@@ -253,7 +254,8 @@ class RecordedTurn:
                 if varying - known or (varying and not is_shown):
                     found.append((number, line))
                 known |= varying
-        return found
+        varying_variables = (each for each in self.variables if spans(each.summary))
+        return [*found, *((0, f"{each.name}: {each.summary}") for each in varying_variables)]
 
 
 def _lines_of(results: Iterable[RecordedResult]) -> Iterator[tuple[str, bool]]:

@@ -26,11 +26,11 @@ _CLOCK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """A line of a result with values that vary from run to run.
+    """A line of a result, or a variable, with values that vary from run to run.
 
     Args:
         task: The task of its turn.
-        step: The number of the step that gave it, from 1.
+        step: The number of the step that gave it, from 1; 0 for a variable of the receipt.
         line: The line with its marks.
     """
 
@@ -42,7 +42,8 @@ class Variation:
     def words(self) -> str:
         """One line for a person: the marked line, and hints."""
         hints = dict.fromkeys(hint(span) for span in spans(self.line))
-        return f"step {self.step}: {one_line(self.line, 80)} ({'; '.join(hints)})"
+        where = f"step {self.step}:" if self.step else "variable"
+        return f"{where} {one_line(self.line, 80)} ({'; '.join(hints)})"
 
 
 @dataclass(frozen=True, slots=True)
