@@ -51,7 +51,7 @@ demo-local: $(VENV)/.local ## run the quickstart live on a small model of this m
 lab: $(VENV)/.dev ## open JupyterLab with the examples
 	$(BIN)/jupyter lab $(LAB_FLAGS) --notebook-dir=example_notebooks
 
-test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval: about nine minutes
+test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval: about eight minutes
 	$(BIN)/python -m pytest -n $(WORKERS)
 	@$(MAKE) --no-print-directory notebooks
 

@@ -1,7 +1,6 @@
 """Which tests a run has and in which order, and one real kernel for each test module.
 
 A module is one unit of work for `-n 2` (`--dist loadscope`), so what it builds is built once.
-`TOGETHER` are one unit, because they share a fixture of package scope.
 """
 
 from __future__ import annotations
@@ -12,13 +11,11 @@ import random
 import signal
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
 
 import generated
 import pytest
 from hypothesis import settings
 from live_kernel import LiveKernel
-from xdist.scheduler import LoadScopeScheduling
 
 # The same examples each time, so that a change is judged by the change. `deep` has many more, and
 # HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -51,8 +48,6 @@ LONGEST = (
     "test_demo.py",
 )
 """The modules that begin first, so that both workers end at about the same time."""
-TOGETHER = ("browser/test_lab.py", "browser/test_page.py")
-"""One JupyterLab takes ten seconds to start and to show."""
 COSTLY = {
     "browser/": 3,
     "magics/": 3,
@@ -136,16 +131,6 @@ def _path(nodeid: str) -> str:
 def _place(item: pytest.Item) -> int:
     path = _path(item.nodeid)
     return LONGEST.index(path) if path in LONGEST else len(LONGEST)
-
-
-class _Units(LoadScopeScheduling):
-    def _split_scope(self, nodeid: str) -> str:
-        return TOGETHER[0] if _path(nodeid) in TOGETHER else super()._split_scope(nodeid)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    return _Units(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""One JupyterLab, one browser and one model for all tests of this folder."""
+"""One JupyterLab, one browser and one model for each module of this folder."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def model() -> Iterator[Model]:
     with Model() as model:
         yield model
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def lab(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     if find_spec("jupyterlab") is None:
         pytest.skip("there is no JupyterLab: pip install jupyterlab")
