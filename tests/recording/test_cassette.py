@@ -731,7 +731,8 @@ def test_marks_by_hand(path: Path) -> None:
         text = text.replace(old, new)
         path.write_text(text, encoding="utf-8")
         assert load(path).replies == 1
-    assert load(path).turns[0].varying() == [(1, "took ⟨5 s⟩"), (1, "<b>⟨5⟩</b>")]
+    marks = [(1, "took ⟨5 s⟩"), (1, "<b>⟨5⟩</b>"), (0, "x: = ⟨5⟩")]
+    assert load(path).turns[0].varying() == marks
     path.write_text(text.replace('"task": "5"', '"task": "⟨5⟩"'), encoding="utf-8")
     with pytest.raises(ConfigError, match="not as it was recorded"):
         load(path)
