@@ -23,7 +23,7 @@ PARTS = {
 }
 CLOCKS = """
 import contextlib, functools, inspect, time
-from jupyter_agent.session.answer import Findings
+from jupyter_agent.session.answer import TurnFindings
 from jupyter_agent.undo.turn import Checkpoint
 from jupyter_agent.agent.compaction.compactor import Compactor
 from jupyter_agent.stores.conversations import Conversations
@@ -59,7 +59,7 @@ for _part, _owner, _name in [
     ("log", RunLog, "__call__"),
     ("conversation", Conversations, "keep"),
     ("record", SessionRecord, "__call__"),
-    ("numbers", Findings, "__call__"),
+    ("numbers", TurnFindings, "__call__"),
     ("tokens", Compactor, "is_due"),
     ("tokens", Compactor, "replied"),
     ("request", Encoder, "encoded"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,7 +44,9 @@ class FolderCopy:
         aside: A folder for the files that are replaced or removed.
 
     Attributes:
-        complete: False if the folder is too large: then nothing is put back.
+        complete: False if the folder is too large, or is that for temporary files: then nothing is
+            put back.
+        is_torn: True after files could not be put back; their copies are in `place`.
     """
 
     def __init__(self, root: Path, place: Path, aside: Path) -> None:
@@ -51,13 +54,19 @@ class FolderCopy:
         self._place = place
         self._aside = aside
         self._moved: list[str] = []
-        self._configuration = Path(jupyter_config_dir()).resolve()
+        self._skipped = {Path(jupyter_config_dir()).resolve(), place.parent.resolve()}
         self._files: dict[str, _File] = {}
-        self.complete = self._is_small()
+        self._unknown: set[str] = set()
+        self.is_torn = False
+        # Other programs write into the folder for temporary files, too.
+        is_shared = root.resolve() == Path(tempfile.gettempdir()).resolve()
+        self.complete = not is_shared and self._is_small()
         if self.complete:
             for number, path in enumerate(self._walk()):
-                with suppress(OSError):
+                try:
                     self._files[self._name(path)] = self._keep(path, number)
+                except OSError:
+                    self._unknown.add(self._name(path))
 
     def _is_small(self) -> bool:
         size = 0
@@ -72,6 +81,8 @@ class FolderCopy:
         found = path.lstat()
         if stat.S_ISLNK(found.st_mode):
             return _File(0, 0, None, os.readlink(path))  # noqa: PTH115 (a text as it stands)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(f"{path.name} is no file")
         copy = self._place / str(number)
         self._place.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, copy)
@@ -86,21 +97,34 @@ class FolderCopy:
         if not self.complete:
             return
         left = {path.resolve() for path in leaving}
-        for path in list(self._walk()):
+        failed: list[str] = []
+        present = {self._name(path): path for path in self._walk() if path.resolve() not in left}
+        for name in sorted({*self._files, *present} - self._unknown):
+            path, file = self._root / name, self._files.get(name)
             if path.resolve() in left:
                 continue
-            name = self._name(path)
-            if name not in self._files or not self._is_same(path, self._files[name]):
-                self._set_aside(path)
-        for name, file in self._files.items():
-            path = self._root / name
-            if os.path.lexists(path) or path.resolve() in left:
-                continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if file.copy is None:
-                path.symlink_to(file.target)
-            else:
-                shutil.copy2(file.copy, path)
+            try:
+                self._put_back_one(path, file)
+            except OSError:
+                failed.append(name)
+        if failed:
+            self.is_torn = True
+            raise OSError(f"{', '.join(failed[:3])}; the copies are in {self._place}")
+
+    def _put_back_one(self, path: Path, file: _File | None) -> None:
+        if os.path.lexists(path):
+            if file is not None and self._is_same(path, file):
+                return
+            if not (path.is_symlink() or path.is_file()):
+                return  # a pipe or a folder that the run made: nothing of a person's
+            self._set_aside(path)
+        if file is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if file.copy is None:
+            path.symlink_to(file.target)
+        else:
+            shutil.copy2(file.copy, path)
 
     def lost(self) -> list[str]:
         """The files that were moved aside and that somebody may miss.
@@ -148,7 +172,7 @@ class FolderCopy:
                 for name in sorted(folders)
                 if name not in {*_SKIPPED, *own, *linked}
                 and (name == STATE_FOLDER or not name.startswith("."))
-                and (here / name).resolve() != self._configuration
+                and (here / name).resolve() not in self._skipped
             ]
             for name in (*sorted(names), *linked):
                 if not name.endswith((".ipynb", ".cassette.jsonl")):

@@ -166,13 +166,14 @@ def _recorder(
         kept = [take for take in recorder.takes.values() if take.exists()]
         if kept:
             tell(f"The cassette is unchanged. The failed recording is in {kept[0]}")
-        elif not recorder.keeps_aside:
+        elif not recorder.keeps_aside and not recorder.is_torn:
             shutil.rmtree(takes, ignore_errors=True)
         raise
     finally:
         for take in recorder.written():
             forget(take)
-        shutil.rmtree(takes / _COPY, ignore_errors=True)
+        if not recorder.is_torn:
+            shutil.rmtree(takes / _COPY, ignore_errors=True)
     if not recorder.keeps_aside:
         shutil.rmtree(takes, ignore_errors=True)
 
@@ -237,6 +238,11 @@ class _NotebookRecorder:
     _notes: list[str] = field(default_factory=list)
     _executions: int = 0
     _copy: FolderCopy | None = None
+
+    @property
+    def is_torn(self) -> bool:
+        """True if files of the folder could not be put back."""
+        return self._copy is not None and self._copy.is_torn
 
     @property
     def keeps_aside(self) -> bool:
@@ -423,11 +429,14 @@ class _NotebookRecorder:
             self._copy = FolderCopy(root, self.folder / _COPY, self.folder / _ASIDE)
             if not self._copy.complete:
                 self._notes.append(
-                    "the folder is too large to be put back between the runs: they found each "
-                    "other's files"
+                    "the folder is too large to be put back between the runs, or is that for "
+                    "temporary files: the runs found each other's files"
                 )
         elif self._executions:
-            self._copy.put_back({*self.takes, *self._reruns})
+            try:
+                self._copy.put_back({*self.takes, *self._reruns})
+            except OSError as error:
+                raise AgentError(f"The folder cannot be put back as it was: {error}") from None
         self._executions += 1
         # Another order of sets in each run, so that it is learned.
         environ = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", str(self._executions))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -120,10 +121,13 @@ class Cached(Tape):
             return self._recorder.record(question, player.record(question, answer))
         recorded = player.recorded(question)
         shown: Any = player.record(cast(Question[A], question), answer)
+        # The model may be asked later in the turn: it must read the names of this run.
+        live = replace(shown, content=cast(Any, answer).content)
         if recorded is not None and player.is_as_recorded(recorded, shown):
             self._recorder.keep(recorded)  # with its marks
-            return cast(A, shown)
-        return cast(A, self._recorder.record(question, shown))
+            return cast(A, live)
+        self._recorder.record(question, shown)
+        return cast(A, live)
 
     def failed(self, request: Request, error: ProviderError, had_spoken: bool) -> None:
         self._recorder.failed(request, error, had_spoken)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -39,7 +40,7 @@ from jupyter_agent.core.events import (
     VariableChange,
 )
 from jupyter_agent.core.messages import Image, JsonObject, Output, Text, clean, is_served
-from jupyter_agent.core.redact import redact_json, secret_values
+from jupyter_agent.core.redact import redact, redact_json, secret_values
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.recording.trusted import is_trusted, trust_as_written
@@ -411,8 +412,10 @@ def _turn(path: Path, block: Sequence[tuple[int, JsonObject, str]]) -> RecordedT
             raise _damaged(
                 path, number, "the lines of a turn are not whole (one is missing, or comes twice)"
             )
-    if len(known) < 2:
-        raise _damaged(path, first, "the lines of a turn are not whole (its end is missing)")
+    if len(known) < 3:
+        raise _damaged(
+            path, first, "the lines of a turn are not whole (its replies or its end are missing)"
+        )
     digest = _digest(value for _, value, _ in known)
     for number, value in ((first, head), (known[-1][0], {**head, **known[-1][1]})):
         if not digest or value.get("digest") != digest:
@@ -646,8 +649,8 @@ def record(
                 ),
             )
             save(kept, path)
-            here = {*written, turn.place}
-            if is_own or all(each.place in here for each in updated.turns):
+            here = Counter([*written, turn.place])
+            if is_own or Counter(each.place for each in updated.turns) <= here:
                 trust_as_written(path)
     except (OSError, Timeout) as error:
         raise ConfigError(
@@ -655,6 +658,27 @@ def record(
             f"{getattr(error, 'strerror', None) or 'another kernel holds it'}. "
             "It is tried again with the next turn."
         ) from None
+
+
+def without_secrets(cassette: Cassette) -> Cassette:
+    """The cassette without this machine's secrets, as this run's texts are compared."""
+    secrets = [value for value in secret_values() if value]
+
+    def clear(text: str) -> str:
+        return redact(text, secrets) if any(value in text for value in secrets) else text
+
+    def clear_step(step: RecordedStep) -> RecordedStep:
+        results = (replace(result, text=clear(result.text)) for result in step.results)
+        said = tuple(map(clear, step.said))
+        return replace(step, results=tuple(results), said=said)
+
+    if not secrets:
+        return cassette
+    turns = (
+        replace(turn, task=clear(turn.task), steps=tuple(map(clear_step, turn.steps)))
+        for turn in cassette.turns
+    )
+    return replace(cassette, turns=tuple(turns))
 
 
 def variables_of(changes: Iterable[VariableChange]) -> tuple[RecordedVariable, ...]:

@@ -30,7 +30,7 @@ from jupyter_agent.core.messages import (
     ToolResult,
     clean,
 )
-from jupyter_agent.core.quoting import SAVED_AT, SAVED_IN
+from jupyter_agent.core.quoting import SAVED_AT, SAVED_IN, TAG
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.llm.wire import arguments_object
 
@@ -132,7 +132,7 @@ def result_text(result: ToolResult, root: Path | None = None) -> str:
         for block in result.content
     ]
     text = neutral(("error: " if result.is_error else "") + "\n".join(words), root)
-    for pattern, stand_in in _OWN_WORDS:
+    for pattern, stand_in in _own_words(text):
         text = pattern.sub(stand_in, text)
     if "The slowest run took" in text:
         text = _TIMEIT_REMARK.sub("", text)
@@ -141,7 +141,12 @@ def result_text(result: ToolResult, root: Path | None = None) -> str:
 
 def has_own_words(result: ToolResult) -> bool:
     """True if the package itself wrote a part of a result that is not compared."""
-    return any(pattern.search(result.text) for pattern, _ in _OWN_WORDS)
+    return any(pattern.search(result.text) for pattern, _ in _own_words(result.text))
+
+
+def _own_words(text: str) -> Sequence[tuple[re.Pattern[str], str]]:
+    """The patterns of the package's own words; dates are such in a quotation of memory alone."""
+    return _OWN_WORDS if f"<{TAG} " in text else _OWN_WORDS[:1]
 
 
 def neutral_display(display: Sequence[Output], root: Path | None) -> tuple[Output, ...]:

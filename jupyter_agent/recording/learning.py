@@ -19,9 +19,7 @@ from jupyter_agent.recording.cassette import (
 )
 from jupyter_agent.recording.varying import hint, learn, match, spans, unmarked
 
-_CLOCK = re.compile(
-    r"\b(?:perf_counter|process_time|monotonic|time\.time|default_timer|timeit|datetime\.now)\b"
-)
+_CLOCK = re.compile(r"\b(?:perf_counter|process_time|monotonic|time\.time|default_timer)\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from jupyter_agent.recording.cassette import (
     RecordedTurn,
     RecordedVariable,
     Retry,
+    without_secrets,
 )
 from jupyter_agent.recording.comparison import (
     exact,
@@ -86,7 +87,7 @@ class Player(CassetteTape):
         origins: Sequence[tuple[Path, str]] = (),
     ) -> None:
         super().__init__(workspace)
-        self.cassette = cassette
+        self.cassette = cassette = without_secrets(cassette)
         self._file_name = file_name
         self._files = files
         self._origins = origins
@@ -298,9 +299,9 @@ class Player(CassetteTape):
         found = self.recorded(question)
         if found is None or found.given is None:
             return None
-        if not found.is_served and not self._kept.are_given(self._key(question), found):
-            return None
-        return self._give(question, found)
+        if found.is_served or self._kept.are_given(self._key(question), found):
+            return self._give(question, found)
+        return None
 
     def _give(self, question: CallMade, found: RecordedResult) -> ToolResult:
         self._note_match(found)

@@ -234,20 +234,33 @@ class Today:
     def learn(self, found: Sequence[Span]) -> None:
         """Note the spans of a matched result that later calls may name."""
         for span in found:
-            if span.recorded != span.now and kind(span.recorded) in ("path", "uuid"):
+            if span.recorded == span.now:
+                continue
+            if kind(span.recorded) == "uuid" or _is_plain_path(span.now):
                 self._now[span.recorded] = span.now
 
     def call(self, prepared: Prepared) -> Prepared:
         """The call with this run's names in its arguments."""
         if not self._now:
             return prepared
-        text = prepared.call.arguments
-        for recorded, now in self._now.items():
-            text = _pattern(recorded).sub(lambda _, now=now: _real(now), text)  # type: ignore[misc]
-        if text == prepared.call.arguments:
+        values = self._in_values(dict(arguments_object(prepared.call)))
+        text = json.dumps(values, ensure_ascii=False)
+        if values == arguments_object(prepared.call):
             return prepared
         arguments = prepared.tool.arguments.model_validate_json(text)
         return replace(prepared, call=replace(prepared.call, arguments=text), arguments=arguments)
+
+    def _in_values(self, value: Any) -> Any:
+        if isinstance(value, str):
+            text = value
+            for recorded, now in self._now.items():
+                text = _pattern(recorded).sub(lambda _, now=now: _real(now), text)  # type: ignore[misc]
+            return text
+        if isinstance(value, Mapping):
+            return {key: self._in_values(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._in_values(item) for item in value]
+        return value
 
     def recorded(self, text: str) -> str:
         """A text with the recorded names for those of this run."""
@@ -286,7 +299,15 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(re.escape(name))
 
 
+def _is_plain_path(name: str) -> bool:
+    """True for the path of a temporary file that cannot be anything else, wherever it is put."""
+    parts = name.removeprefix(_PREFIX).split("/")
+    return bool(_PLAIN_PATH.fullmatch(name)) and ".." not in parts
+
+
+_PLAIN_PATH = re.compile(rf"{_PREFIX}(?:/[\w.-]+)+")
+
+
 def _real(name: str) -> str:
-    """The path of a temporary file on this machine, as it stands in JSON."""
-    folder = json.dumps(tempfile.gettempdir())[1:-1]
-    return folder + name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else name
+    """The path of a temporary file on this machine."""
+    return tempfile.gettempdir() + name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else name

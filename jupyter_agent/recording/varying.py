@@ -338,17 +338,24 @@ def unordered(text: str) -> str:
         return text
     done: list[str] = []
 
+    def resolved(part: str) -> str:
+        while "\x00" in part:
+            part = _PUT_ASIDE.sub(lambda found: done[int(found[1])], part)
+        return part
+
     def put_aside(found: re.Match[str]) -> str:
         items = _items(found[0][1:-1])
         is_set = len(items) > 1 and not any(_is_pair(item) for item in items)
-        done.append("{" + (", ".join(sorted(items)) if is_set else found[0][1:-1]) + "}")
+        inside = ", ".join(sorted(map(resolved, items))) if is_set else found[0][1:-1]
+        done.append("{" + inside + "}")
         return f"\x00{len(done) - 1}\x00"
 
     for _ in range(_DEEPEST_SET):
         text = _SET.sub(put_aside, text)
-    while "\x00" in text:
-        text = re.sub("\x00(\\d+)\x00", lambda found: done[int(found[1])], text)
-    return text
+    return resolved(text)
+
+
+_PUT_ASIDE = re.compile("\x00(\\d+)\x00")
 
 
 def _items(inside: str) -> list[str]:
@@ -382,6 +389,14 @@ def _is_pair(item: str) -> bool:
 # ---- learning ------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What is known of the second run: patterns of its day, and whether it measured time."""
+
+    today: re.Pattern[str] | None = None
+    measures: bool = False
+
+
 def learn(
     recorded: str, now: str, days: Iterable[datetime] = (), measures: bool = False
 ) -> str | None:
@@ -391,7 +406,8 @@ def learn(
         recorded: The recorded text, which may have marks already.
         now: The text of the second run.
         days: The times of the runs: the same day in both texts is today's, and varies as well.
-        measures: True if the code measures time: then all durations vary.
+        measures: True if the code looks at a clock: then an elapsed time in a line that calls it so
+            varies, too.
 
     Returns:
         The marked text; None if the texts have other lines, or tokens of other kinds.
@@ -399,12 +415,10 @@ def learn(
     lines, current = _marked_lines(recorded), now.split("\n")
     if len(lines) != len(current):
         return None
-    today = _forms_of(days)
-    if measures:
-        today = _DURATION if today is None else re.compile(f"{_DURATION.pattern}|{today.pattern}")
+    run = _Run(_forms_of(days), measures)
     pairs = list(zip(lines, current, strict=True))
     for is_aligned in (False, True):  # blanks that align are seen once a number is known to vary
-        found = [_learn_line(line, text, today, is_aligned) for line, text in pairs]
+        found = [_learn_line(line, text, run, is_aligned) for line, text in pairs]
         learned = [line for line in found if line is not None]
         if is_aligned and not any(map(_has_number, learned)):
             return None
@@ -478,13 +492,11 @@ def _joined(line: _Line) -> list[tuple[str, bool]]:
     return joined
 
 
-def _learn_line(
-    line: _Line, now: str, today: re.Pattern[str] | None, is_aligned: bool
-) -> _Line | None:
+def _learn_line(line: _Line, now: str, run: _Run, is_aligned: bool) -> _Line | None:
     """The line with its marks and new ones; None if the texts have no common form."""
     plain = _plain(line)
     if unordered(plain) == unordered(now) and not _REPORT.search(plain):
-        return _mark_today(line, today) if plain == now else line
+        return _mark_today(line, run) if plain == now else line
     for pattern in (_TOKEN, _COARSE):
         old = _with_marks(_tokens(plain, pattern), line)
         new = _tokens(now, pattern)
@@ -492,7 +504,7 @@ def _learn_line(
             continue
         if not all(a.text == b.text or _is_same_kind(a, b) for a, b in zip(old, new, strict=True)):
             continue
-        learned = _learn_tokens(plain, old, new, today)
+        learned = _learn_tokens(plain, old, new, run)
         if pattern is _TOKEN and _JOINED.search(marked(learned)):
             continue
         if _match_line(learned, now, is_aligned) is not None:
@@ -501,7 +513,7 @@ def _learn_line(
 
 
 def _learn_tokens(
-    plain: str, old: Sequence[Token], new: Sequence[Token], today: re.Pattern[str] | None
+    plain: str, old: Sequence[Token], new: Sequence[Token], run: _Run
 ) -> list[tuple[str, bool]]:
     is_report = bool(_REPORT.search(plain))
     varying = [
@@ -510,7 +522,7 @@ def _learn_tokens(
         if token.varies
         or token.text != other.text
         or (is_report and token.kind in _MEASURED)
-        or _is_of_this_run(token, today, plain)
+        or _is_of_this_run(token, run, plain)
     ]
     ranges = [(token.start, token.end) for token in varying if token.text]
     differing = [pair for pair in zip(old, new, strict=True) if pair[0].text != pair[1].text]
@@ -565,24 +577,24 @@ def _pieces(line: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[str, boo
     return [(text, varies) for text, varies in pieces if text]
 
 
-def _mark_today(line: _Line, today: re.Pattern[str] | None) -> _Line:
-    if today is None or any(varies for _, varies in line):
+def _mark_today(line: _Line, run: _Run) -> _Line:
+    if any(varies for _, varies in line):
         return line
     plain = _plain(line)
-    found = [token for token in _tokens(plain, _TOKEN) if _is_of_this_run(token, today, plain)]
+    found = [token for token in _tokens(plain, _TOKEN) if _is_of_this_run(token, run, plain)]
     return _pieces(plain, [(token.start, token.end) for token in found]) if found else line
 
 
-def _is_of_this_run(token: Token, today: re.Pattern[str] | None, line: str) -> bool:
-    """True for the day of the run, and for durations if the code measures them."""
-    if today is None or token.kind not in ("time", "duration", "rate", "number"):
-        return False
-    if token.kind == "number":  # a measured time without its unit
-        return token.text == line.strip() and "." in line and bool(today.search(f"{line} s"))
-    return bool(today.search(token.text))
+def _is_of_this_run(token: Token, run: _Run, line: str) -> bool:
+    """True for the day of the run, and for a time that the code says it measured."""
+    if token.kind == "time":
+        return run.today is not None and bool(run.today.search(token.text))
+    is_measured = run.measures and token.kind == "duration" and _ELAPSED.search(line)
+    return bool(is_measured and _SECONDS.search(token.text))
 
 
-_DURATION = re.compile(rf"^[-+]?{_NUMBER} ?(?:{_UNIT}|it/s|s/it)$|^0:\d\d:\d\d")
+_ELAPSED = re.compile(r"(?i)\b(?:elapsed|runtime|(?:ran|done|finished|completed) in)\b")
+_SECONDS = re.compile(r"(?:ns|[µμ]s|us|ms|seconds?|secs?|\ds|\d s)$")
 _DAY_FORMS = (
     *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d"),
     *("%d %B %Y", "%B %d, %Y", "%B %d %Y", "%d %b %Y", "%b %d, %Y", "%b %d %Y"),

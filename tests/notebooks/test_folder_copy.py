@@ -164,3 +164,25 @@ def test_any_two_runs(
         write(root, left)
         copy.put_back()
         assert tree(root) == first
+
+
+def test_what_cannot_be_copied_is_not_touched(root: Path) -> None:
+    """A pipe and its neighbours stay where they are; the other files are put back."""
+    os.mkfifo(root / "zz.pipe")
+    copy = copy_of(root)
+    (root / "notes.txt").write_text("changed\n", encoding="utf-8")
+    copy.put_back()
+    assert (root / "zz.pipe").is_fifo()
+    assert (root / "notes.txt").read_text(encoding="utf-8") == "first\n"
+    assert not copy.is_torn
+
+
+def test_copies_inside_of_the_folder(root: Path) -> None:
+    """The copies may lie in the folder itself, as with TMPDIR=./tmp."""
+    takes = root / "tmp" / "takes"
+    takes.mkdir(parents=True)
+    copy = FolderCopy(root, takes / "copy", takes / "aside")
+    (root / "notes.txt").write_text("changed\n", encoding="utf-8")
+    copy.put_back()
+    assert (root / "notes.txt").read_text(encoding="utf-8") == "first\n"
+    assert list((takes / "copy").iterdir())

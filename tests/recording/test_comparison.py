@@ -117,15 +117,19 @@ def result(text: str, **fields: Any) -> ToolResult:
     return ToolResult("c", (Text(text),), **fields)
 
 
+STORED = '# <stored_data source="memory">\n'
 OWN = [
     (
         '<skill_content name="plots">\nOld words.\n</skill_content>',
         '<skill_content name="plots">\nBetter\nwords.\n</skill_content>',
     ),
-    ("- date: '2026-01-02'", "- date: '2027-03-04'"),
-    ("last_updated: '2026-01-02'", "last_updated: '2027-03-04'"),
-    ("- [2026-01-02 03:04:05] A note.", "- [2027-01-02 13:14:15] A note."),
-    ("  saved_by: agent, a b.ipynb, session default", "  saved_by: agent, session default"),
+    (f"{STORED}- date: '2026-01-02'", f"{STORED}- date: '2027-03-04'"),
+    (f"{STORED}last_updated: '2026-01-02'", f"{STORED}last_updated: '2027-03-04'"),
+    (f"{STORED}- [2026-01-02 03:04:05] A note.", f"{STORED}- [2027-01-02 13:14:15] A note."),
+    (
+        f"{STORED}  saved_by: agent, a b.ipynb, session default",
+        f"{STORED}  saved_by: agent, session default",
+    ),
 ]
 
 
@@ -140,6 +144,8 @@ def test_own_words(then: str, now: str) -> None:
 @pytest.mark.parametrize(
     ("then", "now"),
     [
+        ("- date: '2026-01-02'", "- date: '2027-03-04'"),
+        ("- [2026-01-02 03:04:05] 5 errors", "- [2027-01-02 13:14:15] 5 errors"),
         ("date: 2026-01-02", "date: 2027-03-04"),
         ("the date: '2026-01-02'", "the date: '2027-03-04'"),
         ("[2026-01-02 03:04:05] A note.", "[2027-01-02 13:14:15] A note."),

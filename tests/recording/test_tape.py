@@ -372,8 +372,14 @@ SAME = [
         "/" + "opt/lib/python3.12/site-packages/pandas/core.py",
     ),
     (f"key {KEY}", f"key {KEY.replace('1', '2')}"),
-    ("  saved_by: agent, a b.ipynb, session default, m", "  saved_by: agent, session default, m"),
-    ("  last_updated: '2026-01-02'", "  last_updated: '2027-01-02'"),
+    (
+        '<stored_data source="m">\n  saved_by: agent, a b.ipynb, session default, m',
+        '<stored_data source="m">\n  saved_by: agent, session default, m',
+    ),
+    (
+        "<stored_data source=\"m\">\n  last_updated: '2026-01-02'",
+        "<stored_data source=\"m\">\n  last_updated: '2027-01-02'",
+    ),
     (
         '<skill_content name="plots">\nOld words.\n</skill_content>',
         '<skill_content name="plots">\nBetter words.\n</skill_content>',

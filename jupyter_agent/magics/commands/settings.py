@@ -147,6 +147,11 @@ def _prove(sessions: KernelSessions) -> str:
             "The notebook's name is not known here. In a terminal: "
             "jupyter agent record NOTEBOOK --prove"
         )
+    if any(each.path == kernel.cassette for each in kernel.untrusted_cassettes()):
+        raise ConfigError(
+            f"{kernel.cassette.name if kernel.cassette else 'The cassette'} was not recorded or "
+            "trusted here, and nobody is asked while it is proved. To trust it: %agent trust."
+        )
     # A process of its own: executing a notebook takes the signals and the event loop.
     command = [sys.executable, "-m", "jupyter_agent.cli", "record", str(kernel.path)]
     options = ["--prove", "--keep-outputs"]
