@@ -39,6 +39,7 @@ def prepare(mode: str, takes: str, again: str, asks: bool) -> dict[str, str]:
     from jupyter_agent.session.registry import sessions_of
 
     notebook = sessions_of(shell).kernel
+    notebook.is_being_recorded = True
     notebook.set("mode", mode)
     notebook.rerun_into = None
     if (used := notebook.cassette) is None:

@@ -75,6 +75,7 @@ class Kernel:
         calling: The addresses of the model servers that have called a tool by their API.
         log_path: The run log of the last turn, if one was written.
         rerun_into: A file for the results of a replay that learns what varies from run to run.
+        is_being_recorded: True while `jupyter agent record` executes the notebook.
 
     Raises:
         ConfigError: A configuration file or a variable of the environment is wrong.
@@ -98,6 +99,7 @@ class Kernel:
         self._notices: tuple[str, ...] = ()
         self.log_path: Path | None = None
         self.rerun_into: Path | None = None
+        self.is_being_recorded = False
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
         self.protected = ProtectedSettings()

@@ -142,6 +142,8 @@ def _prove(sessions: KernelSessions) -> str:
     """execute the saved notebook again, without a model, and learn what varies"""
     kernel = sessions.kernel
     kernel.refuse_while_busy()
+    if kernel.is_being_recorded:
+        return ""  # the cell with this command is executed, too
     if kernel.path is None:
         raise ConfigError(
             "The notebook's name is not known here. In a terminal: "
