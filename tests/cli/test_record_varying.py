@@ -294,6 +294,11 @@ def test_prove_in_an_open_notebook(folder: Path, tmp_path: Path) -> None:
         kernel.load(f"cassette {TAPE}", "config mode record")
         kernel.load("config provider scripted", f'config script "{tmp_path / "script.yaml"}"')
         kernel.helper(counting(tmp_path))
+        # The command stands in the notebook, too: executed for itself it proves nothing again.
+        book = nbformat.read(path, as_version=4)
+        book.cells.append(nbformat.v4.new_code_cell("%agent cassette prove"))
+        nbformat.write(book, path)
+        before = path.read_bytes()
         recorded = kernel.run(code)
         assert recorded.status == "ok", recorded.error
         assert "1 turn ran only once: %agent cassette prove" in kernel.run("%agent cassette").said
