@@ -30,9 +30,9 @@ from jupyter_agent.stores.conversations import Conversations
 from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.llm.encoding import Encoder
 from jupyter_agent.stores.session_records import SessionRecord
-from jupyter_agent.session.permissions import Permissions
+from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.stores.runlog import RunLog
-from jupyter_agent.core.transcript import Watch
+from jupyter_agent.core.transcript import LiveTranscript
 _parts = {}
 @contextlib.contextmanager
 def _counted(part):
@@ -52,7 +52,7 @@ def _clock(part, owner, name):
     wrapper = awaited if inspect.iscoroutinefunction(call) else timed
     setattr(owner, name, functools.wraps(call)(wrapper))
 for _part, _owner, _name in [
-    ("policy", Permissions, "_ruling"),
+    ("policy", Approvals, "_ruling"),
     ("cell", Executor, "run"),
     ("checkpoint", Checkpoint, "before_code"),
     ("checkpoint", Checkpoint, "after_code"),
@@ -63,7 +63,7 @@ for _part, _owner, _name in [
     ("tokens", Compactor, "is_due"),
     ("tokens", Compactor, "replied"),
     ("request", Encoder, "encoded"),
-    ("view", Watch, "__call__"),
+    ("view", LiveTranscript, "__call__"),
 ]:
     _clock(_part, _owner, _name)
 """
