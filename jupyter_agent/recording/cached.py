@@ -11,6 +11,7 @@ from jupyter_agent.core.events import (
     Event,
     FileChange,
     MessageFinished,
+    ReplySource,
     Sink,
     VariableChange,
 )
@@ -69,6 +70,10 @@ class Cached(Tape):
             self.player(event)
 
     @property
+    def source(self) -> ReplySource | None:
+        return self._playing.source if self._playing is not None else None
+
+    @property
     def _playing(self) -> Player | None:
         return None if self.is_asking else self.player
 
@@ -94,6 +99,7 @@ class Cached(Tape):
         player = self._playing
         if player is None:
             return None
+        recorded = player.recorded(question) if isinstance(question, CallMade) else None
         try:
             found = player.lookup(question)
         except ReplayMismatch:
@@ -101,10 +107,8 @@ class Cached(Tape):
             return None
         if found is None:
             return None
-        if isinstance(question, CallMade):
-            recorded = player.recorded(question)
-            if recorded is not None:
-                self._recorder.keep(recorded)
+        if recorded is not None:
+            self._recorder.keep(recorded)
             return found
         if isinstance(question, ModelAsked):
             self.replayed += cast(MessageFinished, found).usage

@@ -14,6 +14,7 @@ from jupyter_agent.core.events import (
     Event,
     FileChange,
     MessageFinished,
+    ReplySource,
     Sink,
     VariableChange,
 )
@@ -88,6 +89,7 @@ class Player(CassetteTape):
     ) -> None:
         super().__init__(workspace)
         self.cassette = cassette = without_secrets(cassette)
+        self.model = cassette.model
         self._file_name = file_name
         self._files = files
         self._origins = origins
@@ -115,6 +117,10 @@ class Player(CassetteTape):
         self._matched: set[int] = set()
         self._nested: list[RecordedResult] = []
         self._believed: set[str] = set()
+
+    @property
+    def source(self) -> ReplySource:
+        return self.cassette.source
 
     # ---- the turn
 
@@ -217,17 +223,18 @@ class Player(CassetteTape):
         if self._step == 0:
             self._refuse_ambiguous()
             return
-        turns = self.cassette.turns
+        missed = self._difference(self.turn, request)
+        if not missed:
+            return
         given = [step.reply for step in self.turn.steps[: self._step]]
-        for number in self._candidates:
-            steps = turns[number].steps[: self._step]
-            if [step.reply for step in steps] == given and not self._difference(
-                turns[number], request
-            ):
+        for number in self._candidates[1:]:
+            turn = self.cassette.turns[number]
+            is_same = [step.reply for step in turn.steps[: self._step]] == given
+            if is_same and not self._difference(turn, request):
                 others = [each for each in self._candidates if each != number]
                 self._candidates = [number, *others]
                 return
-        raise ReplayMismatch(self._difference(self.turn, request))
+        raise ReplayMismatch(missed)
 
     def _difference(self, turn: RecordedTurn, request: Request) -> str:
         """The message about the first result that differs from the recording; empty if none."""
@@ -462,13 +469,12 @@ class Rerun(Player):
 
     def lookup(self, question: Question[A]) -> A | None:
         self._recorder.lookup(question)
+        recorded = self.recorded(question) if isinstance(question, CallMade) else None
         found = super().lookup(question)
         if found is None:
             return None
-        if isinstance(question, CallMade):
-            recorded = self.recorded(question)
-            if recorded is not None:
-                self._recorder.keep(recorded)
+        if recorded is not None:
+            self._recorder.keep(recorded)
             return found
         return self._recorder.record(question, found)
 

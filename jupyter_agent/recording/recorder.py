@@ -88,13 +88,14 @@ class Recorder(CassetteTape):
         self._written: list[tuple[str, str]] = []
         self._has_said = False
         self._turn = RecordedTurn("")
+        self._steps: list[RecordedStep] = []
         self._coming = _NOTHING_YET
 
     def begin(self, conversation: Sequence[Message]) -> None:
         before = self._digests.conversation(conversation[:-1])
         self._turn = RecordedTurn(task_of(conversation[-1], self._root), before)
         self._coming = _NOTHING_YET
-        self._ids, self._keys = [], {}
+        self._steps, self._ids, self._keys = [], [], {}
 
     def lookup(self, question: Question[A]) -> A | None:
         if isinstance(question, CallMade):
@@ -158,12 +159,11 @@ class Recorder(CassetteTape):
         Raises:
             ConfigError: It cannot be written; the next turn tries again.
         """
-        if not self._turn.steps:
+        if not self._steps:
             return
-        *steps, last = self._turn.steps
-        last = replace(last, said_after=self._coming.said)
-        self._waiting.append(replace(self._turn, steps=(*steps, last)))
-        self._turn = RecordedTurn("")
+        self._change_last(said_after=self._coming.said)
+        self._waiting.append(replace(self._turn, steps=tuple(self._steps)))
+        self._steps = []
         while self._waiting:
             cassette_file.record(self._path, self._blank, self._waiting[0], self._written)
             self._written.append(self._waiting.pop(0).place)
@@ -180,9 +180,11 @@ class Recorder(CassetteTape):
 
     def keep(self, recorded: RecordedResult) -> None:
         """Record a result as it was recorded before."""
-        *steps, last = self._turn.steps
-        last = replace(last, results=(*last.results, recorded))
-        self._turn = replace(self._turn, steps=(*steps, last))
+        self._change_last(results=(*self._steps[-1].results, recorded))
+
+    def _change_last(self, **changes: Any) -> None:
+        """Change fields of the step whose reply came last."""
+        self._steps[-1] = replace(self._steps[-1], **changes)
 
     def came_from(self, source: Source) -> None:
         """Note the origin of a reply that was replayed: a turn with one scripted reply is so."""
@@ -199,12 +201,12 @@ class Recorder(CassetteTape):
         if request.purpose == "summary":
             self._add_summary(RecordedSummary(reply))
             return
-        self._settlelast_results(request.messages)
+        self._settle_results(request.messages)
         step = replace(self._coming, reply=reply, schemas=schemas_of(request, reply))
-        prompt = self._turn.prompt
-        if prompt is None:
+        if self._turn.prompt is None:
             prompt = replace(fingerprint(request), tokens=self._counter.fixed(request))
-        self._turn = replace(self._turn, steps=(*self._turn.steps, step), prompt=prompt)
+            self._turn = replace(self._turn, prompt=prompt)
+        self._steps.append(step)
         self._coming = RecordedStep(reply)
         self._ids = [call.id for call in reply.message.tool_calls]
 
@@ -230,16 +232,13 @@ class Recorder(CassetteTape):
             answered.reason,
             asked.always,
         )
-        *steps, last = self._turn.steps
-        last = replace(last, decisions=(*last.decisions, decision))
-        self._turn = replace(self._turn, steps=(*steps, last))
+        self._change_last(decisions=(*self._steps[-1].decisions, decision))
 
-    def _settlelast_results(self, messages: Sequence[Message]) -> None:
+    def _settle_results(self, messages: Sequence[Message]) -> None:
         """Note the results of the last step in their order, also of calls that did not run."""
-        if not self._turn.steps:
+        if not self._steps:
             return
-        *steps, last = self._turn.steps
-        read = last_results(messages)
+        last, read = self._steps[-1], last_results(messages)
         calls = last.reply.message.tool_calls
         known = {result.call: result for result in last.results if result.call >= 0}
         settled = [result for result in last.results if result.call < 0]
@@ -250,4 +249,4 @@ class Recorder(CassetteTape):
             text = marked([(result_text(result, self._root), False)])
             unseen = replace(blank, text=text, is_error=result.is_error)
             settled.append(known.get(number, unseen))
-        self._turn = replace(self._turn, steps=(*steps, replace(last, results=tuple(settled))))
+        self._change_last(results=tuple(settled))

@@ -24,6 +24,7 @@ from jupyter_agent.core.events import (
     Event,
     FileChange,
     MessageFinished,
+    ReplySource,
     Sink,
     VariableChange,
 )
@@ -32,12 +33,8 @@ from jupyter_agent.core.ports import Request
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.errors import ProviderError
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.recording.cassette import (
-    Retry,
-)
-from jupyter_agent.recording.comparison import (
-    Digests,
-)
+from jupyter_agent.recording.cassette import Retry
+from jupyter_agent.recording.comparison import Digests
 from jupyter_agent.recording.results import CallKey, call_key
 
 A = TypeVar("A")
@@ -99,6 +96,7 @@ class Tape:
         fixed_tokens: The recorded tokens of system prompt and tools; 0 counts them anew.
         replayed: The tokens of replies that were replayed, which nobody pays.
         served: The schemas of the MCP tools whose results are recorded, by name.
+        model: The model's id, if its replies are recorded alone.
     """
 
     is_exact = False
@@ -106,12 +104,18 @@ class Tape:
     keeps_conversation = True
     fixed_tokens = 0
     replayed = Usage()
+    model = ""
     served: dict[str, JsonObject] = {}  # noqa: RUF012 (never changed)
 
     @property
     def sinks(self) -> Sequence[Sink]:
         """Sinks that must get an event before all others."""
         return ()
+
+    @property
+    def source(self) -> ReplySource | None:
+        """The origin of the replies that are replayed; None while the model is asked."""
+        return None
 
     def attend(self, is_somebody_there: bool) -> None:
         """Note whether a user can be asked during the next turn."""

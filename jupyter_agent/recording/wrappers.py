@@ -22,8 +22,6 @@ from jupyter_agent.core.ports import Model, ReplyPart, Request, Tools, User
 from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ProviderError, ToolError
 from jupyter_agent.mcp.schemas import any_arguments
-from jupyter_agent.recording.cached import Cached
-from jupyter_agent.recording.player import Player
 from jupyter_agent.recording.tape import ApprovalWanted, CallMade, LinesTyped, ModelAsked, Tape
 
 
@@ -38,18 +36,13 @@ class RecordedModel:
     def __init__(self, tape: Tape, model: Model | None = None) -> None:
         self.tape = tape
         self._model = model
-        player = tape if isinstance(tape, Player) else None
         self.name = model.name if model else "replay"
-        self.model = model.model if model else player.cassette.model if player else ""
+        self.model = model.model if model else tape.model
 
     @property
     def source(self) -> ReplySource:
         """The origin of the turn's replies so far."""
-        player = self.tape.player if isinstance(self.tape, Cached) else self.tape
-        is_asking = isinstance(self.tape, Cached) and self.tape.is_asking
-        if isinstance(player, Player) and not is_asking:
-            return player.cassette.source
-        return self._model.source if self._model else "live"
+        return self.tape.source or (self._model.source if self._model else "live")
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
         question = ModelAsked(request)
@@ -112,7 +105,7 @@ class RecordedTools:
 
     Args:
         tools: The tools.
-        tape: Returns the tape of the current turn.
+        tape: The tape of the turn.
     """
 
     def __init__(self, tools: Tools, tape: Tape) -> None:
