@@ -15,26 +15,31 @@ from jupyter_agent.core.events import FileChange, MessageFinished, ToolFinished
 from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolSpec, Usage
 from jupyter_agent.core.ports import Request
 from jupyter_agent.core.redact import redact
-from jupyter_agent.core.tool import Tool, ToolReturn
+from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ReplayMismatch, ToolError
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.mcp.schemas import any_arguments
+from jupyter_agent.recording.cached import Cached
 from jupyter_agent.recording.cassette import (
     Cassette,
     FileState,
+    GivenResult,
+    RecordedResult,
     RecordedStep,
     RecordedTurn,
     load,
     save,
 )
 from jupyter_agent.recording.files import RecordedFiles, digest
-from jupyter_agent.recording.player import Player
+from jupyter_agent.recording.player import Player, Rerun
+from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.results import call_key
-from jupyter_agent.recording.tape import Tape
+from jupyter_agent.recording.tape import CallMade, ModelAsked, Tape
 from jupyter_agent.recording.wrappers import RecordedModel, served_tools
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.search import search_tools
+from jupyter_agent.tools.toolbox import Toolbox
 
 Calls = list[tuple[str, dict[str, Any]]]
 READ_A = ("read_file", {"path": "a.py"})
@@ -405,3 +410,45 @@ async def test_a_given_result_comes_back_whole(desk: Desk) -> None:
         result.display,
         result.details,
     )
+
+
+@pytest.mark.parametrize("kind", ["rerun", "cached"])
+def test_a_given_result_inside_of_code_is_recorded_again(desk: Desk, kind: str) -> None:
+    """A nested call whose file is in place gives the recorded result, which is kept once more."""
+    (desk.root / "a.py").write_text("x = 2\n")
+    act = ToolCall("c", "execute_code", '{"code": "read_file(\'a.py\')"}')
+    inner = ToolCall("c.1", "read_file", '{"path": "a.py"}')
+    read = next(tool for tool in desk.tools if tool.name == "read_file")
+    nested = Toolbox([read]).prepare(inner)
+    assert isinstance(nested, Prepared)
+    key = call_key(desk.workspace, nested)
+    recorded = RecordedResult(
+        "read_file",
+        key.arguments,
+        given=GivenResult((Text("x = 1"),)),
+        path="a.py",
+        before="another",
+        after=key.before,
+    )
+    acts = MessageFinished(Message("assistant", (act,)), Usage(), "tool_use")
+    says = MessageFinished(Message("assistant", (Text("Done."),)), Usage(), "end")
+    steps = (RecordedStep(acts, results=(recorded,)), RecordedStep(says))
+    cassette = Cassette("p", "m", "recorded", (RecordedTurn("Go.", steps=steps),))
+    task = Message("user", (Text("Go."),))
+    if kind == "rerun":
+        into = desk.path.with_name("again.cassette.jsonl")
+        notes = Recorder(into, desk.workspace, name="p", model="m")
+        tape: Tape = Rerun(cassette, desk.path.name, notes, desk.workspace)
+    else:
+        save(cassette, desk.path)
+        notes = Recorder(desk.path, desk.workspace, name="p", model="m")
+        tape = Cached(desk.path, notes, desk.workspace)
+    tape.begin([task])
+    assert tape.lookup(ModelAsked(Request("s", (task,)))) == acts
+    for sink in tape.sinks:
+        sink(acts)
+    given = tape.lookup(CallMade(nested, is_nested=True))
+    assert given is not None and given.text == "x = 1"
+    notes.commit()
+    (again,) = load(desk.path if kind == "cached" else into).turns
+    assert again.steps[0].results == (recorded,)
