@@ -135,6 +135,11 @@ class ToolResult:
         return replace(self, display=(), details={})
 
 
+def is_bitmap(kind: str) -> bool:
+    """True for the MIME types of pictures that are base64 in an output: SVG is text."""
+    return kind.startswith("image/") and kind != "image/svg+xml"
+
+
 Block = Text | Context | Said | Thinking | Image | ToolCall | ToolResult
 
 

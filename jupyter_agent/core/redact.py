@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
+from jupyter_agent.core.messages import is_bitmap
 from jupyter_agent.core.secret_shapes import (
     MARK,
     Span,
@@ -217,7 +218,7 @@ def redact_json(value: Any, secrets: tuple[str, ...] = ()) -> Any:
 def _item(key: Any, item: Any, secrets: tuple[str, ...]) -> Any:
     """The redacted value of a key."""
     name = str(key)
-    if name.startswith("image/") and name != "image/svg+xml":
+    if is_bitmap(name):
         return item  # a picture is base64: no words, and long
     if not isinstance(item, str):
         if isinstance(item, (list, tuple)) and all(isinstance(each, str) for each in item):

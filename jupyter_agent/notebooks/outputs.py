@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_agent.core.messages import is_bitmap
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.notebooks.check.findings import Severity
 from jupyter_agent.recording.comparison import Item
@@ -131,7 +132,7 @@ def _of_outputs(number: int, saved: Json, now: Json) -> Parting | None:
     for name in sorted({*before, *after}, key=lambda name: (name not in _READABLE, name)):
         if before.get(name) == after.get(name):
             continue
-        if name.startswith("image/") and name != "image/svg+xml" and {name} <= {*before} & {*after}:
+        if is_bitmap(name) and {name} <= {*before} & {*after}:
             pictures = pictures or name
             continue
         return Parting("error", f"Output {number} {_words(name, before, after)}")

@@ -13,8 +13,8 @@ import html
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,15 @@ from jupyter_agent.core.messages import (
     ToolCall,
     ToolResult,
     clean,
+    is_bitmap,
 )
 from jupyter_agent.core.quoting import SAVED_AT, SAVED_IN, TAG
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.llm.wire import arguments_object
 
-_TEMPORARY = re.compile(r"(?<![\w.])(?:/private)?(?:/var/folders/[^/\s]+/[^/\s]+/T|/tmp)(?![\w.-])")
+TEMPORARY_FOLDER = r"(?:/private)?(?:/var/folders/[^/\s]+/[^/\s]+/T|/tmp)"
+"""A pattern for the folder for temporary files, on Linux and macOS."""
+_TEMPORARY = re.compile(rf"(?<![\w.]){TEMPORARY_FOLDER}(?![\w.-])")
 _LIBRARIES = re.compile(
     r"(?:[A-Za-z]:)?(?<![\w./\\])[/\\](?:[^\s'\":,;()\[\]<>]*[/\\])?"
     r"(?:(?:site|dist)-packages|lib[/\\]python3\.\d+)(?=[/\\])"
@@ -151,23 +154,28 @@ def _own_words(text: str) -> Sequence[tuple[re.Pattern[str], str]]:
 
 def neutral_display(display: Sequence[Output], root: Path | None) -> tuple[Output, ...]:
     """A result's outputs with neutral texts, as they are shown in recorded turns."""
+    return with_texts(display, lambda kind, text: neutral(text, root, in_markup=kind in _MARKUP))
+
+
+def with_texts(display: Sequence[Output], change: Callable[[str, str], str]) -> tuple[Output, ...]:
+    """Outputs with changed texts.
+
+    Args:
+        display: The outputs.
+        change: Takes the MIME type and the text. Pictures in base64 are left alone.
+    """
     return tuple(
-        Output(
-            output.kind,
-            {
-                kind: neutral(value, root, in_markup=kind in _MARKUP)
-                if isinstance(value, str) and not _is_picture(kind)
+        replace(
+            output,
+            data={
+                kind: change(kind, value)
+                if isinstance(value, str) and not is_bitmap(kind)
                 else value
                 for kind, value in output.data.items()
             },
-            output.metadata,
         )
         for output in display
     )
-
-
-def _is_picture(kind: str) -> bool:
-    return kind.startswith("image/") and kind != "image/svg+xml"
 
 
 def items(message: Message, root: Path | None = None) -> list[Item]:

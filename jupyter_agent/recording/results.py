@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.core.messages import Image, Output, Text, ToolCall, ToolResult, is_served
+from jupyter_agent.core.messages import Image, Text, ToolCall, ToolResult, is_bitmap, is_served
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.core.redact import MARK
 from jupyter_agent.core.tool import Prepared
@@ -21,11 +21,13 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.wire import arguments_object
 from jupyter_agent.recording.cassette import GivenResult, RecordedResult
 from jupyter_agent.recording.comparison import (
+    TEMPORARY_FOLDER,
     exact_json,
     has_own_words,
     neutral,
     neutral_display,
     result_text,
+    with_texts,
 )
 from jupyter_agent.recording.files import digest
 from jupyter_agent.recording.varying import Span, kind, marked, match, spans, unmarked
@@ -111,7 +113,7 @@ def _shown(result: ToolResult, root: Path) -> dict[int, dict[str, str]]:
         texts = {
             name: marked([(_written(value), False)])
             for name, value in output.data.items()
-            if name not in ("text/plain", WIDGET) and not _is_bitmap(name)
+            if name not in ("text/plain", WIDGET) and not is_bitmap(name)
         }
         if texts and is_rich(output) and sum(map(len, texts.values())) <= _LONGEST_SHOWN:
             found[number] = texts
@@ -123,10 +125,6 @@ def _written(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-
-
-def _is_bitmap(name: str) -> bool:
-    return name.startswith("image/") and name != "image/svg+xml"
 
 
 def given(call_id: str, recorded: RecordedResult) -> ToolResult:
@@ -276,14 +274,7 @@ class Today:
             Text(self.recorded(block.text)) if isinstance(block, Text) else block
             for block in result.content
         )
-        display = tuple(
-            Output(
-                output.kind,
-                {k: self.recorded(v) if isinstance(v, str) else v for k, v in output.data.items()},
-                output.metadata,
-            )
-            for output in result.display
-        )
+        display = with_texts(result.display, lambda _, text: self.recorded(text))
         return replace(result, content=content, display=display)
 
 
@@ -294,8 +285,7 @@ def _pattern(name: str) -> re.Pattern[str]:
     """Finds a name in a text, with or without the folder for temporary files spelt out."""
     if name.startswith(_PREFIX):
         rest = re.escape(name.removeprefix(_PREFIX))
-        folders = r"(?:<tmp>|(?:/private)?(?:/var/folders/[^/\s]+/[^/\s]+/T|/tmp))"
-        return re.compile(rf"{folders}{rest}(?![\w.-]*\w)")
+        return re.compile(rf"(?:{_PREFIX}|{TEMPORARY_FOLDER}){rest}(?![\w.-]*\w)")
     return re.compile(re.escape(name))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from jupyter_agent.core.legible import cut, line, stable
 from jupyter_agent.core.markdown import code_fence, inert
-from jupyter_agent.core.messages import JsonObject, clean
+from jupyter_agent.core.messages import JsonObject, clean, is_bitmap
 from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.core.transcript import CallView, StepView, TurnView, is_rich
 from jupyter_agent.core.wording import (
@@ -120,7 +120,7 @@ def _displays(view: TurnView) -> Iterator[SavedOutput]:
 def _stored(kind: str, value: Any, limit: int) -> Any:
     if kind == "text/plain" and isinstance(value, str):
         return cut(value, limit)
-    if kind.startswith("image/") and kind != "image/svg+xml":
+    if is_bitmap(kind):
         return value  # base64: no words, and too long to search
     return _safe(value)
 

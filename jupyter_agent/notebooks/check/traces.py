@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.core.messages import is_bitmap
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.notebooks.check.findings import Severity
 
@@ -128,7 +129,7 @@ def strings(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            if not str(key).startswith("image/") or key == "image/svg+xml":
+            if not is_bitmap(str(key)):
                 yield from strings(item)
     elif isinstance(value, list | tuple):
         for item in value:
