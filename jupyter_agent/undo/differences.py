@@ -48,7 +48,10 @@ def differences(before: FileSnapshot, after: FileSnapshot, root: Path) -> dict[s
         # On a file system that ignores case, a renamed file still answers to its old name.
         and (path.casefold() in new_names or not _is_file(root / path))
     ]
-    rules_changed = any(path.rpartition("/")[2] == ".gitignore" for path in (*new, *changed, *gone))
+    rules_changed = any(
+        path.rpartition("/")[2] == ".gitignore" and not _is_same(path, before, root)
+        for path in (*new, *changed, *gone)
+    )
     all_seen = before.complete and not rules_changed
     created = [
         path
@@ -159,6 +162,17 @@ def _latest(path: Path, found: Fingerprint | None) -> int:
 
 def _folder_of(path: str) -> str:
     return path.rpartition("/")[0]
+
+
+def _is_same(path: str, before: FileSnapshot, root: Path) -> bool:
+    """True if a file surely has its earlier content: that was kept, and its digest is the same.
+
+    Times alone do not say so of a file that changed shortly before the earlier snapshot.
+    """
+    try:
+        return path in before.digests and look(root / path).mark == before.version(path).mark
+    except OSError:
+        return False
 
 
 def _is_file(path: Path) -> bool:

@@ -431,6 +431,16 @@ def test_coming_into_view_is_not_being_made(root: Path, checkpoints: Checkpoints
     assert (root / "private" / "mine.txt").read_text() == "mine"
 
 
+def test_ignore_rules_of_a_moment_ago(root: Path, checkpoints: Checkpoints) -> None:
+    """A `.gitignore` written just before code runs does not hide the folders that code makes."""
+    turn = checkpoints.begin()
+    (root / ".gitignore").write_text("*.log\n")
+    run(turn, lambda: (root / "sub").mkdir())
+    turn.end()
+    assert undo(checkpoints) == {"sub": "removed"}
+    assert not (root / "sub").exists()
+
+
 # What cannot be restored -------------------------------------------------------------------------
 
 
