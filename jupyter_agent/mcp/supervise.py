@@ -5,8 +5,9 @@
 Its stdin and stderr are the server's own; its stdout is passed on, because a line without an end
 would fill the kernel's memory: a server that sends one is ended. A kernel that is shut down,
 restarted or killed cannot clean up: this process notices that its parent is another one, gives the
-server a moment to end by itself (its stdin is closed, too), then ends its process group. POSIX
-only: on Windows the SDK puts servers into a job that ends with the kernel.
+server a moment to end by itself (its stdin is closed, too), then ends its process group. A third
+process does that, from outside of the group, as soon as this one ends or asks for it. POSIX only:
+on Windows the SDK puts servers into a job that ends with the kernel.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _MOMENT = 0.05
 
 def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
+    end = _ender()
     from_server, to_us = os.pipe()
     server = os.fork()
     if server == 0:
@@ -40,17 +42,16 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     passed_on = _thread.allocate_lock()
     passed_on.acquire()
-    _thread.start_new_thread(_watch, (parent,))
-    _thread.start_new_thread(_pass_on, (from_server, passed_on))
+    _thread.start_new_thread(_watch, (parent, end))
+    _thread.start_new_thread(_pass_on, (from_server, passed_on, end))
     _, status = os.waitpid(server, 0)
     # What it started may hold the pipe open: its last words are not waited for without end.
     passed_on.acquire(timeout=_GRACE)
-    _end_group()
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)
 
 
-def _pass_on(from_server: int, passed_on: _thread.LockType) -> None:
+def _pass_on(from_server: int, passed_on: _thread.LockType, end: int) -> None:
     length = 0
     try:
         while chunk := os.read(from_server, _CHUNK):
@@ -58,7 +59,7 @@ def _pass_on(from_server: int, passed_on: _thread.LockType) -> None:
             length = length + len(chunk) if end < 0 else len(chunk) - end - 1
             if length > _LONGEST_LINE:
                 os.write(2, b"a message of more than 32 MB; the server was ended\n")
-                _end_group()
+                os.write(end, b"!")
                 break
             while chunk:
                 chunk = chunk[os.write(1, chunk) :]
@@ -67,19 +68,30 @@ def _pass_on(from_server: int, passed_on: _thread.LockType) -> None:
     passed_on.release()
 
 
-def _watch(parent: int) -> None:
+def _watch(parent: int, end: int) -> None:
     while os.getppid() == parent:
         time.sleep(_EVERY)
     time.sleep(_GRACE)
-    _end_group()
+    os.write(end, b"!")
 
 
-def _end_group() -> None:
-    """SIGTERM, then SIGKILL to the server's process group, from outside of it."""
+def _ender() -> int:
+    """Start the process that ends this one's group: SIGTERM, then SIGKILL, from outside of it.
+
+    Returns:
+        The pipe that it waits for: for a byte, or for its end, which comes when this process ends.
+    """
+    begin, end = os.pipe()
     group = os.getpgrp()
     if os.fork() != 0:
-        return
+        os.close(begin)
+        return end
+    os.close(end)
     os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)  # the kernel must see that the server closed its own
+    os.read(begin, 1)
     for number in (signal.SIGTERM, signal.SIGKILL):
         time.sleep(_MOMENT)
         try:
