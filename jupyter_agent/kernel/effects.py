@@ -1,160 +1,147 @@
-"""Finds the files that the kernel's process changes while code runs, by an audit hook.
+"""Sees side effects of the kernel's process before they happen, by an audit hook.
 
-The hook sees files that Python itself opens for writing, removes, renames and creates. It does not
-see files that native libraries open (pyarrow, polars, HDF5), nor those of child processes. A hook
-cannot be removed: outside of `watched` it returns at once.
+The hook sees what Python itself does: files that are opened for writing, removed or moved,
+processes, connections, variables of the environment. It does not see what native code does by
+itself (pyarrow, polars, duckdb, HDF5), nor what child processes do.
+
+Two kinds of listeners get the side effects. Those of `watching` get all, whoever causes them, and
+only note them. The judge of `agents_code` gets those of the agent's code, and may prevent them.
+Whose a side effect is depends on a mark in the context of the call: tasks and threads that the
+agent's code starts inherit it. The person's cells, the kernel, the debugger and this package have
+no mark.
+
+A hook cannot be removed: while nobody listens it returns at once.
 """
 
 from __future__ import annotations
 
-import ast
 import os
-import re
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+import sysconfig
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import thread as pools
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
+from urllib.parse import urlsplit
+
+from jupyter_agent.core.effects import SideEffect, SideEffectAction, SideEffectJudge
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_CHILDREN = frozenset(
-    {"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
-)
-_FOLDERS = frozenset({"os.rename", "shutil.rmtree", "shutil.move", "shutil.copytree"})
-"""Events about all that is below a path, too."""
-_PLACES = {
-    **dict.fromkeys(("os.remove", "os.rmdir", "os.truncate", "os.chmod", "os.chown"), (0,)),
-    **dict.fromkeys(("os.mkdir", "os.utime", "shutil.rmtree", "sqlite3.connect"), (0,)),
-    **dict.fromkeys(("os.rename", "shutil.move"), (0, 1)),
-    **dict.fromkeys(("os.link", "os.symlink", "shutil.copytree"), (1,)),
-}
-_BESIDE = ("", "-journal", "-wal", "-shm")
 _OPEN_FILES = "/proc/self/fd"
-_MOST_PATTERNS = 500
-_MOST_GAPS = 6
-"""Places in a pattern that fit anything; more would take too long to compare."""
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish"})
+_IMPORTLIB = "<frozen importlib"
+_OWN_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"
+
+Listener = Callable[[SideEffect], None]
+_listeners: list[Listener] = []
+_threads: dict[threading.Thread, tuple[_Mark, bool]] = {}
+"""The marks of threads that the agent's code started, and whether they work for a pool."""
+_functions: dict[CodeType, _Mark] = {}
+"""The marks of threads without a `Thread`, by the function that runs in them."""
+_marks: set[int] = set()
+"""The ids of the marks that exist: contexts, tasks and threads hold theirs."""
 
 
-@dataclass(eq=False)
-class Writes:
-    """The observed changes of one execution.
+class _Mark:
+    """Says that a context is the agent's code. `is_over` becomes True when its call has ended."""
 
-    Attributes:
-        code: The code.
-        paths: Absolute paths of changed files.
-        held: Absolute paths of files that were open for writing before or after.
-        folders: Absolute paths of folders in which every file may have changed.
-        has_children: True if it started other processes, which the hook does not see.
-    """
+    def __init__(self, judge: SideEffectJudge | None) -> None:
+        self.judge = judge
+        self.is_over = False
+        if judge is not None:
+            _marks.add(id(self))
 
-    code: str = ""
-    paths: set[str] = field(default_factory=set)
-    held: set[str] = field(default_factory=set)
-    folders: set[str] = field(default_factory=set)
-    has_children: bool = False
-
-    def saw(self, path: Path) -> bool:
-        """True if the process itself changed the path."""
-        if str(path) in self.paths or str(path) in self.held:
-            return True
-        return any(str(folder) in self.folders for folder in (path, *path.parents))
-
-    def explains(self, path: Path) -> bool:
-        """True if an unobserved change is probably the code's.
-
-        It started processes, or one of its texts contains the file's name.
-        """
-        return self.has_children or any(each.fullmatch(path.name) for each in self._names)
-
-    @cached_property
-    def _names(self) -> list[re.Pattern[str]]:
-        return [re.compile(each) for each in list(_file_names(self.code))[:_MOST_PATTERNS]]
+    def __del__(self) -> None:
+        _marks.discard(id(self))
 
 
-_watching: list[Writes] = []
+_mark: ContextVar[_Mark | None] = ContextVar("jupyter_agent_mark", default=None)
+_ours = _Mark(None)
 
 
 @contextmanager
-def watched(code: str = "") -> Iterator[Writes]:
-    """Observe the changes of files within this context, in all threads."""
+def watching(listener: Listener) -> Iterator[None]:
+    """Call `listener` with the side effects of this process, whoever causes them."""
     _install()
-    writes = Writes(code, held=_open_files())
-    _watching.append(writes)
+    _listeners.append(listener)
     try:
-        yield writes
+        yield
     finally:
-        _watching.remove(writes)
-        writes.held |= _open_files()
+        _listeners.remove(listener)
 
 
-@cache
-def _install() -> None:
-    sys.addaudithook(_hook)
+@contextmanager
+def agents_code(judge: SideEffectJudge) -> Iterator[None]:
+    """Mark what runs in this context, and what it starts, as the agent's code.
+
+    Args:
+        judge: Called before each of its side effects, in its thread; a `PermissionError` prevents
+            it. Called after this context, too, for what the code left running.
+    """
+    _install()
+    mark = _Mark(judge)
+    token = _mark.set(mark)
+    try:
+        yield
+    finally:
+        _mark.reset(token)
+        mark.is_over = True
+        for thread in [each for each in _threads if not each.is_alive()]:
+            del _threads[thread]
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _watching:
-        return
-    if event == "open" and len(arguments) == 3:
-        path, mode, flags = arguments
-        if (isinstance(flags, int) and flags & _WRITING) or (mode and set("wax+") & set(mode)):
-            _note([path])
-    elif event in _PLACES:
-        places = [arguments[index] for index in _PLACES[event] if index < len(arguments)]
-        beside = _BESIDE if event == "sqlite3.connect" else ("",)
-        folder = _folder_of(event, arguments)
-        _note(places, beside, folder, with_folders=event in _FOLDERS)
-    elif event in _CHILDREN:
-        for writes in _watching:
-            writes.has_children = True
+@contextmanager
+def own() -> Iterator[None]:
+    """Let this package's own side effects pass, where the agent's code calls it."""
+    token = _mark.set(_ours)
+    try:
+        yield
+    finally:
+        _mark.reset(token)
 
 
-def _folder_of(event: str, arguments: tuple[Any, ...]) -> Callable[[int], str]:
-    """Returns the base folder of a path argument, if its descriptor is given."""
-    first = {"os.rename": 2, "os.chmod": 2, "os.mkdir": 2, "os.utime": 3, "os.symlink": 2}
-    start = first.get(event, 3 if event == "os.link" else 1)
-
-    def folder(index: int) -> str:
-        offset = start + (index if event in ("os.rename", "os.link") else 0)
-        given = arguments[offset] if offset < len(arguments) else None
-        if event not in ("os.remove", "os.rmdir", *first) or not isinstance(given, int):
-            return ""
-        return _of_descriptor(given) if given >= 0 else ""
-
-    return folder
+def announce(effect: SideEffect) -> None:
+    """Report a side effect that the hook cannot see as what it is, such as a shell command."""
+    _tell(effect, _current())
 
 
-def _note(
-    places: list[Any],
-    beside: tuple[str, ...] = ("",),
-    folder: Callable[[int], str] = lambda index: "",
-    with_folders: bool = False,
-) -> None:
-    for index, place in enumerate(places):
-        try:
-            if isinstance(place, int):
-                path = _of_descriptor(place)
-            else:
-                path = os.path.join(folder(index), os.fsdecode(place))  # noqa: PTH118
-            # Resolves the links of the folder; the entry itself may be a link that changes.
-            above, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
-            path = os.path.join(os.path.realpath(above), name)  # noqa: PTH118
-        except (TypeError, ValueError, OSError):
-            continue
-        found = {path + ending for ending in beside} | {os.path.realpath(path)}
-        for writes in tuple(_watching):
-            writes.paths |= found
-            if with_folders:
-                writes.folders.add(path)
+def is_by_import() -> bool:
+    """True if an installed library, or importlib itself, causes the side effect in an import.
+
+    Nothing of the agent's own code may stand between the import and the side effect.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(_IMPORTLIB):
+            return True
+        if not name.startswith(_libraries()):
+            return False
+        frame = frame.f_back
+    return False
 
 
-def _of_descriptor(number: int) -> str:
-    return os.readlink(f"{_OPEN_FILES}/{number}")  # noqa: PTH115
+def is_by(*files: str) -> bool:
+    """True if a function of one of these files of the standard library is among the callers.
+
+    Args:
+        *files: The ends of their paths, such as `multiprocessing/popen_fork.py`.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(files):
+            return True
+        frame = frame.f_back
+    return False
 
 
-def _open_files() -> set[str]:
+def open_for_writing() -> set[str]:
     """Files that the process has open for writing; empty if the system does not list them."""
     found: set[str] = set()
     try:
@@ -172,29 +159,230 @@ def _open_files() -> set[str]:
     return found
 
 
-def _file_names(code: str) -> Iterator[str]:
-    """Patterns of file names in the code's texts; a computed part matches anything."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        words = re.findall(r"[^\s'\"()\[\],;=]+", code)  # with magics in it
-        yield from (re.escape(word.rpartition("/")[2]) for word in words if "." in word)
+# ---------------------------------------------------------------- the hook
+
+
+@cache
+def _install() -> None:
+    sys.addaudithook(_hook)
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    read = _EVENTS.get(event)
+    if read is None or not (_listeners or _marks):
         return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            parts = [
-                re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".*"
-                for part in node.values
-            ]
-            text = "".join(parts)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            pieces = re.split(r"%[0-9.]*[a-z]|\{[^{}]*\}", node.value)
-            text = ".*".join(map(re.escape, pieces))
-        else:
-            continue
-        name = text.rpartition("/")[2]
-        name = re.sub(r"(?:\.\*)+", ".*", name)
-        if name.count(".*") > _MOST_GAPS:
-            continue
-        if len(re.sub(r"[.*\\]", "", name)) > 2:  # a pattern of dots and stars fits anything
-            yield name
+    mark = _current()
+    if mark is None and not _listeners:
+        return
+    if event in _THREADS:
+        _inherit(mark, arguments[0] if arguments else None)
+        return
+    try:
+        found = read(arguments)
+    except (TypeError, ValueError, OSError, IndexError, AttributeError):
+        return  # arguments that the call itself refuses
+    for effect in found:
+        _tell(effect, mark)
+
+
+def _tell(effect: SideEffect, mark: _Mark | None) -> None:
+    for listener in tuple(_listeners):
+        listener(effect)
+    if mark is not None and mark.judge is not None:
+        with own():
+            mark.judge(effect)
+
+
+def _current() -> _Mark | None:
+    """The mark of the running code; None if it is not the agent's."""
+    mark = _mark.get()
+    if mark is not None:
+        return None if mark is _ours else mark
+    if not (_threads or _functions):
+        return None
+    thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
+    if thread is threading.main_thread():
+        return None
+    if thread in _threads:
+        mark, works_for_pool = _threads[thread]
+        # A pool outlives the call, and then works for others, too.
+        return None if works_for_pool and mark.is_over else mark
+    return _functions.get(_outermost(sys._getframe(1)).f_code) if _functions else None
+
+
+def _inherit(mark: _Mark | None, function: Any) -> None:
+    """Give the mark to a thread that is about to start."""
+    if mark is None:
+        return
+    thread = getattr(function, "__self__", None)
+    if isinstance(thread, threading.Thread):
+        target = getattr(thread, "_target", None)
+        _threads[thread] = mark, target is pools._worker
+    elif code := getattr(function, "__code__", None):
+        _functions[code] = mark
+
+
+def _outermost(frame: FrameType) -> FrameType:
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """The beginnings of the file names of installed code."""
+    import site
+
+    folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
+    return ("<frozen ", _OWN_FOLDER, *(f"{folder}{os.sep}" for folder in folders))
+
+
+# ---------------------------------------------------------------- the events
+
+
+_Read = Callable[[tuple[Any, ...]], Sequence[SideEffect]]
+
+
+def _opened(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+    path, mode, flags = arguments
+    if (isinstance(flags, int) and flags & _WRITING) or (mode and set("wax+") & set(mode)):
+        return [SideEffect("write", _path(path))]
+    return []
+
+
+def _at(action: SideEffectAction, at: int, folder: int = -1, is_tree: bool = False) -> _Read:
+    """Reads the path in argument `at`, relative to the descriptor in argument `folder`."""
+
+    def read(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+        return [SideEffect(action, _path(arguments[at], _base(arguments, folder)), "", is_tree)]
+
+    return read
+
+
+def _moved(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+    source = _path(arguments[0], _base(arguments, 2))
+    return [SideEffect("move", source, _path(arguments[1], _base(arguments, 3)), is_tree=True)]
+
+
+def _ran(at: int) -> _Read:
+    def read(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+        return [SideEffect("run", _command(arguments[at]))]
+
+    return read
+
+
+def _forked(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+    return [SideEffect("fork", "")]
+
+
+def _connected(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+    import socket
+
+    endpoint, address = arguments
+    if not isinstance(address, tuple) or endpoint.type == socket.SOCK_DGRAM:
+        return []  # a socket of this machine; or one for which nothing is sent yet
+    return [SideEffect("connect", _text(address[0]))]
+
+
+def _sent(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+    address = arguments[1]
+    return [SideEffect("connect", _text(address[0]))] if isinstance(address, tuple) else []
+
+
+def _host(at: int) -> _Read:
+    def read(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+        host = arguments[at]
+        return [SideEffect("connect", _text(host))] if host else []
+
+    return read
+
+
+def _requested(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+    address = _text(arguments[0])
+    parts = urlsplit(address)
+    if parts.scheme.lower() in ("file", "data") or not parts.hostname:
+        return []
+    return [SideEffect("connect", parts.hostname, address)]
+
+
+def _named(action: SideEffectAction) -> _Read:
+    def read(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+        return [SideEffect(action, _text(arguments[0]))]
+
+    return read
+
+
+_THREADS = frozenset({"_thread.start_new_thread", "_thread.start_joinable_thread"})
+_EVENTS: dict[str, _Read] = {
+    **dict.fromkeys(_THREADS, _forked),
+    "open": _opened,
+    "os.truncate": _at("write", 0),
+    "os.link": _at("write", 1, 3),
+    "os.symlink": _at("write", 1, 2),
+    "os.chmod": _at("change", 0, 2),
+    "os.chown": _at("change", 0, 3),
+    "os.utime": _at("change", 0, 3),
+    "os.mkdir": _at("make_folder", 0, 2),
+    "os.remove": _at("delete", 0, 1),
+    "os.rmdir": _at("delete", 0, 1),
+    "shutil.rmtree": _at("delete", 0, 1, is_tree=True),
+    "shutil.copytree": _at("make_folder", 1, is_tree=True),
+    "os.rename": _moved,
+    "shutil.move": _moved,
+    "sqlite3.connect": _at("open_database", 0),
+    "subprocess.Popen": _ran(1),
+    "os.system": _ran(0),
+    "os.exec": _ran(1),
+    "os.posix_spawn": _ran(1),
+    "os.spawn": _ran(2),
+    "os.fork": _forked,
+    "os.forkpty": _forked,
+    "socket.connect": _connected,
+    "socket.sendto": _sent,
+    "socket.sendmsg": _sent,
+    "socket.getaddrinfo": _host(0),
+    "socket.gethostbyname": _host(0),
+    "urllib.Request": _requested,
+    "http.client.connect": _host(1),
+    "ftplib.connect": _host(1),
+    "smtplib.connect": _host(1),
+    "poplib.connect": _host(1),
+    "imaplib.open": _host(1),
+    "webbrowser.open": _named("browse"),
+    "os.putenv": _named("environment"),
+    "os.unsetenv": _named("environment"),
+    "os.kill": _named("signal"),
+    "os.killpg": _named("signal"),
+}
+
+
+def _path(given: Any, folder: str = "") -> str:
+    """The absolute path of an argument. Only the links of its folder are resolved."""
+    path = _of_descriptor(given) if isinstance(given, int) else os.fsdecode(given)
+    above, name = os.path.split(os.path.abspath(os.path.join(folder, path)))  # noqa: PTH100, PTH118
+    return os.path.join(os.path.realpath(above), name)  # noqa: PTH118
+
+
+def _base(arguments: tuple[Any, ...], at: int) -> str:
+    """The folder of a descriptor among the arguments; empty if none is given."""
+    given = arguments[at] if 0 <= at < len(arguments) else None
+    return _of_descriptor(given) if isinstance(given, int) and given >= 0 else ""
+
+
+def _of_descriptor(number: int) -> str:
+    return os.readlink(f"{_OPEN_FILES}/{number}")  # noqa: PTH115
+
+
+def _command(given: Any) -> str:
+    """The line of a command, without the shell that is asked to run it."""
+    if isinstance(given, str | bytes | os.PathLike):
+        return os.fsdecode(given)
+    words = [os.fsdecode(word) for word in given]
+    if len(words) > 2 and os.path.basename(words[0]) in _SHELLS and words[1] == "-c":  # noqa: PTH119
+        return words[2]
+    return shlex.join(words)
+
+
+def _text(given: Any) -> str:
+    return os.fsdecode(given) if isinstance(given, bytes) else str(given)
+

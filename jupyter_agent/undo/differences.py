@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from jupyter_agent.kernel.effects import Writes
+from jupyter_agent.kernel.writes import Writes
 from jupyter_agent.undo.journal import JournalRecord, before_line, left_line, notice_line
 from jupyter_agent.undo.snapshot import RACY, FileSnapshot, Fingerprint
 from jupyter_agent.undo.versions import MOVED, FileVersion, look

@@ -14,7 +14,7 @@ from typing import Any
 from filelock import FileLock
 
 from jupyter_agent.core.events import FileChange
-from jupyter_agent.kernel.effects import Writes, watched
+from jupyter_agent.kernel.writes import Writes, watched
 from jupyter_agent.undo.differences import ChangeKind, changed_lines, differences
 from jupyter_agent.undo.journal import FileEntry, Journal, before_line, left_line, notice_line
 from jupyter_agent.undo.scan import Scanner

@@ -1,0 +1,183 @@
+"""Whether a side effect that is about to happen needs the person's yes: a pure function.
+
+Here the real path, host or command is known, whatever the code says.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import shlex
+import socket
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from jupyter_agent.core.effects import SideEffect
+from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.policy import catalogue
+from jupyter_agent.policy.files import judge_folder, judge_write, steers
+from jupyter_agent.policy.verdict import PolicyContext, Risk
+
+_PROBES = frozenset(
+    "ldconfig lscpu uname nproc sysctl getconf which hostname nvidia-smi gcc cc "
+    "xclip xsel wl-copy pbcopy".split()
+)
+"""Commands that libraries use to look at the machine or to fill the clipboard: they change nothing."""
+_PROBING = re.compile(r"[\w./\-\s=,:+]*")
+_INSTALLERS = re.compile(
+    r"\b(?:pip\d?|conda|mamba|uv|poetry|npm|apt|apt-get|brew)\s+(?:-\S+\s+)*(?:\w+\s+)?(?:install|add|"
+    r"uninstall|remove|update|upgrade)\b"
+)
+_STEERING_VARIABLES = re.compile(
+    r"(?i)(?:LD_\w+|DYLD_\w+|PATH|HOME|PYTHON\w*|IPYTHONDIR|JUPYTER\w*|BASH_ENV|ENV|PROMPT_COMMAND|"
+    r"(?:https?|all|no)_proxy|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|GIT_\w+|"
+    r"\w+_(?:BASE_URL|API_BASE|API_KEY|ENDPOINT))"
+)
+_HARMLESS_VARIABLES = frozenset({"PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONUNBUFFERED"})
+_HERE = frozenset({"localhost", "0.0.0.0", "::", "::1", ""})
+
+
+def judge_effect(effect: SideEffect, around: PolicyContext, by_import: bool = False) -> Risk | None:
+    """The risk of a side effect; None if it needs no question.
+
+    Args:
+        effect: What is about to happen.
+        around: Where the code runs, and the files that the agent has read or made.
+        by_import: Whether an installed library does it while it is imported. Such probes of the
+            machine and files in the user's hidden folders pass.
+    """
+    match effect.action:
+        case "write" | "change" | "make_folder" | "delete" | "move":
+            return _judge_files(effect, around, by_import)
+        case "run" | "fork":
+            return None if by_import else _judge_command(effect.place)
+        case "connect":
+            return _judge_host(effect)
+        case "browse":
+            return Risk("browser", f"opens in your browser: {one_line(effect.place)}", 0)
+        case "environment":
+            return None if by_import else _judge_variable(effect.place)
+        case "signal":
+            return Risk("process", f"sends a signal to process {one_line(effect.place)}", 0)
+    return None
+
+
+def _judge_files(effect: SideEffect, around: PolicyContext, by_import: bool) -> Risk | None:
+    path = Path(effect.place)
+    if _is_exempt(path, by_import) and (not effect.target or _is_exempt(Path(effect.target), by_import)):
+        return None
+    shown = shown_path(path, around)
+    match effect.action:
+        case "delete":
+            return _judge_removal(path, around, f"deletes {shown}")
+        case "move":
+            target = Path(effect.target)
+            words = f"moves {shown} to {shown_path(target, around)}"
+            over = _at(judge_write(str(target), around.root, around)[0], target, around)
+            return over or _judge_removal(path, around, words)
+        case "make_folder":
+            return _at(judge_folder(str(path), around.root, around), path, around)
+        case "change":
+            risk = judge_write(str(path), around.root, around)[0]
+            words = f"changes the permissions, owner or times of {shown}"
+            return Risk(risk.kind, words) if risk else None
+    return _at(judge_write(str(path), around.root, around)[0], path, around)
+
+
+def _judge_removal(path: Path, around: PolicyContext, words: str) -> Risk | None:
+    """A removal is harmless for what the agent made itself, and for what does not exist."""
+    if path in around.made or not os.path.lexists(path):
+        return None
+    if steers(path, around):
+        return Risk("agent", f"{words}, which steers the agent itself")
+    return Risk("delete", words)
+
+
+def _at(risk: Risk | None, path: Path, around: PolicyContext) -> Risk | None:
+    return risk
+
+
+def shown_path(path: Path, around: PolicyContext) -> str:
+    """A path for the person: relative to the workspace if it lies there."""
+    inside = path.is_relative_to(around.root)
+    return one_line(path.relative_to(around.root).as_posix() if inside else str(path))
+
+
+def _is_exempt(path: Path, by_import: bool) -> bool:
+    """True for bytecode, caches of libraries and devices."""
+    text = str(path)
+    if text.startswith("/proc/self/") or (text.startswith("/dev/") and not _is_disk(text)):
+        return True
+    if by_import and ("__pycache__" in path.parts or _is_hidden_at_home(path)):
+        return True
+    return any(path.is_relative_to(folder) for folder in _caches())
+
+
+def _is_disk(path: str) -> bool:
+    return bool(re.match(r"/dev/(?:sd|nvme|vd|hd|mapper|disk|mem|kmem|loop)", path))
+
+
+def _is_hidden_at_home(path: Path) -> bool:
+    home = Path.home()
+    return path.is_relative_to(home) and path.relative_to(home).parts[:1] in (
+        (".cache",),
+        (".config",),
+        *((part,) for part in path.relative_to(home).parts[:1] if part.startswith(".")),
+    )
+
+
+@cache
+def _caches() -> tuple[Path, ...]:
+    """The folders in which libraries keep caches and settings of their own."""
+    home = Path.home()
+    named = os.environ.get("XDG_CACHE_HOME"), os.environ.get("MPLCONFIGDIR")
+    usual = (home / ".cache", home / ".config" / "matplotlib", home / "Library" / "Caches")
+    return tuple(Path(os.path.realpath(each)) for each in (*filter(None, named), *usual))
+
+
+def _judge_command(line: str) -> Risk | None:
+    if not line:
+        return Risk("process", "starts another process")
+    words = list(_words(line))
+    program = Path(words[0]).name if words else ""
+    plain = _PROBING.fullmatch(line) is not None
+    if plain and (program in _PROBES or program in catalogue.LISTING_MAGICS):
+        return None
+    shown = one_line(line)
+    if _INSTALLERS.search(line):
+        return Risk("install", f"installs packages: {shown}")
+    return Risk("process", f"runs {shown}")
+
+
+def _words(line: str) -> Iterator[str]:
+    try:
+        yield from shlex.split(line)
+    except ValueError:
+        yield from line.split()
+
+
+def _judge_host(effect: SideEffect) -> Risk | None:
+    host = effect.place.strip("[]")
+    if host.casefold() in _HERE or host in _own_names() or _is_loopback(host):
+        return None
+    return Risk("network", f"connects to {one_line(effect.target or host)}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@cache
+def _own_names() -> frozenset[str]:
+    return frozenset({socket.gethostname()})
+
+
+def _judge_variable(name: str) -> Risk | None:
+    if name in _HARMLESS_VARIABLES or not _STEERING_VARIABLES.fullmatch(name):
+        return None
+    return Risk("settings", f"changes the environment variable {one_line(name)}")
