@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.policy import catalogue
-from jupyter_agent.policy.files import UNKNOWN_FILE, judge_folder, judge_write
+from jupyter_agent.policy.files import UNKNOWN_FILE, host, judge_folder, judge_write, real
 from jupyter_agent.policy.magics import Magic, is_known, judge_magic
 from jupyter_agent.policy.parsing import CannotJudge, cell_tree, code_tree
 from jupyter_agent.policy.resolve import UNKNOWN, Names, Value, Values
@@ -37,14 +38,17 @@ _VERBS: dict[RiskKind, str] = {
 class CodeRisks:
     """What was found in a cell: risks by what they say, and files that it writes."""
 
-    risks: dict[tuple[RiskKind, str], Risk] = field(default_factory=dict)
+    risks: dict[tuple[RiskKind, str, str], Risk] = field(default_factory=dict)
     writes: dict[Path, None] = field(default_factory=dict)
 
-    def add(self, kind: RiskKind, what: str, line: int) -> None:
-        former = self.risks.get((kind, what))
+    def add(self, kind: RiskKind, what: str, line: int, place: str = "") -> None:
+        former = self.risks.get((kind, what, place))
         if former is None or line < former.line:
             where = f"{what} (line {line})" if line else what
-            self.risks[kind, what] = Risk(kind, where, line)
+            self.risks[kind, what, place] = Risk(kind, where, line, place)
+
+    def add_risk(self, risk: Risk) -> None:
+        self.add(risk.kind, risk.what, risk.line, risk.place)
 
 
 def judge_code(text: str, around: PolicyContext) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
@@ -126,12 +130,12 @@ class _Inspection:
         self.code: list[tuple[str, bool, int]] = []
         self._around = around
         self._names = Names(trees, around.names, around.folder)
-        self._callees: set[int] = set()
+        self._callees: dict[int, ast.Call] = {}
         self._moved = False
 
     def run(self) -> None:
         nodes = self._names.nodes
-        self._callees = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        self._callees = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
         self._moved = any(self._moves(node) for node in nodes if isinstance(node, ast.expr))
         for node in nodes:
             match node:
@@ -167,14 +171,39 @@ class _Inspection:
             kind = catalogue.kind_of(value.name) if value.name else None
             if kind is None or (kind == "shell" and id(node) in self._callees):
                 continue
-            self._note(kind, value.name, node.lineno)
+            self._note(kind, value.name, node.lineno, self._place(kind, value, node))
 
-    def _note(self, kind: RiskKind, name: str, line: int) -> None:
+    def _place(self, kind: RiskKind, callee: Value, node: ast.expr) -> str:
+        """The file, host or command that a call names by its object or its first argument."""
+        call = self._callees.get(id(node))
+        if call is None:
+            return ""
+        argument = _arguments(call.args, call.keywords).find(0, "path", "url", "args")
+        if kind in ("process", "install") and isinstance(argument, (ast.List, ast.Tuple)):
+            return " ".join(self._only_text(part) for part in argument.elts)
+        first = self._values(argument)
+        values = (callee.owner,) if callee.owner and callee.owner.is_path else first
+        if len(values) != 1:
+            return ""
+        text = values[0].text
+        if kind == "network":
+            return host(values[0].beginning)
+        if kind in ("delete", "folder"):
+            path = None if text is None else real(text, self._around.folder)
+            return "" if path is None or self._moved else str(path)
+        return text or "" if kind in ("process", "install") else ""
+
+    def _only_text(self, node: ast.expr) -> str:
+        """The text of an expression, or an ellipsis where it is not known."""
+        values = self._names.of(node)
+        return values[0].text or "…" if len(values) == 1 else "…"
+
+    def _note(self, kind: RiskKind, name: str, line: int, place: str = "") -> None:
         shown = name.removeprefix("?").removeprefix("get_ipython().")
         if name == "?.to_sql":
             self.findings.add("delete", "changes a database: .to_sql", line)
             return
-        self.findings.add(kind, f"{_VERBS.get(kind, kind)}: {one_line(shown)}", line)
+        self.findings.add(kind, f"{_VERBS.get(kind, kind)}: {one_line(shown)}", line, place)
 
     def _import(self, node: ast.ImportFrom) -> None:
         """A name that is imported from a risky module is judged where it is used."""
@@ -332,7 +361,11 @@ class _Inspection:
 
     def _magic_found(self, magic: Magic, node: ast.Call) -> None:
         for kind, what in magic.risks:
-            self.findings.add(kind, what, node.lineno)
+            place = magic.place
+            if kind == "folder":
+                path = real(place.partition(" ")[2] or "~", self._around.folder)
+                place = "" if path is None else str(path)
+            self.findings.add(kind, what, node.lineno, place)
         self.code += [
             (text, True, node.lineno - 1 + below) for text, below in magic.code if text.strip()
         ]
@@ -346,7 +379,8 @@ class _Inspection:
         shown = one_line(next((text for text in texts if text), "")) or name.removeprefix(
             "get_ipython()."
         )
-        self.findings.add("shell", f"{_VERBS['shell']}: {shown}", node.lineno)
+        place = texts[0] if len(texts) == 1 else ""
+        self.findings.add("shell", f"{_VERBS['shell']}: {shown}", node.lineno, place)
 
     def _runs(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
         code = arguments.find(
@@ -429,7 +463,12 @@ class _Inspection:
                     and item.text not in (None, "file", "memory", "local")
                 ):
                     shown = one_line(item.beginning, 60)
-                    self.findings.add("network", f"fetches from the network: {shown}", node.lineno)
+                    self.findings.add(
+                        "network",
+                        f"fetches from the network: {shown}",
+                        node.lineno,
+                        host(item.beginning),
+                    )
 
     def _sql(self, callee: Value, arguments: _Arguments, node: ast.Call) -> None:
         for value in self._values(arguments.find(0, "sql", "query", "statement", "operation")):
@@ -448,7 +487,10 @@ class _Inspection:
                 )
             if catalogue.URL.search(text) and "://" in text:
                 self.findings.add(
-                    "network", f"fetches from the network: {one_line(text)}", node.lineno
+                    "network",
+                    f"fetches from the network: {one_line(text)}",
+                    node.lineno,
+                    _host_in(text),
                 )
             for pattern in (catalogue.SQL_COPY, catalogue.SQL_EXPORT):
                 for path in pattern.findall(text):
@@ -530,14 +572,17 @@ class _Inspection:
                 continue
             risk, path = judge_write(value.text, self._around.folder, self._around, node.lineno)
             if risk is not None:
-                self.findings.add(risk.kind, risk.what, risk.line)
+                self.findings.add_risk(risk)
             if path is not None:
                 self.findings.writes[path] = None
 
     def _write_unknown(self, value: Value, node: ast.expr) -> None:
         if catalogue.URL.match(value.start):
             self.findings.add(
-                "network", f"writes to the network: {one_line(value.start)}", node.lineno
+                "network",
+                f"writes to the network: {one_line(value.start)}",
+                node.lineno,
+                host(value.start),
             )
         else:
             self.findings.add("overwrite", UNKNOWN_FILE, node.lineno)
@@ -547,7 +592,7 @@ class _Inspection:
             if value.text is None or value.temporary:
                 continue  # an empty folder at an unknown place does no harm
             if risk := judge_folder(value.text, self._around.folder, self._around, node.lineno):
-                self.findings.add(risk.kind, risk.what, risk.line)
+                self.findings.add_risk(risk)
 
     def _moves_file(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
         source = self._values(arguments.find(0, "src")) or (UNKNOWN,)
@@ -571,7 +616,8 @@ class _Inspection:
             risk, _ = judge_write(value.text, self._around.folder, self._around, node.lineno)
             if risk is not None:
                 kind: RiskKind = "delete" if risk.kind == "overwrite" else risk.kind
-                self.findings.add(kind, f"moves {one_line(value.text)} away", node.lineno)
+                what = f"moves {one_line(value.text)} away"
+                self.findings.add(kind, what, node.lineno, risk.place)
 
     def _unpacks(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
         place, keyword = catalogue.UNPACKERS[name]
@@ -589,6 +635,12 @@ def _arguments(places: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> _
         plain.append(part)
     named = {keyword.arg: keyword.value for keyword in keywords if keyword.arg is not None}
     return _Arguments(plain, named, len(plain) < len(places) or len(named) < len(keywords))
+
+
+def _host_in(text: str) -> str:
+    """The host of the first address in a text."""
+    found = catalogue.URL.search(text)
+    return host(re.split(r"['\"\s]", text[found.start() :])[0]) if found else ""
 
 
 def _is_true(node: ast.expr | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.files.atomic import STATE_FOLDER
@@ -28,22 +29,24 @@ def judge_write(
         start: Where a relative path starts from.
     """
     if URL.match(text):
-        return Risk("network", f"writes to the network: {one_line(text)}", line), None
+        return Risk("network", f"writes to the network: {one_line(text)}", line, host(text)), None
     if text in _DEVICES:
         return None, None
     path = real(text, start)
     if path is None:
         return None, None  # no such path can be: writing there fails
-    shown = one_line(text)
+    shown, place = one_line(text), str(path)
     if steers(path, around):
-        return Risk("agent", f"writes to {shown}, which steers the agent itself", line), path
+        what = f"writes to {shown}, which steers the agent itself"
+        return Risk("agent", what, line, place), path
     if not path.is_relative_to(around.root):
         if path.is_relative_to(_temporary()):
             return None, path
-        return Risk("outside", f"writes outside the workspace: {shown}", line), path
+        return Risk("outside", f"writes outside the workspace: {shown}", line, place), path
     if path in around.seen or not os.path.lexists(path):
         return None, path
-    return Risk("overwrite", f"writes over {shown}, which the agent has not read", line), path
+    what = f"writes over {shown}, which the agent has not read"
+    return Risk("overwrite", what, line, place), path
 
 
 def judge_folder(text: str, start: Path, around: PolicyContext, line: int = 0) -> Risk | None:
@@ -58,6 +61,14 @@ def real(text: str, start: Path) -> Path | None:
         return Path(os.path.realpath(start / os.path.expanduser(text)))  # noqa: PTH111
     except (OSError, ValueError, RuntimeError):
         return None
+
+
+def host(address: str) -> str:
+    """The host of an address such as `https://a.b/c`, in lower case; empty where it has none."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
 
 def steers(path: Path, around: PolicyContext) -> bool:

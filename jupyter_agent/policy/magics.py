@@ -14,6 +14,8 @@ from jupyter_agent.policy.verdict import RiskKind
 _OPTIONS = re.compile(
     r"\s*(?:-[nrpl]\s*\d+|-s\s*\w+|--no-raise|--no-\w+|-[a-zA-Z]{1,4})(?=\s|$)", re.ASCII
 )
+_PLAIN_SHELLS = frozenset(["sx", "sc", "system", "!", "bash", "sh", "zsh"])
+"""Magics that run their line or their cell as it stands in a shell."""
 _SAFE_LISTING = re.compile(r"[\w./\-\s*?~,+=:@]*")
 _PATH = re.compile(r"""(?:-\w+\s+)*(?:"([^"]*)"|'([^']*)'|(\S+))""")
 
@@ -24,6 +26,7 @@ class Magic:
 
     Args:
         risks: Kinds and words.
+        place: The command that a shell magic runs, or the folder that a magic goes to.
         code: Cell texts that it runs, and how many lines below the magic each begins.
         writes: Paths that it writes.
         unseen: Whether it writes a file that its line does not tell.
@@ -33,6 +36,7 @@ class Magic:
     code: tuple[tuple[str, int], ...] = ()
     writes: tuple[str, ...] = ()
     unseen: bool = False
+    place: str = ""
 
 
 def is_known(name: str) -> bool:
@@ -57,7 +61,12 @@ def judge_magic(name: str, line: str, cell: str | None) -> Magic:
         return _writing(name, line, expanded)
     shown = one_line(f"{'%' if cell is None else '%%'}{name} {line}".rstrip(), 80)
     risks = _risks(name, line, cell, shown)
-    return Magic(tuple(risks), expanded, unseen="-f" in line and name in ("history", "hist"))
+    place = (line if cell is None else cell).strip()
+    if name not in _PLAIN_SHELLS:
+        place = f"{name} {line}".strip()
+    return Magic(
+        tuple(risks), expanded, unseen="-f" in line and name in ("history", "hist"), place=place
+    )
 
 
 def _risks(name: str, line: str, cell: str | None, shown: str) -> Iterator[tuple[RiskKind, str]]:

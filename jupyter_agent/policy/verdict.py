@@ -50,12 +50,18 @@ NEVER_GRANTED: frozenset[RiskKind] = frozenset({"agent"})
 class Risk:
     """One thing that a call does and a person may want to know of first.
 
-    `what` is one short line for that person; `line` is the code's, from 1, or 0.
+    Args:
+        kind: The kind of effect.
+        what: One short line for that person.
+        line: The line of the code, from 1; 0 for none.
+        place: Where the effect takes place, if the code tells it: the real path of a file or
+            folder, the host of an address without its port, or the command.
     """
 
     kind: RiskKind
     what: str
     line: int = 0
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

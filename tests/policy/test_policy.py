@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from generated import examples
@@ -148,3 +149,35 @@ def test_comments_change_nothing(judged: JudgeCode, code: str) -> None:
     kinds = {risk.kind for risk in judged(code).risks}
     changed = judged(f"\n\n{code}\n# a comment\n")
     assert {risk.kind for risk in changed.risks} == kinds
+
+
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("import os\nos.remove('old.csv')", "old.csv"),
+        ("from pathlib import Path\nPath('sub/../old.csv').unlink()", "old.csv"),
+        ("open('data.csv', 'w')", "data.csv"),
+        ("%cd sub", "sub"),
+    ],
+)
+def test_the_place_of_a_file(judged: JudgeCode, root: Path, code: str, place: str) -> None:
+    """A risk about a file carries its real path."""
+    assert [risk.place for risk in judged(code).risks] == [str(root / place)]
+
+
+@pytest.mark.parametrize(
+    ("code", "place"),
+    [
+        ("import requests\nrequests.get('https://A.example:8080/c')", "a.example"),
+        ("pd.read_csv('https://a.example/c.csv')", "a.example"),
+        ("duckdb.sql(\"SELECT * FROM 'https://a.example/c'\")", "a.example"),
+        ("!ls -l", "ls -l"),
+        ("%%bash\ncd x\nls", "cd x\nls"),
+        ("import subprocess\nsubprocess.run(['git', 'push'])", "git push"),
+        ("%pip install x", "pip install x"),
+        ("exec(text)", ""),
+    ],
+)
+def test_the_place_of_other_effects(judged: JudgeCode, code: str, place: str) -> None:
+    """A risk carries the host of an address or the whole command, where the code tells it."""
+    assert place in [risk.place for risk in judged(code).risks]
