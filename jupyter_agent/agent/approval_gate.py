@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +21,8 @@ class Ruling:
 
     `refusal` is the reason why it must not run. `question`, `reasons` and `always` make up the
     question to the user, `grants` are the rights that "always" gives, `writes` the files that the
-    call writes. `beforehand` is the setting that allows the call without a question.
+    call writes. `beforehand` is the setting that allows the call without a question. `risks` are
+    what the policy found; `is_approved` is True once the user said yes to them.
     """
 
     decision: Literal["allow", "ask", "refuse"] = "allow"
@@ -32,10 +33,13 @@ class Ruling:
     grants: frozenset[str] = frozenset()
     writes: tuple[Path, ...] = ()
     beforehand: str = "approvals.mode auto"
+    risks: tuple[object, ...] = ()
+    is_approved: bool = False
 
 
 Rule = Callable[[Prepared], Ruling]
 Note = Callable[[Ruling], None]
+Passed = Callable[[Prepared, Ruling, Sink], None]
 
 
 def allow_everything(prepared: Prepared) -> Ruling:
@@ -50,7 +54,7 @@ class ApprovalGate:
         rule: The policy. It is asked again after each "always", which `grant` notes.
         user: The user who is asked; None: nobody, so that each question is a refusal.
         grant: Called with the ruling if the user answered "always in this session".
-        passed: Called with the ruling of each call that may run.
+        passed: Called with each call that may run, its ruling, and the turn's sink.
     """
 
     def __init__(
@@ -58,7 +62,7 @@ class ApprovalGate:
         rule: Rule = allow_everything,
         user: User | None = None,
         grant: Note = lambda ruling: None,
-        passed: Note = lambda ruling: None,
+        passed: Passed = lambda prepared, ruling, emit: None,
     ) -> None:
         self._rule = rule
         self._user = user or Nobody()
@@ -77,7 +81,7 @@ class ApprovalGate:
                     return await self._ask(prepared, ruling, emit)
         if ruling.decision == "refuse":
             return refused(prepared, ruling)
-        self._passed(ruling)
+        self._passed(prepared, ruling, emit)
         return ""
 
     async def _ask(self, prepared: Prepared, ruling: Ruling, emit: Sink) -> str:
@@ -92,7 +96,7 @@ class ApprovalGate:
             return _refused_by(asked, answered, ruling.beforehand)
         if answered.answer == "always":
             self._grant(ruling)
-        self._passed(ruling)
+        self._passed(prepared, replace(ruling, is_approved=True), emit)
         return ""
 
 

@@ -20,6 +20,7 @@ from jupyter_agent.agent.approval_gate import Note, Rule, Ruling, refused
 from jupyter_agent.core.messages import Image, Output, Text, ToolCall, ToolResult
 from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ToolError
+from jupyter_agent.kernel.effects import own
 from jupyter_agent.llm.code_protocol import ACT, WRITTEN_AS_CODE, parameter_names, signature
 from jupyter_agent.tools.toolbox import Toolbox, result_of
 
@@ -135,7 +136,9 @@ class _Functions:
             noted["state"] = "refused"
             raise PermissionError(refusal)
         run = self._around.run or carried_out
-        return self._text(run(prepared), noted)
+        with own():
+            result = run(prepared)
+        return self._text(result, noted)
 
     def _refusal(self, prepared: Prepared) -> str:
         ruling = self._around.rule(prepared)

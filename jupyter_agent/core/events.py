@@ -257,7 +257,8 @@ class ApprovalAsked:
     """A call waits for the user's decision. `reasons` explain the question, line by line.
 
     `always` names the calls that "always in this session" would cover, `preview` shows the
-    call's effect if its arguments do not (a diff).
+    call's effect if its arguments do not (a diff). `effect` is the kind of a side effect that is
+    asked about while the call's code runs; empty for the question whether the call may run.
     """
 
     call_id: str
@@ -265,6 +266,7 @@ class ApprovalAsked:
     reasons: tuple[str, ...] = ()
     always: str = ""
     preview: tuple[Output, ...] = ()
+    effect: str = ""
     type: Literal["approval_asked"] = "approval_asked"
 
 
@@ -280,6 +282,20 @@ class ApprovalAnswered:
     by: Decider = "person"
     reason: str = ""
     type: Literal["approval_answered"] = "approval_answered"
+
+
+@dataclass(frozen=True, slots=True)
+class EffectDecided:
+    """A decision about a side effect of running code: whether it happened.
+
+    `what` names the side effect: "deletes data.csv". `by` names who decided.
+    """
+
+    call_id: str
+    what: str
+    answer: ApprovalAnswer
+    by: Decider = "person"
+    type: Literal["effect_decided"] = "effect_decided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +373,7 @@ Event = (
     | ToolOutput
     | ApprovalAsked
     | ApprovalAnswered
+    | EffectDecided
     | Steered
     | ToolFinished
     | Retrying

@@ -90,6 +90,13 @@ class User(Protocol):
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         """Answer one question. The loop asks one at a time. A cancellation passes through."""
 
+    def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        """Answer a question about a side effect, while code runs and waits, in any thread.
+
+        Raises:
+            KeyboardInterrupt: The user interrupted in place of an answer.
+        """
+
     def said(self) -> tuple[str, ...]:
         """The lines that the user typed since the last call, oldest first."""
 
@@ -98,6 +105,9 @@ class Nobody:
     """No user: each question is answered with no."""
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        return ApprovalAnswered(asked.call_id, "no", "nobody")
+
+    def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
         return ApprovalAnswered(asked.call_id, "no", "nobody")
 
     def said(self) -> tuple[str, ...]:

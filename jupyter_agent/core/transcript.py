@@ -21,6 +21,7 @@ from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Compacted,
+    EffectDecided,
     Event,
     MessageFinished,
     Noticed,
@@ -64,6 +65,7 @@ class CallView:
     result: ToolResult | None = None
     asked: ApprovalAsked | None = None
     answered: ApprovalAnswered | None = None
+    effects: tuple[EffectDecided, ...] = ()
     output: str = ""
     latest: str = ""
     seconds: float | None = None
@@ -276,12 +278,21 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
             return _with_call(step, event.call_id, state="asking", asked=event)
         case ApprovalAnswered():
             return _with_call(step, event.call_id, state="running", answered=event)
+        case EffectDecided():
+            return _with_effect(step, event)
         case ToolOutput():
             return _with_output(step, event)
         case ToolFinished(result=result, seconds=seconds):
             state = _end_state(result)
             return _with_call(step, result.call_id, state=state, result=result, seconds=seconds)
     return step
+
+
+def _with_effect(step: StepView, decided: EffectDecided) -> StepView:
+    found = next((call for call in step.calls if call.call.id == decided.call_id), None)
+    if found is None:
+        return step
+    return _with_call(step, decided.call_id, effects=(*found.effects, decided))
 
 
 def _with_delta(step: StepView, event: Preparing | TextDelta | ThinkingDelta) -> StepView:

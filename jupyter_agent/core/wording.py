@@ -42,6 +42,7 @@ _STOPS = {
 _MOST_CHANGES = 60
 _MOST_NUMBERS = 40
 _ALLOWED = {"yes": "allowed by you", "always": "allowed by you for this session"}
+_EFFECTS = {"yes": "allowed", "always": "allowed for this session", "no": "refused"}
 _REFUSED = {
     "person": "refused by you",
     "time_out": "refused: no answer in time",
@@ -145,7 +146,8 @@ def _file(change: FileChange) -> tuple[str, str]:
 
 def note(call: CallView) -> str:
     """The words beside a call's state: its error, and who decided about it; maybe empty."""
-    return " · ".join(part for part in (call.failure, _decision(call)) if part)
+    decided = (f"{_EFFECTS[each.answer]}: {line(each.what)}" for each in call.effects)
+    return " · ".join(part for part in (call.failure, _decision(call), *decided) if part)
 
 
 def note_with_state(call: CallView) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from jupyter_agent.errors import AgentError
+from jupyter_agent.kernel.effects import own
 
 HEAD = 50_000
 TAIL = 50_000
@@ -46,6 +47,10 @@ class Overflow:
         """Add to the file. Text beyond its limit, or after a failed write, is dropped."""
         if self._failed or self._room <= 0:
             return
+        with own():
+            self._add(text)
+
+    def _add(self, text: str) -> None:
         try:
             if self._file is None:
                 from jupyter_agent.files.atomic import open_private, ordinary, private_folder

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import thread as pools
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -57,8 +57,8 @@ class _Mark:
         if judge is not None:
             _marks.add(id(self))
 
-    def __del__(self) -> None:
-        _marks.discard(id(self))
+    def __del__(self, marks: set[int] = _marks) -> None:
+        marks.discard(id(self))
 
 
 _mark: ContextVar[_Mark | None] = ContextVar("jupyter_agent_mark", default=None)
@@ -165,6 +165,20 @@ def open_for_writing() -> set[str]:
 @cache
 def _install() -> None:
     sys.addaudithook(_hook)
+    if sys.version_info < (3, 12):  # which raises no event when a thread starts
+        threading.Thread.start = _passing_on(threading.Thread.start)  # type: ignore[method-assign]
+
+
+def _passing_on(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+    """`Thread.start` that gives the mark of the running code to the thread."""
+
+    @wraps(start)
+    def start_with_mark(thread: threading.Thread) -> None:
+        if _marks:
+            _inherit(_current(), thread._bootstrap)  # type: ignore[attr-defined]
+        start(thread)
+
+    return start_with_mark
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -188,9 +202,13 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 def _tell(effect: SideEffect, mark: _Mark | None) -> None:
     for listener in tuple(_listeners):
         listener(effect)
-    if mark is not None and mark.judge is not None:
+    if mark is None or mark.judge is None:
+        return
+    try:
         with own():
             mark.judge(effect)
+    except PermissionError as error:
+        raise error.with_traceback(None) from None
 
 
 def _current() -> _Mark | None:
@@ -385,4 +403,3 @@ def _command(given: Any) -> str:
 
 def _text(given: Any) -> str:
     return os.fsdecode(given) if isinstance(given, bytes) else str(given)
-

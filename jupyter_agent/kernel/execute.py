@@ -11,17 +11,19 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from IPython.core import interactiveshell
 
+from jupyter_agent.core.effects import SideEffect, SideEffectJudge
 from jupyter_agent.core.messages import Output
 from jupyter_agent.kernel.bounded import Overflow
 from jupyter_agent.kernel.capture import Capture, rich_output
 from jupyter_agent.kernel.describe import one_line
+from jupyter_agent.kernel.effects import agents_code, announce, own
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.redirect import capturing, is_foreign
 from jupyter_agent.kernel.shadow import swapped
@@ -76,6 +78,7 @@ class Executor:
         code: str,
         timeout: float | None = None,
         printed: Callable[[str], None] | None = None,
+        judge: SideEffectJudge | None = None,
     ) -> Execution:
         """Execute `code`: Python, magics, `!commands` and top-level await.
 
@@ -83,6 +86,7 @@ class Executor:
             code: The text of a cell.
             timeout: Seconds after which the code itself is interrupted; None waits for ever.
             printed: Called with the text written to the streams.
+            judge: Called before each side effect of the code; None lets all of them happen.
 
         After an interrupt by the user, returns the outputs so far, and cancels the turn's task at
         its next await.
@@ -93,11 +97,11 @@ class Executor:
             capturing(self._shell, hook, self._overflow(), printed) as capture,
             self._contained(capture) as shown,
         ):
-            with self._interrupts.limited(timeout):
-                error = await self._run_cell(code)
+            with self._interrupts.limited(timeout) as limit:
+                error = await self._run_cell(code, judge)
             if _WRITES_TO_DESCRIPTORS.search(code):
                 await asyncio.sleep(DESCRIPTOR_SECONDS)
-            timed_out = self._interrupts.timed_out and timeout is not None
+            timed_out = limit is not None and limit.expired
             self._finish_cell()
         outputs = tuple(o for o in capture.outputs() if shown.get(id(o)) is not error or not error)
         execution = self._execution(outputs, error, timed_out, timeout)
@@ -135,7 +139,7 @@ class Executor:
         with swapped(payloads, "write_payload", write_payload):
             yield
 
-    async def _run_cell(self, code: str) -> BaseException | None:
+    async def _run_cell(self, code: str, judge: SideEffectJudge | None) -> BaseException | None:
         shell = self._shell
         self._began = False
         try:
@@ -151,7 +155,8 @@ class Executor:
             return KeyboardInterrupt()
         self._began = bool(code.strip())  # IPython does not begin a blank cell
         try:
-            result = await self._awaited(run)
+            with agents_code(judge) if judge else nullcontext():
+                result = await self._awaited(run)
         except KeyboardInterrupt as error:
             return error
         finally:
@@ -253,11 +258,25 @@ class Executor:
             # IPython would print it; the error's text has it already.
             swapped(self._shell, "show_usage_error", lambda error: None),
             self._paged(capture),
+            swapped(self._shell, "system", _announced(self._shell.system)),
             swapped(builtins, "input", _refuse_input(builtins.input, "input()")),
             swapped(getpass, "getpass", _refuse_input(getpass.getpass, "getpass()")),
             swapped(interactiveshell, "warn", _warn_unless_exit),
         ):
             yield shown
+
+
+def _announced(system: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`shell.system`, which `!commands` use: reports the command, not how the shell is started."""
+
+    def run(command: str) -> Any:
+        if is_foreign():
+            return system(command)
+        announce(SideEffect("run", command))
+        with own():
+            return system(command)
+
+    return run
 
 
 def _or_plain(colourful: Callable[..., list[str]]) -> Callable[..., list[str]]:

@@ -15,7 +15,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -35,6 +35,28 @@ _OWN_CODE = (str(_PACKAGE / "kernel"), str(_PACKAGE / "undo"), str(_PACKAGE / "c
 """Code that an exception in the middle would leave half done."""
 
 
+class Limit:
+    """A time limit. `expired` becomes True when the code under it is interrupted for it."""
+
+    def __init__(self, seconds: float, expire: Callable[[Limit], None]) -> None:
+        self.expired = False
+        self._seconds = seconds
+        self._expire = expire
+        self.start()
+
+    def start(self) -> None:
+        """Start the clock, or let it go on."""
+        self._since = time.monotonic()
+        self._timer = threading.Timer(self._seconds, self._expire, (self,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Stop the clock."""
+        self._timer.cancel()
+        self._seconds = max(0.0, self._seconds - (time.monotonic() - self._since))
+
+
 class Interrupts:
     """The interrupts of one turn: SIGINT, and the time-out of one execution.
 
@@ -46,8 +68,7 @@ class Interrupts:
         self.blocking = False
         """True while code without top-level await holds the event loop; the executor sets it."""
         self._task: asyncio.Task[Any] | None = None
-        self._timer: threading.Timer | None = None
-        self._expired = False
+        self._limit: Limit | None = None
         self._signal_is_ours = False
         self._installed = False
         self._cancelling_since: float | None = None
@@ -95,34 +116,34 @@ class Interrupts:
             self._task = None
 
     @contextmanager
-    def limited(self, seconds: float | None) -> Iterator[None]:
-        """Interrupt the code in this context after `seconds`; None sets no limit."""
+    def limited(self, seconds: float | None) -> Iterator[Limit | None]:
+        """Interrupt the code in this context after `seconds`; None sets no limit.
+
+        Inside of another limit (a question while code runs) the outer clock stands still.
+        """
         if seconds is None:
-            yield
+            yield None
             return
-        self._expired = False
-        self._timer = threading.Timer(seconds, self._expire)
-        self._timer.daemon = True
-        self._timer.start()
+        outer = self._limit
+        if outer is not None:
+            outer.stop()
+        self._limit = limit = Limit(seconds, self._expire)
         try:
-            yield
+            yield limit
         finally:
-            self._timer.cancel()
-            self._timer = None
+            limit.stop()
+            self._limit = outer
+            if outer is not None:
+                outer.start()
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """The code in this context holds the event loop; an interrupt raises into it."""
-        self.blocking = True
+        before, self.blocking = self.blocking, True
         try:
             yield
         finally:
-            self.blocking = False
-
-    @property
-    def timed_out(self) -> bool:
-        """True if the last limited execution ran out of time."""
-        return self._expired
+            self.blocking = before
 
     def stop(self) -> None:
         """Interrupt like the kernel's interrupt, for a Stop button. For any thread."""
@@ -141,10 +162,10 @@ class Interrupts:
         if self._task is not None:
             self._task.cancel()
 
-    def _expire(self) -> None:
+    def _expire(self, limit: Limit) -> None:
         if not self._installed:
             # No handler of ours is installed, but awaited code can be cancelled.
-            self._expired = True
+            limit.expired = True
             if self._task is not None:
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
             return
@@ -173,25 +194,25 @@ class Interrupts:
             self._insisting = False
         elif not self._signal_is_ours:
             self.requested = True
-        elif self._timer is None:
+        elif self._limit is None:
             self._signal_is_ours = False
             return  # the code finished while the time-out's signal was under way
         else:
-            self._signal_is_ours, self._expired = False, True
+            self._signal_is_ours, self._limit.expired = False, True
         self._put_off = False
         if self.blocking or _in_agent_code(frame):
             if not _in_own_code(frame):
                 raise KeyboardInterrupt
             self._put_off = True
         elif self._task is not None:
-            timer = None if self.requested else self._timer
+            limit = None if self.requested else self._limit
             self._cancelling_since = time.monotonic()
-            self._task.get_loop().call_soon_threadsafe(self._cancel, self._task, timer)
+            self._task.get_loop().call_soon_threadsafe(self._cancel, self._task, limit)
 
-    def _cancel(self, task: asyncio.Task[Any], timer: threading.Timer | None) -> None:
+    def _cancel(self, task: asyncio.Task[Any], limit: Limit | None) -> None:
         """Cancel for the user, or for a time-out whose execution still runs."""
         self._cancelling_since = None
-        if self._installed and (timer is None or timer is self._timer):
+        if self._installed and (limit is None or limit is self._limit):
             task.cancel()
 
 

@@ -41,11 +41,13 @@ def ask_by_input(
     prompt = (f"{about}\n" if about else "") + _prompt(asked)
     end = time.monotonic() + time_out
     for _ in range(_TRIES):
+        limit = None
         try:
-            with interrupts.limited(max(0.0, end - time.monotonic())), interrupts.held():
+            left = max(0.0, end - time.monotonic())
+            with interrupts.limited(left) as limit, interrupts.held():
                 typed = read(prompt)
         except KeyboardInterrupt:
-            if interrupts.timed_out:
+            if limit is not None and limit.expired:
                 return ApprovalAnswered(asked.call_id, "no", "time_out")
             raise asyncio.CancelledError from None
         except (StdinNotImplementedError, EOFError, OSError):

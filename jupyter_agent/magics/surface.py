@@ -70,7 +70,9 @@ class KernelSurface:
         )
 
     def ask(self, asked: ApprovalAsked, about: str = "") -> ApprovalAnswered:
-        return ask_by_input(asked, self._interrupts, self._time_out, input, about)
+        # Not `input`: while the agent's code runs, another one stands in its place.
+        read = self._shell.kernel.raw_input
+        return ask_by_input(asked, self._interrupts, self._time_out, read, about)
 
     def stop(self) -> None:
         self._interrupts.stop()

@@ -71,11 +71,12 @@ def forget_finished() -> None:
 
 def _terminal(kernel: Kernel, settings: Settings) -> Window:
     live = settings.display != "static" and sys.stdout.isatty()
+    read = input  # while the agent's code runs, another one stands in its place
 
     def ask(asked: ApprovalAsked, about: str) -> ApprovalAnswered:
         # The live view shows the call above the question.
         about, seconds = "" if live else about, settings.approvals.timeout
-        return ask_by_input(asked, kernel.interrupts, seconds, input, about)
+        return ask_by_input(asked, kernel.interrupts, seconds, read, about)
 
     by_prompt = ByPrompt(ask)
     user = by_prompt if sys.stdin is not None and sys.stdin.isatty() else Nobody()
@@ -125,10 +126,17 @@ class OnceAsked:
             self._held.append(event)
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        self._show()
+        return await self._live.decide(asked)
+
+    def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        self._show()
+        return self._live.decide_now(asked)
+
+    def _show(self) -> None:
         held, self._held = self._held or [], None
         for event in held:
             self._live(event)
-        return await self._live.decide(asked)
 
     def said(self) -> tuple[str, ...]:
         return self._live.said()
@@ -149,6 +157,9 @@ class ByPrompt:
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         return self._ask(asked, self._about(asked.call_id))
+
+    def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        return self._ask(asked, "")
 
     def _about(self, call_id: str) -> str:
         calls = [call for call in self._watch.view.calls if call.call.id == call_id]

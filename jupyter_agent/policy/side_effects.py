@@ -10,7 +10,9 @@ import os
 import re
 import shlex
 import socket
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -21,10 +23,10 @@ from jupyter_agent.policy.files import judge_folder, judge_write, steers
 from jupyter_agent.policy.verdict import PolicyContext, Risk
 
 _PROBES = frozenset(
-    "ldconfig lscpu uname nproc sysctl getconf which hostname nvidia-smi gcc cc "
-    "xclip xsel wl-copy pbcopy".split()
+    "ldconfig lscpu uname nproc sysctl getconf which hostname nvidia-smi gcc cc xclip xsel "  # noqa: SIM905
+    "wl-copy pbcopy".split()
 )
-"""Commands that libraries use to look at the machine or to fill the clipboard: they change nothing."""
+"""Commands by which libraries look at the machine, or fill the clipboard. They change nothing."""
 _PROBING = re.compile(r"[\w./\-\s=,:+]*")
 _INSTALLERS = re.compile(
     r"\b(?:pip\d?|conda|mamba|uv|poetry|npm|apt|apt-get|brew)\s+(?:-\S+\s+)*(?:\w+\s+)?(?:install|add|"
@@ -56,47 +58,51 @@ def judge_effect(effect: SideEffect, around: PolicyContext, by_import: bool = Fa
         case "connect":
             return _judge_host(effect)
         case "browse":
-            return Risk("browser", f"opens in your browser: {one_line(effect.place)}", 0)
+            return Risk(
+                "browser", f"opens in your browser: {one_line(effect.place)}", place=effect.place
+            )
         case "environment":
             return None if by_import else _judge_variable(effect.place)
         case "signal":
-            return Risk("process", f"sends a signal to process {one_line(effect.place)}", 0)
+            return Risk(
+                "process", f"sends a signal to process {one_line(effect.place)}", place=effect.place
+            )
     return None
 
 
 def _judge_files(effect: SideEffect, around: PolicyContext, by_import: bool) -> Risk | None:
-    path = Path(effect.place)
-    if _is_exempt(path, by_import) and (not effect.target or _is_exempt(Path(effect.target), by_import)):
+    path, target = Path(effect.place), Path(effect.target or effect.place)
+    if _is_exempt(path, by_import) and _is_exempt(target, by_import):
         return None
     shown = shown_path(path, around)
     match effect.action:
         case "delete":
             return _judge_removal(path, around, f"deletes {shown}")
         case "move":
-            target = Path(effect.target)
             words = f"moves {shown} to {shown_path(target, around)}"
-            over = _at(judge_write(str(target), around.root, around)[0], target, around)
-            return over or _judge_removal(path, around, words)
+            return _judge_write(target, around) or _judge_removal(path, around, words)
         case "make_folder":
-            return _at(judge_folder(str(path), around.root, around), path, around)
+            return judge_folder(shown, around.root, around)
         case "change":
-            risk = judge_write(str(path), around.root, around)[0]
+            risk = _judge_write(path, around)
             words = f"changes the permissions, owner or times of {shown}"
-            return Risk(risk.kind, words) if risk else None
-    return _at(judge_write(str(path), around.root, around)[0], path, around)
+            return replace(risk, what=words) if risk else None
+    return _judge_write(path, around)
+
+
+def _judge_write(path: Path, around: PolicyContext) -> Risk | None:
+    return judge_write(shown_path(path, around), around.root, around)[0]
 
 
 def _judge_removal(path: Path, around: PolicyContext, words: str) -> Risk | None:
     """A removal is harmless for what the agent made itself, and for what does not exist."""
     if path in around.made or not os.path.lexists(path):
         return None
+    if _is_temporary(path) and not path.is_relative_to(around.root):
+        return None
     if steers(path, around):
-        return Risk("agent", f"{words}, which steers the agent itself")
-    return Risk("delete", words)
-
-
-def _at(risk: Risk | None, path: Path, around: PolicyContext) -> Risk | None:
-    return risk
+        return Risk("agent", f"{words}, which steers the agent itself", place=str(path))
+    return Risk("delete", words, place=str(path))
 
 
 def shown_path(path: Path, around: PolicyContext) -> str:
@@ -121,11 +127,12 @@ def _is_disk(path: str) -> bool:
 
 def _is_hidden_at_home(path: Path) -> bool:
     home = Path.home()
-    return path.is_relative_to(home) and path.relative_to(home).parts[:1] in (
-        (".cache",),
-        (".config",),
-        *((part,) for part in path.relative_to(home).parts[:1] if part.startswith(".")),
-    )
+    return path.is_relative_to(home) and path.relative_to(home).parts[0].startswith(".")
+
+
+def _is_temporary(path: Path) -> bool:
+    folder = Path(os.path.realpath(tempfile.gettempdir()))
+    return path.is_relative_to(folder) and path != folder
 
 
 @cache
@@ -134,7 +141,8 @@ def _caches() -> tuple[Path, ...]:
     home = Path.home()
     named = os.environ.get("XDG_CACHE_HOME"), os.environ.get("MPLCONFIGDIR")
     usual = (home / ".cache", home / ".config" / "matplotlib", home / "Library" / "Caches")
-    return tuple(Path(os.path.realpath(each)) for each in (*filter(None, named), *usual))
+    folders = (*(Path(name) for name in named if name), *usual)
+    return tuple(Path(os.path.realpath(folder)) for folder in folders)
 
 
 def _judge_command(line: str) -> Risk | None:
@@ -147,8 +155,8 @@ def _judge_command(line: str) -> Risk | None:
         return None
     shown = one_line(line)
     if _INSTALLERS.search(line):
-        return Risk("install", f"installs packages: {shown}")
-    return Risk("process", f"runs {shown}")
+        return Risk("install", f"installs packages: {shown}", place=line)
+    return Risk("process", f"runs {shown}", place=line)
 
 
 def _words(line: str) -> Iterator[str]:
@@ -162,7 +170,7 @@ def _judge_host(effect: SideEffect) -> Risk | None:
     host = effect.place.strip("[]")
     if host.casefold() in _HERE or host in _own_names() or _is_loopback(host):
         return None
-    return Risk("network", f"connects to {one_line(effect.target or host)}")
+    return Risk("network", f"connects to {one_line(effect.target or host)}", place=host)
 
 
 def _is_loopback(host: str) -> bool:
@@ -180,4 +188,4 @@ def _own_names() -> frozenset[str]:
 def _judge_variable(name: str) -> Risk | None:
     if name in _HARMLESS_VARIABLES or not _STEERING_VARIABLES.fullmatch(name):
         return None
-    return Risk("settings", f"changes the environment variable {one_line(name)}")
+    return Risk("settings", f"changes the environment variable {one_line(name)}", place=name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from jupyter_agent.core.plaintext import one_line
 
 Mode = Literal["read_only", "ask_risky", "ask_all", "auto"]
 Effect = Literal["reads", "writes", "executes"]
@@ -96,11 +99,11 @@ class PolicyContext:
 
     root: Path
     folder: Path
-    seen: frozenset[Path] = frozenset()
-    made: frozenset[Path] = frozenset()
+    seen: Set[Path] = frozenset()
+    made: Set[Path] = frozenset()
     protected: frozenset[Path] = frozenset()
     names: Mapping[str, Known] = field(default_factory=dict)
-    granted: frozenset[str] = frozenset()
+    granted: Set[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +123,66 @@ class Verdict:
     risks: tuple[Risk, ...] = ()
     writes: tuple[Path, ...] = ()
     tool: str = ""
+
+
+_OF_PATHS = frozenset({"delete", "overwrite", "outside"})
+_PROCESSES = frozenset({"shell", "process", "install"})
+
+
+def covers(approved: Risk, risk: Risk) -> bool:
+    """True if a yes to one risk, before code ran, is a yes to what the code then does.
+
+    A risk without a place covers its kind. Commands of a shell, processes and installs are one
+    kind here: the code tells the same command in different ways.
+    """
+    kinds = {approved.kind, risk.kind}
+    if len(kinds) > 1 and not kinds <= _PROCESSES and not kinds <= {"overwrite", "delete"}:
+        return False
+    if not approved.place or approved.place == risk.place:
+        return True
+    if risk.kind in _PROCESSES:
+        return _words(risk.place)[: len(_words(approved.place))] == _words(approved.place)
+    if risk.kind == "network":
+        return False
+    return Path(risk.place).is_relative_to(approved.place)
+
+
+def is_granted(risk: Risk, granted: Set[str]) -> bool:
+    """True if a right that was given for the session covers a risk."""
+    if risk.kind in NEVER_GRANTED:
+        return False
+    if risk.kind in granted or scope(risk) in granted:
+        return True
+    folders = (right.partition("@")[2] for right in granted if right.startswith(f"{risk.kind}@"))
+    return risk.kind in _OF_PATHS and any(Path(risk.place).is_relative_to(f) for f in folders)
+
+
+def scope(risk: Risk) -> str:
+    """What "always" grants for a risk: its kind and where, as an entry of `granted`."""
+    return f"{risk.kind}@{_where(risk)}" if _where(risk) else risk.kind
+
+
+def scope_words(risk: Risk, root: Path) -> str:
+    """The same for the person: "deletions in data/". `root` is the workspace."""
+    where = _where(risk)
+    if risk.kind in _OF_PATHS and Path(where).is_relative_to(root):
+        inside = Path(where).relative_to(root).as_posix()
+        where = "this folder" if inside == "." else f"{inside}/"
+    if not where:
+        return NOUNS[risk.kind]
+    return f"{NOUNS[risk.kind]}{_JOINS.get(risk.kind, ' in')} {one_line(where)}"
+
+
+_JOINS = {"network": " to", "process": ":", "install": ":", "shell": ":", "settings": ":"}
+
+
+def _where(risk: Risk) -> str:
+    if risk.kind in _PROCESSES:
+        return next(iter(_words(risk.place)), "")
+    if risk.kind in _OF_PATHS:
+        return os.path.dirname(risk.place)  # noqa: PTH120
+    return risk.place
+
+
+def _words(command: str) -> list[str]:
+    return command.replace("'", "").replace('"', "").split()

@@ -65,6 +65,8 @@ class Decision:
         by: Who gave it.
         reason: The user's words with a no.
         always: The calls that "always" would have covered; the model reads it in a refusal.
+        effect: The kind of the side effect that was asked about while the call ran; empty for the
+            question whether it may run.
     """
 
     call: int
@@ -74,6 +76,7 @@ class Decision:
     by: Decider
     reason: str = ""
     always: str = ""
+    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +488,7 @@ def _step(value: JsonObject) -> RecordedStep:
     )
     calls = len(reply.message.tool_calls)
     for numbers in (
-        [decision.call for decision in read.decisions],
+        [decision.call for decision in read.decisions if not decision.effect],
         [result.call for result in read.results if result.call != -1],
     ):
         if len(numbers) != len(set(numbers)) or not set(numbers) <= set(range(calls)):

@@ -48,10 +48,12 @@ from jupyter_agent.recording.prompts import fingerprint
 from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.results import Today, as_recorded, given
 from jupyter_agent.recording.tape import (
+    ALLOWED_UNASKED,
     A,
     ApprovalWanted,
     CallMade,
     CassetteTape,
+    EffectWanted,
     LinesTyped,
     ModelAsked,
     Question,
@@ -179,6 +181,8 @@ class Player(CassetteTape):
                 found = self._given_result(asked)
             case ApprovalWanted(about):
                 found = self._answer(about)
+            case EffectWanted(about):
+                found = self._answer_about_effect(about)
             case LinesTyped():
                 found = self._lines()
             case ShorteningDue():
@@ -355,7 +359,8 @@ class Player(CassetteTape):
     def _decision(self, call_id: str) -> Decision | None:
         """The recorded decision about a call; None if nobody was asked."""
         number = self._number(call_id)
-        return next((each for each in self.last.decisions if each.call == number), None)
+        decisions = (each for each in self.last.decisions if not each.effect)
+        return next((each for each in decisions if each.call == number), None)
 
     def _is_judged_anew(self, call_id: str) -> bool:
         """True if the recorded decision about a call does not count here."""
@@ -378,6 +383,19 @@ class Player(CassetteTape):
         if recorded is None:
             return RecordedApproval()
         return RecordedApproval(recorded.question, recorded.reasons, recorded.always)
+
+    def _answer_about_effect(self, asked: ApprovalAsked) -> ApprovalAnswered | None:
+        """The recorded answer about a side effect; a yes if it happened without a question."""
+        if not self._candidates or not self._step or self._is_judged_anew(asked.call_id):
+            return None
+        number = self._number(asked.call_id)
+        about = [d for d in self.last.decisions if d.call == number and d.effect == asked.effect]
+        exact = [decision for decision in about if decision.question == asked.question]
+        # A name that differs from run to run must not turn a no into a yes.
+        found = exact or [decision for decision in about if decision.answer == "no"]
+        if not found:
+            return ApprovalAnswered(asked.call_id, *ALLOWED_UNASKED)
+        return ApprovalAnswered(asked.call_id, found[0].answer, found[0].by, found[0].reason)
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)

@@ -44,10 +44,12 @@ from jupyter_agent.recording.files import digest
 from jupyter_agent.recording.prompts import fingerprint, schemas_of
 from jupyter_agent.recording.results import call_key, noted
 from jupyter_agent.recording.tape import (
+    ALLOWED_UNASKED,
     A,
     ApprovalWanted,
     CallMade,
     CassetteTape,
+    EffectWanted,
     LinesTyped,
     ModelAsked,
     Question,
@@ -112,6 +114,9 @@ class Recorder(CassetteTape):
                 return cast(A, self._record_result(match_on, given_answer))
             case ApprovalWanted(asked):
                 self._record_decision(asked, given_answer)
+            case EffectWanted(asked):
+                if (given_answer.answer, given_answer.by) != ALLOWED_UNASKED:
+                    self._record_decision(asked, given_answer)
             case LinesTyped():
                 said = (*self._coming.said, *given_answer)
                 self._coming = replace(self._coming, said=said)
@@ -231,6 +236,7 @@ class Recorder(CassetteTape):
             answered.by,
             answered.reason,
             asked.always,
+            asked.effect,
         )
         self._change_last(decisions=(*self._steps[-1].decisions, decision))
 

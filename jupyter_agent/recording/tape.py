@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from jupyter_agent.core.events import (
+    ApprovalAnswer,
     ApprovalAnswered,
     ApprovalAsked,
+    Decider,
     Event,
     FileChange,
     MessageFinished,
@@ -62,6 +64,17 @@ class CallMade(Question[ToolResult]):
 @dataclass(frozen=True, slots=True)
 class ApprovalWanted(Question[ApprovalAnswered]):
     """A question about a call."""
+
+    asked: ApprovalAsked
+
+
+ALLOWED_UNASKED: tuple[ApprovalAnswer, Decider] = ("yes", "nobody")
+"""The answer about a side effect that happened in the recording without a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectWanted(Question[ApprovalAnswered]):
+    """A question about a side effect of running code."""
 
     asked: ApprovalAsked
 

@@ -22,7 +22,14 @@ from jupyter_agent.core.ports import Model, ReplyPart, Request, Tools, User
 from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ProviderError, ToolError
 from jupyter_agent.mcp.schemas import any_arguments
-from jupyter_agent.recording.tape import ApprovalWanted, CallMade, LinesTyped, ModelAsked, Tape
+from jupyter_agent.recording.tape import (
+    ApprovalWanted,
+    CallMade,
+    EffectWanted,
+    LinesTyped,
+    ModelAsked,
+    Tape,
+)
 
 
 class RecordedModel:
@@ -91,6 +98,13 @@ class RecordedUser:
         if found is not None:
             return found
         return self._tape.record(question, await self._user.decide(asked))
+
+    def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        question = EffectWanted(asked)
+        found = self._tape.lookup(question)
+        if found is not None:
+            return found
+        return self._tape.record(question, self._user.decide_now(asked))
 
     def said(self) -> tuple[str, ...]:
         question = LinesTyped()

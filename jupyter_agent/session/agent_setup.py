@@ -162,6 +162,7 @@ class AgentSetup:
         tape = self._tape = tape_of(provider)
         tape.attend(not isinstance(user, Nobody))
         user = RecordedUser(tape, user)
+        self.approvals.begin(settings, user)
         if self._system is None:
             self._system = self._system_prompt(settings)
         if self._tools is None:
@@ -280,7 +281,7 @@ class AgentSetup:
             )
         if settings.tools.enable_code:
             around = kernel.undo.around_code
-            code = code_tools(kernel.executor, self._sight, around)
+            code = code_tools(kernel.executor, self._sight, around, self.approvals.guarded)
         return [
             *code,
             *inspect_tools(lambda: user_variables(kernel.shell), self._shapes_only),
@@ -305,7 +306,7 @@ class AgentSetup:
                 shell.user_ns,
                 shell.user_ns_hidden,
                 approvals.rule(self.settings, None),
-                approvals.passed,
+                approvals.passed_in_code,
                 lambda result: approvals(ToolFinished(result, 0.0)),
                 show_picture,
                 lambda prepared: carry_out_now(prepared, self._tape, carried_out),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +12,16 @@ from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.agent.approval_gate import Rule, Ruling
 from jupyter_agent.config import Settings
-from jupyter_agent.core.events import Event, ToolFinished
+from jupyter_agent.core.events import Event, Sink, ToolFinished
 from jupyter_agent.core.messages import is_served
+from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.llm.inline import is_from_text
-from jupyter_agent.policy import PolicyContext, always_covers, grants, judge
+from jupyter_agent.policy import PolicyContext, Risk, always_covers, grants, judge
 from jupyter_agent.policy.known import KnownNames
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.kernel import Kernel
+from jupyter_agent.session.side_effects import EffectGuard
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.notes import NOTE_TOOLS
 from jupyter_agent.tools.skills import GET_SKILL
@@ -43,6 +47,10 @@ class Approvals:
         self._kernel = kernel
         self._granted: set[str] = set()
         self._seen: set[Path] = set()
+        self._made: set[Path] = set()
+        self._mode: str = "auto"
+        self._user: User = Nobody()
+        self._running: tuple[str, tuple[Risk, ...], Sink] | None = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, ToolFinished) and not event.result.is_error:
@@ -93,9 +101,52 @@ class Approvals:
         """Note a grant: the user answered "always" to this ruling."""
         self._granted |= ruling.grants
 
-    def passed(self, ruling: Ruling) -> None:
+    def begin(self, settings: Settings, user: User) -> None:
+        """Begin a turn with its settings, and the user who is asked about side effects."""
+        self._mode, self._user = settings.approvals.mode, user
+
+    def passed(self, prepared: Prepared, ruling: Ruling, emit: Sink) -> None:
         """Note that a call runs: the files that it writes count as the agent's own."""
+        self._note_files(ruling)
+        if prepared.tool.effect == "executes" and not is_served(prepared.tool.name):
+            risks = ruling.risks if ruling.is_approved else ()
+            approved = tuple(risk for risk in risks if isinstance(risk, Risk))
+            self._running = prepared.call.id, approved, emit
+
+    def passed_in_code(self, ruling: Ruling) -> None:
+        """The same for a call that the running code makes."""
+        self._note_files(ruling)
+
+    def _note_files(self, ruling: Ruling) -> None:
+        self._made.update(path for path in ruling.writes if not os.path.lexists(path))
         self._seen.update(ruling.writes)
+
+    @contextmanager
+    def guarded(self) -> Iterator[EffectGuard | None]:
+        """The judge of the code that is about to run; None if everything is allowed."""
+        running, self._running = self._running, None
+        if self._mode == "auto" or running is None:
+            yield None
+            return
+        call_id, approved, emit = running
+        guard = EffectGuard(
+            call_id=call_id,
+            around=self._surroundings(),
+            approved=approved,
+            user=self._user,
+            grant=self._granted.add,
+            passed=self._wrote,
+            emit=emit,
+        )
+        try:
+            yield guard
+        finally:
+            guard.finish()
+
+    def _wrote(self, path: Path, is_new: bool) -> None:
+        self._seen.add(path)
+        if is_new:
+            self._made.add(path)
 
     def _ruling(self, prepared: Prepared, settings: Settings) -> Ruling:
         """The policy's verdict on a call, as a ruling. The code is analysed once."""
@@ -109,6 +160,7 @@ class Approvals:
             always_covers(verdict),
             grants(verdict, mode, tool.name),
             verdict.writes,
+            risks=verdict.risks,
         )
 
     def _surroundings(self) -> PolicyContext:
@@ -117,10 +169,11 @@ class Approvals:
         return PolicyContext(
             root=workspace.root,
             folder=_working_folder(workspace.root),
-            seen=frozenset(self._seen),
+            seen=self._seen,
+            made=self._made,
             protected=frozenset({workspace.state_folder, _trusted_folder(), *kernel.own_files()}),
             names=KnownNames(kernel.shell.user_ns),
-            granted=frozenset(self._granted),
+            granted=self._granted,
         )
 
 

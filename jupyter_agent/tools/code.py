@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from pydantic import Field
 
+from jupyter_agent.core.effects import SideEffect
 from jupyter_agent.core.messages import Image, Output, Text
 from jupyter_agent.core.plaintext import plain, shorten
 from jupyter_agent.core.tool import Tool, ToolReturn, report, tool
@@ -34,10 +35,19 @@ class Sight:
     longest_side: int = LONGEST_SIDE
 
 
+class CodeGuard(Protocol):
+    """Judges the side effects of running code. `refused` are those that did not happen."""
+
+    refused: list[str]
+
+    def __call__(self, effect: SideEffect) -> None: ...
+
+
 def code_tools(
     executor: Executor,
     sight: Callable[[], Sight] = Sight,
     around: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    guarded: Callable[[], AbstractContextManager[CodeGuard | None]] = nullcontext,
 ) -> list[Tool]:
     """`execute_code`, bound to the kernel that `executor` runs in.
 
@@ -45,6 +55,7 @@ def code_tools(
         executor: Runs the code.
         sight: Gives what the settings allow the model to see, asked for each call.
         around: Gives for a code what it is executed in: a checkpoint that notes changed files.
+        guarded: Gives the judge of the code's side effects; None lets all of them happen.
     """
 
     @tool("executes")
@@ -60,16 +71,20 @@ def code_tools(
         Python, %magics, !commands and top-level await work as in a cell. Variables persist.
         Returns stdout, stderr, the value of the last expression, displays, and the error if any.
         """
-        with around(code):
-            execution = await executor.run(code, timeout, report.get())
-        return _returned(execution, sight())
+        with around(code), guarded() as guard:
+            execution = await executor.run(code, timeout, report.get(), guard)
+        return _returned(execution, sight(), guard.refused if guard else ())
 
     return [execute_code]
 
 
-def _returned(execution: Execution, sight: Sight) -> ToolReturn:
+def _returned(execution: Execution, sight: Sight, refused: Sequence[str]) -> ToolReturn:
     failed = execution.state != "done"
     content = _shapes(execution) if sight.shapes_only else _content(execution, sight)
+    if refused and not failed:
+        # The code went on in spite of the error, and may say that all went well.
+        said = "; ".join(refused)
+        content = (*content, Text(f"This did not happen, since it was refused: {said}."))
     display = execution.outputs
     if failed:
         display = (*display, Output("error", {"text/plain": execution.error}))

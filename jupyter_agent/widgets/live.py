@@ -281,6 +281,10 @@ class LiveView:
         finally:
             del self._questions[asked.call_id]
 
+    def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        """Ask by the front end's input line: the widget cannot answer while code runs."""
+        return self._surface.ask(asked)
+
     def said(self) -> tuple[str, ...]:
         texts, self._unread = self._unread, ()
         return texts

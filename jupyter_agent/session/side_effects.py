@@ -1,0 +1,139 @@
+"""Judges side effects of the agent's code when they happen: allows, asks about or refuses them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from jupyter_agent.core.effects import SideEffect
+from jupyter_agent.core.events import ApprovalAsked, EffectDecided, Sink
+from jupyter_agent.core.ports import User
+from jupyter_agent.kernel.effects import is_by, is_by_import
+from jupyter_agent.policy import PolicyContext, Risk
+from jupyter_agent.policy.side_effects import judge_effect
+from jupyter_agent.policy.verdict import NEVER_GRANTED, covers, is_granted, scope, scope_words
+
+_MULTIPROCESSING = ("multiprocessing/popen_fork.py", "multiprocessing/popen_forkserver.py")
+
+
+class EffectGuard:
+    """The judge of one piece of the agent's code.
+
+    What the person allowed before the code ran is not asked about again, nor is the same thing
+    twice. Where nobody can be asked, the side effect is refused: in a process that the code
+    forked, and after the call has ended.
+
+    Args:
+        call_id: The call that runs the code.
+        around: Where the code runs. Its sets grow with what the agent reads, makes and is granted.
+        approved: What the person said yes to before the code ran.
+        user: Who is asked.
+        grant: Called with each right that is given for the session.
+        passed: Called with the path of each file that is written.
+        emit: The turn's sink.
+
+    Attributes:
+        refused: The side effects that were refused, in words.
+    """
+
+    def __init__(
+        self,
+        *,
+        call_id: str,
+        around: PolicyContext,
+        approved: tuple[Risk, ...],
+        user: User,
+        grant: Callable[[str], None],
+        passed: Callable[[Path, bool], None],
+        emit: Sink,
+    ) -> None:
+        self.refused: list[str] = []
+        self._call_id = call_id
+        self._around = around
+        self._approved = approved
+        self._user = user
+        self._grant = grant
+        self._passed = passed
+        self._emit = emit
+        self._process = os.getpid()
+        self._asking = threading.RLock()
+        self._answers: dict[tuple[str, str], str] = {}
+        self._decided: list[EffectDecided] = []
+        self._is_over = False
+
+    def __call__(self, effect: SideEffect) -> None:
+        """Judge a side effect.
+
+        Raises:
+            PermissionError: It is refused.
+            KeyboardInterrupt: The user interrupted in place of an answer.
+        """
+        if effect.action == "fork" and is_by(*_MULTIPROCESSING):
+            return  # its processes are watched like this one
+        risk = judge_effect(effect, self._around, is_by_import())
+        if risk is not None and not self._is_covered(risk):
+            with self._asking:
+                self._decide(risk)
+        if effect.action in ("write", "move"):
+            self._note(effect)
+
+    def finish(self) -> None:
+        """The call has ended: tell what was decided. Nobody is asked from now on."""
+        self._is_over = True
+        for decided in self._decided:
+            self._emit(decided)
+
+    def _is_covered(self, risk: Risk) -> bool:
+        if any(covers(approved, risk) for approved in self._approved):
+            return True
+        return is_granted(risk, self._around.granted)
+
+    def _decide(self, risk: Risk) -> None:
+        """Ask about a risk. Raises `PermissionError` if the answer is no."""
+        key = risk.kind, risk.place
+        why = self._answers.get(key)
+        if why is None:
+            if self._is_covered(risk):
+                return  # by the answer that another thread waited for
+            why = self._answers[key] = self._ask(risk)
+        if why:
+            raise PermissionError(f"Refused: the code {risk.what}. {why}")
+
+    def _ask(self, risk: Risk) -> str:
+        """Why a side effect is refused; empty if it may happen."""
+        if os.getpid() != self._process:
+            return "That needs a person's yes, and in this process nobody can be asked."
+        if self._is_over:
+            return "That needs a person's yes, and the call that started it has ended."
+        always = "" if risk.kind in NEVER_GRANTED else scope_words(risk, self._around.root)
+        question = f"The running code {risk.what}. Allow this?"
+        asked = ApprovalAsked(self._call_id, question, (), always, effect=risk.kind)
+        try:
+            answered = self._user.decide_now(asked)
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+        if answered.answer != "no" and answered.by == "nobody":
+            return ""  # as in the recording, where nobody was asked
+        self._decided.append(EffectDecided(self._call_id, risk.what, answered.answer, answered.by))
+        if answered.answer == "always" and always:
+            self._grant(scope(risk))
+        if answered.answer != "no":
+            return ""
+        self.refused.append(risk.what)
+        if answered.by == "nobody":
+            return "That needs a person's yes, and nobody can be asked here."
+        if answered.by == "time_out":
+            return "Nobody answered the question in time."
+        said = f" They say: {answered.reason}" if answered.reason.strip() else ""
+        return f"The person said no.{said}"
+
+    def _note(self, effect: SideEffect) -> None:
+        """Note a file that is about to be written: from now on it is the agent's, if it is new."""
+        written = Path(effect.target or effect.place)
+        is_new = not os.path.lexists(written)
+        if effect.action == "move":
+            is_new = Path(effect.place) in self._around.made
+        self._passed(written, is_new)
