@@ -65,10 +65,10 @@ class CallView:
     result: ToolResult | None = None
     asked: ApprovalAsked | None = None
     answered: ApprovalAnswered | None = None
-    effects: tuple[EffectDecided, ...] = ()
     output: str = ""
     latest: str = ""
     seconds: float | None = None
+    effects: tuple[EffectDecided, ...] = ()
 
     @property
     def gist(self) -> str:

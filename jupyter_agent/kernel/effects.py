@@ -166,7 +166,7 @@ def open_for_writing() -> set[str]:
 def _install() -> None:
     sys.addaudithook(_hook)
     if sys.version_info < (3, 12):  # which raises no event when a thread starts
-        threading.Thread.start = _passing_on(threading.Thread.start)  # type: ignore[method-assign]
+        threading.Thread.start = _passing_on(threading.Thread.start)  # type: ignore[assignment, method-assign]
 
 
 def _passing_on(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:

@@ -41,51 +41,64 @@ _HARMLESS_VARIABLES = frozenset({"PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONUNBU
 _HERE = frozenset({"localhost", "0.0.0.0", "::", "::1", ""})
 
 
-def judge_effect(effect: SideEffect, around: PolicyContext, by_import: bool = False) -> Risk | None:
+def judge_effect(effect: SideEffect, around: PolicyContext) -> Risk | None:
     """The risk of a side effect; None if it needs no question.
 
     Args:
         effect: What is about to happen.
         around: Where the code runs, and the files that the agent has read or made.
-        by_import: Whether an installed library does it while it is imported. Such probes of the
-            machine and files in the user's hidden folders pass.
     """
     match effect.action:
         case "write" | "change" | "make_folder" | "delete" | "move":
-            return _judge_files(effect, around, by_import)
+            risk = _judge_files(effect, around)
+            is_exempt = risk is not None and all(map(_is_exempt, _paths(effect)))
+            return None if is_exempt else risk
         case "run" | "fork":
-            return None if by_import else _judge_command(effect.place)
+            return _judge_command(effect.place)
         case "connect":
             return _judge_host(effect)
         case "browse":
-            return Risk(
-                "browser", f"opens in your browser: {one_line(effect.place)}", place=effect.place
-            )
+            what = f"opens in your browser: {one_line(effect.place)}"
+            return Risk("browser", what, place=effect.place)
         case "environment":
-            return None if by_import else _judge_variable(effect.place)
+            return _judge_variable(effect.place)
         case "signal":
-            return Risk(
-                "process", f"sends a signal to process {one_line(effect.place)}", place=effect.place
-            )
+            what = f"sends a signal to process {one_line(effect.place)}"
+            return Risk("process", what, place=effect.place)
     return None
 
 
-def _judge_files(effect: SideEffect, around: PolicyContext, by_import: bool) -> Risk | None:
+def is_usual_in_import(effect: SideEffect) -> bool:
+    """True for what installed libraries do while they are imported, unasked by anybody.
+
+    They write bytecode and their own hidden files, look at the machine by commands, and set
+    variables for libraries of their own.
+    """
+    if effect.action in ("run", "fork", "environment"):
+        return True
+    if effect.action not in ("write", "change", "make_folder", "move"):
+        return False
+    return all("__pycache__" in path.parts or _is_hidden_at_home(path) for path in _paths(effect))
+
+
+def _paths(effect: SideEffect) -> list[Path]:
+    return [Path(path) for path in (effect.place, effect.target) if path]
+
+
+def _judge_files(effect: SideEffect, around: PolicyContext) -> Risk | None:
     path, target = Path(effect.place), Path(effect.target or effect.place)
-    if _is_exempt(path, by_import) and _is_exempt(target, by_import):
-        return None
-    shown = shown_path(path, around)
     match effect.action:
         case "delete":
-            return _judge_removal(path, around, f"deletes {shown}")
+            return _judge_removal(path, around, f"deletes {shown_path(path, around)}")
         case "move":
-            words = f"moves {shown} to {shown_path(target, around)}"
+            names = shown_path(path, around), shown_path(target, around)
+            words = f"moves {names[0]} to {names[1]}"
             return _judge_write(target, around) or _judge_removal(path, around, words)
         case "make_folder":
-            return judge_folder(shown, around.root, around)
+            return judge_folder(shown_path(path, around), around.root, around)
         case "change":
             risk = _judge_write(path, around)
-            words = f"changes the permissions, owner or times of {shown}"
+            words = f"changes the permissions, owner or times of {shown_path(path, around)}"
             return replace(risk, what=words) if risk else None
     return _judge_write(path, around)
 
@@ -111,12 +124,10 @@ def shown_path(path: Path, around: PolicyContext) -> str:
     return one_line(path.relative_to(around.root).as_posix() if inside else str(path))
 
 
-def _is_exempt(path: Path, by_import: bool) -> bool:
-    """True for bytecode, caches of libraries and devices."""
+def _is_exempt(path: Path) -> bool:
+    """True for caches of libraries and for devices without content."""
     text = str(path)
     if text.startswith("/proc/self/") or (text.startswith("/dev/") and not _is_disk(text)):
-        return True
-    if by_import and ("__pycache__" in path.parts or _is_hidden_at_home(path)):
         return True
     return any(path.is_relative_to(folder) for folder in _caches())
 

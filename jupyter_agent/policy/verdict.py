@@ -151,7 +151,9 @@ def is_granted(risk: Risk, granted: Set[str]) -> bool:
     """True if a right that was given for the session covers a risk."""
     if risk.kind in NEVER_GRANTED:
         return False
-    if risk.kind in granted or scope(risk) in granted:
+    # A command of the shell and a process are the same thing once it happens.
+    kinds = {"shell", "process"} if risk.kind in ("shell", "process") else {risk.kind}
+    if not kinds.isdisjoint(granted) or scope(risk) in granted:
         return True
     folders = (right.partition("@")[2] for right in granted if right.startswith(f"{risk.kind}@"))
     return risk.kind in _OF_PATHS and any(Path(risk.place).is_relative_to(f) for f in folders)

@@ -13,7 +13,7 @@ from jupyter_agent.core.events import ApprovalAsked, EffectDecided, Sink
 from jupyter_agent.core.ports import User
 from jupyter_agent.kernel.effects import is_by, is_by_import
 from jupyter_agent.policy import PolicyContext, Risk
-from jupyter_agent.policy.side_effects import judge_effect
+from jupyter_agent.policy.side_effects import is_usual_in_import, judge_effect
 from jupyter_agent.policy.verdict import NEVER_GRANTED, covers, is_granted, scope, scope_words
 
 _MULTIPROCESSING = ("multiprocessing/popen_fork.py", "multiprocessing/popen_forkserver.py")
@@ -73,7 +73,9 @@ class EffectGuard:
         """
         if effect.action == "fork" and is_by(*_MULTIPROCESSING):
             return  # its processes are watched like this one
-        risk = judge_effect(effect, self._around, is_by_import())
+        risk = judge_effect(effect, self._around)
+        if risk is not None and is_usual_in_import(effect) and is_by_import():
+            risk = None
         if risk is not None and not self._is_covered(risk):
             with self._asking:
                 self._decide(risk)
