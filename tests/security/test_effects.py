@@ -1,0 +1,276 @@
+"""Side effects of the agent's code in a real kernel: judged when they happen, whoever wrote the code.
+
+The person's module `tools` does what the code asks of it: no look at the code's text shows that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_kernel import LiveKernel, Turn, execute_code
+
+ASKS = {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}
+TOOLS = """
+import asyncio, os, shutil, socket, subprocess, threading, urllib.request, webbrowser
+def remove(path): os.remove(path)
+def clear(path): shutil.rmtree(path, ignore_errors=True)
+def write(path, mode="w"):
+    with open(path, mode) as file: file.write("x")
+def move(path, to): os.rename(path, to)
+def run(*words): return subprocess.run(words, capture_output=True, text=True).stdout
+def fetch(address): return urllib.request.urlopen(address, timeout=2).read()
+def connect(host): return socket.create_connection((host, 80), timeout=2)
+def set_variable(name): os.environ[name] = "x"
+def browse(address): return webbrowser.open(address)
+def in_thread(function, *arguments):
+    thread = threading.Thread(target=function, args=arguments)
+    thread.start()
+    thread.join()
+def later(seconds, function, *arguments):
+    threading.Timer(seconds, function, arguments).start()
+async def in_task(function, *arguments):
+    async def call(): function(*arguments)
+    await asyncio.create_task(call())
+"""
+HAPPENS = "tools.remove('data.csv')"
+
+
+@pytest.fixture(scope="module")
+def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKernel]:
+    with LiveKernel(tmp_path_factory.mktemp("kernel"), ASKS) as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def desk(module_kernel: LiveKernel, tmp_path: Path) -> LiveKernel:
+    """A kernel in a folder with a table, a folder and the person's module."""
+    (tmp_path / "data.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots" / "a.svg").write_text("<svg/>", encoding="utf-8")
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    module_kernel.begin_anew(tmp_path)
+    module_kernel.helper(
+        "%agent config display static",
+        "import sys",
+        "sys.modules.pop('tools', None)",
+        f"sys.path.insert(0, {str(tmp_path)!r})",
+        "import tools",
+    )
+    return module_kernel
+
+
+def asked(desk: LiveKernel, code: str, *answers: str) -> tuple[Turn, list[str]]:
+    """A turn before a person who gives these answers; with the questions."""
+    task = f"Ask {len(desk.logs()) + 1}"
+    desk.script(task, execute_code(code), {"text": "Done."})
+    logs, questions = desk.logs(), []
+    running = desk.start(f"%%agent --fresh\n{task}", allow_stdin=True)
+    for answer in answers:
+        questions.append(running.question(60))
+        running.type(answer)
+    return desk.turn(running.finish(60), logs), questions
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("tools.remove('data.csv')", "deletes data.csv"),
+        ("tools.clear('plots')", "deletes plots"),
+        ("tools.write('data.csv')", "writes over data.csv"),
+        ("tools.write('data.csv', 'a')", "writes over data.csv"),
+        ("tools.move('data.csv', 'gone.csv')", "moves data.csv to gone.csv"),
+        ("tools.write('/etc/agent.txt')", "writes outside the workspace: /etc/agent.txt"),
+        ("tools.write('.jupyter_agent/config.yaml')", "which steers the agent itself"),
+        ("tools.run('id', '-u')", "runs id -u"),
+        ("tools.run('pip', 'install', 'x')", "installs packages: pip install x"),
+        ("tools.fetch('http://data.example/a.csv')", "connects to http://data.example/a.csv"),
+        ("tools.connect('data.example')", "connects to data.example"),
+        ("tools.set_variable('HTTPS_PROXY')", "changes the environment variable HTTPS_PROXY"),
+        ("tools.browse('http://data.example')", "opens in your browser: http://data.example"),
+        ("tools.in_thread(tools.remove, 'data.csv')", "deletes data.csv"),
+        ("await tools.in_task(tools.remove, 'data.csv')", "deletes data.csv"),
+        ("import asyncio; await asyncio.to_thread(tools.remove, 'data.csv')", "deletes data.csv"),
+    ],
+)
+def test_where_nobody_is(desk: LiveKernel, tmp_path: Path, code: str, what: str) -> None:
+    """Each kind of side effect is refused and told, and did not happen."""
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.csv")}
+    turn = desk.agent(code)
+    assert what in turn.result.text
+    assert "nobody can be asked here" in turn.result.text
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.csv")} == before
+    assert (tmp_path / "plots" / "a.svg").exists()
+    (decided,) = [event for event in turn.events if event["type"] == "effect_decided"]
+    assert (decided["answer"], decided["by"]) == ("no", "nobody")
+
+
+def test_a_refusal_that_the_code_swallows(desk: LiveKernel) -> None:
+    """The model is told what did not happen, also where the code goes on and claims success."""
+    code = "try:\n    tools.remove('data.csv')\nexcept OSError:\n    pass\nprint('All removed.')"
+    turn = desk.agent(code)
+    assert not turn.result.is_error
+    assert "This did not happen, since it was refused: deletes data.csv." in turn.result.text
+    assert "refused: deletes data.csv" in turn.cell.transcript
+
+
+def test_yes_and_no(desk: LiveKernel, tmp_path: Path) -> None:
+    """The front end's input line asks while the code runs; it goes on, or gets an error."""
+    turn, (question,) = asked(desk, "tools.remove('plots/a.svg')\nprint('gone')", "y")
+    assert "The running code deletes plots/a.svg. Allow this?" in question
+    assert turn.result.text == "gone"
+    assert "allowed: deletes plots/a.svg" in turn.cell.transcript
+    assert not (tmp_path / "plots" / "a.svg").exists()
+    turn, _ = asked(desk, HAPPENS, "no: it is the only copy")
+    assert "The person said no. They say: it is the only copy" in turn.result.text
+    assert (tmp_path / "data.csv").exists()
+
+
+def test_always_is_for_a_kind_and_a_place(desk: LiveKernel, tmp_path: Path) -> None:
+    """Always in one folder asks about no other deletion there, but about one elsewhere."""
+    for number in range(3):
+        (tmp_path / "plots" / f"{number}.svg").write_text("<svg/>", encoding="utf-8")
+    code = "for number in range(3):\n    tools.remove(f'plots/{number}.svg')"
+    turn, (question,) = asked(desk, code, "a")
+    assert "deletions in plots/" in question
+    assert not turn.result.is_error
+    turn, (question,) = asked(desk, f"tools.remove('plots/a.svg'); {HAPPENS}", "n")
+    assert "deletes data.csv" in question
+    assert not (tmp_path / "plots" / "a.svg").exists()
+
+
+def test_once_is_enough(desk: LiveKernel, tmp_path: Path) -> None:
+    """What was allowed before the code ran, and the same thing twice, is not asked again."""
+    code = "import os, shutil\nshutil.rmtree('plots')\nprint(os.path.exists('plots'))"
+    turn, (question,) = asked(desk, code, "y")
+    assert "Run this code?" in question
+    assert turn.result.text == "False"
+    code = "for attempt in range(3):\n    tools.write('data.csv')"
+    turn, questions = asked(desk, code, "y")
+    assert len(questions) == 1
+    assert not turn.result.is_error
+    code = "for attempt in range(3):\n    try: tools.run('id')\n    except OSError: print('no')"
+    turn, questions = asked(desk, code, "n")
+    assert turn.result.text.startswith("no\nno\nno")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "tools.write('new.txt'); tools.write('new.txt', 'a'); tools.move('new.txt', 'b.txt')",
+        "tools.write('new.txt'); tools.remove('new.txt')",
+        "import tempfile\nwith tempfile.TemporaryDirectory() as d: tools.write(d + '/x')",
+        "import os; os.makedirs('a/b'); tools.write('a/b/c.txt')",
+        "import os; tools.write(os.devnull)",
+        "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); "
+        "socket.create_connection(s.getsockname()).close()",
+        "import socket; socket.gethostbyname('localhost')",
+        "tools.set_variable('OMP_NUM_THREADS')",
+        "import concurrent.futures as c\nwith c.ThreadPoolExecutor() as p: p.submit(len, []).result()",
+        "import multiprocessing as m\np = m.get_context('fork').Process(target=len, args=([],)); "
+        "p.start(); p.join()",
+        "import sqlite3; sqlite3.connect('own.db').execute('create table t(a)')",
+        "import platform, os; platform.platform(); os.cpu_count()",
+    ],
+)
+def test_harmless(desk: LiveKernel, code: str) -> None:
+    """Own and temporary files, loopback, pools and probes of the machine need no question."""
+    turn = desk.agent(code)
+    assert not turn.result.is_error, turn.result.text
+    assert not [event for event in turn.events if event["type"] == "effect_decided"]
+
+
+def test_the_persons_own_cells(desk: LiveKernel, tmp_path: Path) -> None:
+    """Cells, threads and tasks of the person are never stopped, also while the agent's code runs."""
+    desk.helper("import threading", "go, done = threading.Event(), threading.Event()")
+    desk.helper(
+        "def mine():",
+        "    go.wait(60)",
+        "    tools.write('data.csv')",
+        "    done.set()",
+        "threading.Thread(target=mine).start()",
+    )
+    turn = desk.agent("go.set()\nprint(done.wait(60))")
+    assert turn.result.text == "True"
+    assert (tmp_path / "data.csv").read_text() == "x"
+    assert desk.run("tools.run('id')\ntools.remove('data.csv')").status == "ok"
+
+
+def test_what_outlives_its_call(desk: LiveKernel, tmp_path: Path) -> None:
+    """A timer and a task that the code leaves behind are refused later on."""
+    late = "import asyncio\nasync def late():\n    await asyncio.sleep(0.3)\n    tools.remove('data.csv')"
+    desk.agent(
+        f"tools.later(0.3, tools.remove, 'data.csv')\n{late}\nleft = asyncio.create_task(late())"
+    )
+    end = time.monotonic() + 30
+    while "PermissionError" not in desk.run("print(left.exception() if left.done() else '')").said:
+        assert time.monotonic() < end
+    assert (tmp_path / "data.csv").exists()
+
+
+def test_a_forked_process(desk: LiveKernel, tmp_path: Path) -> None:
+    """In a process that the code forked nobody can be asked: it is refused there."""
+    code = (
+        "import multiprocessing\n"
+        "p = multiprocessing.get_context('fork').Process(target=tools.remove, args=('data.csv',))\n"
+        "p.start(); p.join(); print(p.exitcode)"
+    )
+    assert "1" in desk.agent(code).result.text
+    assert (tmp_path / "data.csv").exists()
+
+
+def test_interrupted_at_the_question(desk: LiveKernel, tmp_path: Path) -> None:
+    """An interrupt in place of an answer ends the code and the turn; nothing happened."""
+    task = "Interrupted"
+    desk.script(task, execute_code(HAPPENS), {"text": "Done."})
+    logs = desk.logs()
+    running = desk.start(f"%%agent --fresh\n{task}", allow_stdin=True)
+    running.question(60)
+    desk.interrupt()
+    turn = desk.turn(running.finish(60), logs)
+    assert turn.stop_reason == "interrupted"
+    assert (tmp_path / "data.csv").exists()
+    assert desk.run("1 + 1").result == "2"
+
+
+def test_the_clock_stands_still_at_a_question(desk: LiveKernel) -> None:
+    """The time for an answer does not count against the code's own time limit."""
+    desk.script(
+        "Slow", execute_code({"code": HAPPENS + "\nprint('ok')", "timeout": 2}), {"text": "."}
+    )
+    logs = desk.logs()
+    running = desk.start("%%agent --fresh\nSlow", allow_stdin=True)
+    running.question(60)
+    time.sleep(3)
+    running.type("y")
+    assert desk.turn(running.finish(60), logs).result.text == "ok"
+
+
+def test_settings_that_ask_nothing(desk: LiveKernel, tmp_path: Path) -> None:
+    """In mode auto nothing is asked or refused."""
+    desk.helper("%agent config approvals.mode auto")
+    try:
+        assert not desk.agent(HAPPENS).result.is_error
+    finally:
+        desk.helper("%agent config approvals.mode ask_risky")
+    assert not (tmp_path / "data.csv").exists()
+
+
+def test_decisions_are_recorded(desk: LiveKernel, tmp_path: Path) -> None:
+    """A replay refuses what was refused, and asks nobody about what was allowed."""
+    desk.helper("%agent cassette tape.jsonl", "%agent config mode record")
+    code = (
+        "tools.write('data.csv')\ntry:\n    tools.remove('plots/a.svg')\n"
+        "except PermissionError as error:\n    print(error)"
+    )
+    turn, questions = asked(desk, code, "y", "no: keep it")
+    assert len(questions) == 2
+    (tmp_path / "data.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    desk.helper("%agent config mode replay", "%agent config provider auto")
+    cell = desk.run(f"%%agent --fresh\n{turn.events[0]['task']}")
+    assert "They say: keep it" in cell.transcript
+    assert (tmp_path / "plots" / "a.svg").exists()
+    assert (tmp_path / "data.csv").read_text() == "x"
+    desk.helper("%agent config mode live")
