@@ -8,19 +8,24 @@ from __future__ import annotations
 import ast
 import builtins
 import os
+import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from urllib.parse import urljoin
 
 from jupyter_agent.policy import catalogue
+from jupyter_agent.policy.catalogue import HOLE
 from jupyter_agent.policy.verdict import Known
-from jupyter_agent.source.scope import bound_by, free_names, imports, parameters, stored_names
+from jupyter_agent.source.scope import free_names, imports, parameters, stored_names
 
 MOST = 12
 """Values of one expression that are told apart."""
 _LONGEST = 4096
 _PATH = "pathlib.Path()"
+_FILE = "file()"
 _BUILTINS = frozenset(dir(builtins)) | {"__builtins__"}
 _EVERYWHERE = {"get_ipython": "get_ipython", "display": "IPython.display.display"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -32,29 +37,37 @@ class Value:
 
     Args:
         name: Its canonical name as in the catalogue; empty where nothing is known.
-        text: The text, where it is a string or a path that is known.
-        start: How a text begins of which not all is known.
-        temporary: Whether it is a path below the system's folder for temporary files.
-        items: What it may hold.
+        text: Of a string, a path or an open file, the text, with a `HOLE` for each part that is
+            not known.
+        items: What it may hold, in order.
         owner: Of a method, the object.
         function: Of a function in the code, its definition.
     """
 
     name: str = ""
     text: str | None = None
-    start: str = ""
-    temporary: bool = False
     items: tuple[Value, ...] = ()
     owner: Value | None = None
     function: Function | None = None
 
     @property
+    def exact(self) -> str | None:
+        """The text, where all of it is known."""
+        return None if self.text is None or HOLE in self.text else self.text
+
+    @property
     def beginning(self) -> str:
-        return self.text if self.text is not None else self.start
+        """The text up to the first part that is not known."""
+        return (self.text or "").partition(HOLE)[0]
 
     @property
     def is_path(self) -> bool:
         return self.name == _PATH
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it looks like a class of a library: `pandas.DataFrame`."""
+        return bool(re.search(r"\.[A-Z]\w*$", self.name)) and "()" not in self.name
 
 
 UNKNOWN = Value()
@@ -63,7 +76,8 @@ _Binding = Callable[[], Iterable[Value]]
 
 
 def string(text: str) -> Value:
-    return Value("str()", text[:_LONGEST] if len(text) > _LONGEST else text)
+    """A string's value; a string of nothing but unknown parts is unknown."""
+    return UNKNOWN if text and not text.strip(HOLE) else Value("str()", text[:_LONGEST])
 
 
 class Names:
@@ -96,7 +110,9 @@ class Names:
             self._free |= free_names(tree)
             nodes = list(ast.walk(tree))
             self.nodes += nodes
-            self._bind_all(nodes)
+            for node in nodes:
+                self._bind(node)
+            self._bind_functions(nodes)
 
     def binds(self, name: str) -> bool:
         """Whether the code itself binds a name somewhere."""
@@ -104,33 +120,58 @@ class Names:
 
     # --- bindings --------------------------------------------------------------------------------
 
-    def _bind_all(self, nodes: Iterable[ast.AST]) -> None:
+    def _bind(self, node: ast.AST) -> None:
+        match node:
+            case ast.Assign():
+                for target in node.targets:
+                    self._target(target, node.value)
+            case ast.AnnAssign(value=ast.expr() as value) | ast.NamedExpr(value=value):
+                self._target(node.target, value)
+            case ast.AugAssign(target=ast.Name() as name):
+                total = ast.BinOp(ast.Name(name.id, ast.Load()), node.op, node.value)
+                self._add(name.id, lambda: self.of(ast.copy_location(total, node)))
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                self._target(node.target, node.iter, inside=True)
+            case ast.withitem(optional_vars=ast.expr() as target):
+                self._target(target, node.context_expr)
+            case ast.ExceptHandler(name=str(name)):
+                self._add(name, lambda: (Value("exception()"),))
+            case ast.ClassDef():
+                self._add(node.name, lambda: (Value("local.Class"),))
+                for found in node.body:
+                    for name in stored_names(found) if isinstance(found, ast.Assign) else ():
+                        self._attributes.setdefault(name, []).append(lambda n=name: self.of_name(n))  # type: ignore[misc]
+            case ast.Import() | ast.ImportFrom():
+                for bound, name in imports(node):
+                    if bound == "*":
+                        self._stars.append(name.removesuffix(".*"))
+                    else:
+                        self._add(bound, lambda n=name: (Value(catalogue.canonical(n)),))  # type: ignore[misc]
+
+    def _bind_functions(self, nodes: Iterable[ast.AST]) -> None:
         calls: dict[str, list[ast.Call]] = {}
-        callees: set[int] = set()
-        loads: list[ast.Name] = []
+        passed: set[str] = set()
         functions: list[tuple[str, Function]] = []
+        callees = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
         for node in nodes:
-            if isinstance(node, ast.Name):
-                if isinstance(node.ctx, ast.Load):
-                    loads.append(node)
-            elif isinstance(node, ast.Call):
-                if isinstance(node.func, ast.Name):
-                    calls.setdefault(node.func.id, []).append(node)
-                    callees.add(id(node.func))
-                elif isinstance(node.func, ast.Lambda):
-                    self._bind_parameters(node.func, [node])
-                    callees.add(id(node.func))
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                functions.append((node.name, node))
-                self._bind_function(node)
-            else:
-                self._bind(node)
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-                functions += [(t.id, node.value) for t in node.targets if isinstance(t, ast.Name)]
-                callees.add(id(node.value))
-            if isinstance(node, ast.Lambda) and id(node) not in callees:
-                self._bind_parameters(node, [])
-        passed = {node.id for node in loads if id(node) not in callees}
+            match node:
+                case ast.Call(func=ast.Name(id=name)):
+                    calls.setdefault(name, []).append(node)
+                case ast.Call(func=ast.Lambda() as function):
+                    self._bind_parameters(function, [node])
+                case ast.Name(ctx=ast.Load()) if id(node) not in callees:
+                    passed.add(node.id)
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    functions.append((node.name, node))
+                    self._bind_function(node)
+                case ast.Assign(value=ast.Lambda() as function):
+                    functions += [(t.id, function) for t in node.targets if isinstance(t, ast.Name)]
+        named = {id(function) for _, function in functions}
+        functions += [
+            ("", node)
+            for node in nodes
+            if isinstance(node, ast.Lambda) and id(node) not in named | callees
+        ]
         for name, function in functions:
             self._bind_parameters(function, [] if name in passed else calls.get(name, []))
 
@@ -145,113 +186,44 @@ class Names:
     def _bind_parameters(self, node: Function, calls: list[ast.Call]) -> None:
         """A parameter is what the code calls the function with, else it is not known."""
         plain = [*node.args.posonlyargs, *node.args.args]
-        fits = calls and not any(
-            isinstance(part, ast.Starred) or (isinstance(part, ast.keyword) and part.arg is None)
-            for call in calls
-            for part in (*call.args, *call.keywords)
-        )
         for place, argument in enumerate([*plain, *node.args.kwonlyargs]):
             default = _default(node.args, argument)
             given = [_argument(call, place, argument.arg) for call in calls]
             for expression in {id(part): part for part in [default, *given] if part}.values():
                 self._add(argument.arg, lambda e=expression: self.of(e))  # type: ignore[misc]
-            if not fits or (default is None and None in given):
-                hint = argument.annotation
-                self._add(argument.arg, lambda h=hint: self._instance(h))  # type: ignore[misc]
+            if not calls or (default is None and None in given):
+                self._add(argument.arg, lambda: (UNKNOWN,))
         for argument in parameters(node.args)[len(plain) + len(node.args.kwonlyargs) :]:
             self._add(argument.arg, lambda: (UNKNOWN,))
-
-    def _instance(self, annotation: ast.expr | None) -> Values:
-        """What an annotation says that something is: only what is riskier than the unknown."""
-        if annotation is None:
-            return (UNKNOWN,)
-        names = [value.name for value in self.of(annotation)]
-        return tuple(
-            Value(_PATH)
-            if name == "pathlib.Path"
-            else Value(f"{name}()")
-            if "." in name
-            else UNKNOWN
-            for name in names
-        )
-
-    def _bind(self, node: ast.AST) -> None:
-        match node:
-            case ast.Assign():
-                for target in node.targets:
-                    self._target(target, node.value)
-            case ast.AnnAssign(value=ast.expr() as value) | ast.NamedExpr(value=value):
-                self._target(node.target, value)
-            case ast.AugAssign(target=ast.Name() as name):
-                total = ast.copy_location(
-                    ast.BinOp(ast.Name(name.id, ast.Load()), node.op, node.value), node
-                )
-                self._add(name.id, lambda: self.of(total))
-            case ast.For() | ast.AsyncFor() | ast.comprehension():
-                self._target(node.target, node.iter, inside=True)
-            case ast.withitem(optional_vars=ast.expr() as target):
-                self._target(target, node.context_expr)
-            case ast.Match():
-                self._bind_match(node)
-            case ast.ExceptHandler():
-                for bound in bound_by(node):
-                    self._add(bound, lambda: (Value("exception()"),))
-            case ast.ClassDef():
-                self._bind_class(node)
-            case ast.Import() | ast.ImportFrom():
-                self._bind_import(node)
-
-    def _bind_class(self, node: ast.ClassDef) -> None:
-        self._add(node.name, lambda: (Value("local.Class"),))
-        for found in node.body:
-            assigned = isinstance(found, (ast.Assign, ast.AnnAssign))
-            for name in stored_names(found) if assigned else bound_by(found):
-                self._attributes.setdefault(name, []).append(lambda n=name: self.of_name(n))  # type: ignore[misc]
-
-    def _bind_match(self, node: ast.Match) -> None:
-        for case in node.cases:
-            for found in ast.walk(case.pattern):
-                for name in bound_by(found):
-                    self._add(name, lambda: self.of(node.subject))
-
-    def _bind_import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for bound, name in imports(node):
-            if bound == "*":
-                self._stars.append(name.removesuffix(".*"))
-            else:
-                self._add(bound, lambda n=name: (Value(catalogue.canonical(n)),))  # type: ignore[misc]
 
     def _target(self, target: ast.expr, value: ast.expr, inside: bool = False) -> None:
         match target:
             case ast.Name():
-                self._add(target.id, lambda: self._inside(self.of(value), inside))
+                self._add(target.id, lambda: self._inside(value, inside))
             case ast.Attribute():
                 bindings = self._attributes.setdefault(target.attr, [])
-                bindings.append(lambda: self._inside(self.of(value), inside))
+                bindings.append(lambda: self._inside(value, inside))
             case ast.Starred():
                 self._target(target.value, value, inside)
             case ast.Tuple() | ast.List():
                 self._targets(target.elts, value, inside)
 
     def _targets(self, targets: list[ast.expr], value: ast.expr, inside: bool) -> None:
-        same = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets)
-        if same and not inside and not any(isinstance(part, ast.Starred) for part in targets):
-            for target, part in zip(targets, value.elts, strict=True):  # type: ignore[attr-defined]
-                self._target(target, part)
-            return
+        if isinstance(value, (ast.Tuple, ast.List)) and not inside:
+            if len(value.elts) == len(targets):
+                for target, part in zip(targets, value.elts, strict=True):
+                    self._target(target, part)
+                return
         for place, target in enumerate(targets):
-            for name in (found for found in ast.walk(target) if isinstance(found, ast.Name)):
-                self._add(
-                    name.id,
-                    lambda p=place: _unpacked(self._inside(self.of(value), inside), p),  # type: ignore[misc]
-                )
+            for name in stored_names(target):
+                self._add(name, lambda p=place: _unpacked(self._inside(value, inside), p))  # type: ignore[misc]
 
     def _add(self, name: str, binding: _Binding) -> None:
         self._bindings.setdefault(name, []).append(binding)
 
-    @staticmethod
-    def _inside(values: Values, inside: bool) -> Values:
-        return _items(values) if inside else values
+    def _inside(self, value: ast.expr, inside: bool) -> Values:
+        values = self.of(value)
+        return _few(item for v in values for item in items(v)) if inside else values
 
     # --- values ----------------------------------------------------------------------------------
 
@@ -309,20 +281,18 @@ class Names:
             case ast.Name():
                 return self.of_name(node.id)
             case ast.Attribute():
-                return self._attribute(self.of(node.value), node.attr)
+                return self.attribute(self.of(node.value), node.attr)
             case ast.Call():
-                return self._call(node)
+                return (v for callee in self.of(node.func) for v in self._result(callee, node))
             case ast.Subscript():
                 return self._subscript(self.of(node.value), self.of(node.slice))
             case ast.BinOp(op=ast.Add() | ast.Div()):
                 return self._combined(node)
             case ast.BinOp(op=ast.Mod()):
-                return (
-                    Value("str()", start=v.beginning.partition("%")[0]) if v.beginning else UNKNOWN
-                    for v in self.of(node.left)
-                )
+                texts = (value.text for value in self.of(node.left))
+                return (UNKNOWN if t is None else string(_PERCENT.sub(HOLE, t)) for t in texts)
             case ast.JoinedStr():
-                return self._joined(node.values)
+                return self._texts(lambda *parts: "".join(parts), [self.of(p) for p in node.values])
             case ast.FormattedValue(conversion=-1, format_spec=None):
                 return self.of(node.value)
             case ast.NamedExpr() | ast.Await() | ast.Starred():
@@ -332,9 +302,9 @@ class Names:
             case ast.BoolOp():
                 return [value for part in node.values for value in self.of(part)]
             case ast.Tuple() | ast.List() | ast.Set():
-                return (Value("list()", items=_few(v for p in node.elts for v in self.of(p))),)
+                return (Value("list()", items=self._items(node.elts)),)
             case ast.Dict():
-                return (Value("dict()", items=_few(v for p in node.values for v in self.of(p))),)
+                return (Value("dict()", items=self._items(node.values)),)
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
                 return (Value("list()", items=self.of(node.elt)),)
             case ast.DictComp():
@@ -343,126 +313,155 @@ class Names:
                 return (Value(function=node),)
         return (UNKNOWN,)
 
-    def _attribute(self, values: Values, attr: str) -> Iterator[Value]:
-        for value in values:
-            if value.is_path:
-                yield _path_attribute(value, attr)
-            elif not value.name or value.name.startswith(("?", "local.")):
-                yield Value(catalogue.canonical(f"?.{attr}"), owner=value)
-                if attr in self._attributes and attr not in self._busy:
-                    self._busy.add(attr)
-                    yield from (v for b in self._attributes[attr] for v in b())
-                    self._busy.discard(attr)
-            else:
-                yield Value(catalogue.canonical(f"{value.name}.{attr}"), owner=value)
+    def _items(self, parts: Sequence[ast.expr]) -> Values:
+        return tuple(value for part in parts[: 4 * MOST] for value in self.of(part))
 
-    def attribute(self, values: Values, attrs: Values) -> Values:
-        """`getattr`: the attributes of values whose names are given by values."""
-        return _few(
-            found
-            for attr in attrs
-            for found in (self._attribute(values, attr.text) if attr.text else (UNKNOWN,))
-        )
+    def attribute(self, values: Values, attr: str) -> Values:
+        """What an attribute of some values may be."""
+        return _few(found for value in values for found in self._attribute(value, attr))
+
+    def _attribute(self, value: Value, attr: str) -> Iterator[Value]:
+        if value.is_path and attr in _PATH_PARTS:
+            yield _PATH_PARTS[attr](value.text or HOLE)
+        elif value.name == "tempfile()" and attr == "name":
+            yield replace(value, name="str()")
+        elif not value.name or value.name.startswith(("?", "local.")):
+            yield Value(catalogue.canonical(f"?.{attr}"), owner=value)
+            if attr in self._attributes and attr not in self._busy:
+                self._busy.add(attr)
+                yield from (v for binding in self._attributes[attr] for v in binding())
+                self._busy.discard(attr)
+        else:
+            yield Value(catalogue.canonical(f"{value.name}.{attr}"), owner=value)
 
     def _subscript(self, values: Values, keys: Values) -> Iterator[Value]:
         for value, key in product(values, keys):
             if value.items:
                 yield from value.items
-            elif value.name == "sys.modules" and key.text:
-                yield Value(catalogue.canonical(key.text))
-            elif value.name.endswith(".__dict__") and key.text:
-                yield Value(catalogue.canonical(f"{value.name[:-9]}.{key.text}"))
             elif value.name in _NAMESPACES and key.text:
                 yield from self.of_name(key.text)
-            elif value.name == "pathlib.Path().parents":
-                yield Value(_PATH)
-            elif value.text is not None and key.name == "constant":
-                yield Value("str()")
             else:
                 yield UNKNOWN
 
     def _combined(self, node: ast.BinOp) -> Iterator[Value]:
         for left, right in product(self.of(node.left), self.of(node.right)):
-            if isinstance(node.op, ast.Add):
-                yield (
-                    Value("list()", items=_few((*left.items, *right.items)))
-                    if left.items or right.items
-                    else _concatenated((left, right))
-                )
-            elif left.is_path or right.is_path:
-                yield _joined_path((left, right))
+            if left.is_path or right.is_path:
+                yield Value(_PATH, os.path.join(left.text or HOLE, right.text or HOLE))  # noqa: PTH118
+            elif left.items or right.items:
+                yield Value("list()", items=(*left.items, *right.items))
+            elif isinstance(node.op, ast.Add) and (left.text or right.text):
+                yield string((left.text or HOLE) + (right.text or HOLE))
             else:
-                yield Value("str()", temporary=True) if left.temporary else UNKNOWN
+                yield UNKNOWN
 
-    def _joined(self, parts: list[ast.expr]) -> Iterator[Value]:
-        options = [self.of(part) for part in parts]
+    def _texts(self, function: Callable[..., str], options: Sequence[Values]) -> Iterator[Value]:
+        """The texts that a function makes of each combination of its arguments."""
         count = 1
         for values in options:
             count *= len(values)
         if count > MOST:
             options = [values if len(values) == 1 else (UNKNOWN,) for values in options]
         for combination in product(*options):
-            yield _concatenated(combination)
+            try:
+                parts = [HOLE if part.text is None else part.text for part in combination]
+                yield string(function(*parts))
+            except (TypeError, ValueError, LookupError, AttributeError):
+                yield UNKNOWN
 
     # --- calls -----------------------------------------------------------------------------------
 
-    def _call(self, node: ast.Call) -> Iterator[Value]:
-        for callee in self.of(node.func):
-            yield from self._result(callee, node)
-
-    def _result(self, callee: Value, node: ast.Call) -> Iterable[Value]:
-        name = callee.name
+    def _result(self, callee: Value, node: ast.Call) -> Iterable[Value]:  # noqa: PLR0911, PLR0912
+        name, owner = callee.name, callee.owner or UNKNOWN
         if callee.function is not None:
             return self._returned(callee.function)
-        if name in _DATABASES and _in_memory(node, self):
-            return (Value("memory()"),)
-        if name in _RESULTS:
-            return (replace(_RESULTS[name]),)
         arguments = [self.of(part) for part in node.args if not isinstance(part, ast.Starred)]
         first = arguments[0] if arguments else ()
+        if name in catalogue.MEMORY_DATABASES and self._is_fresh(node, first):
+            return (Value("memory()"),)
+        if name in _RESULTS:
+            return (_RESULTS[name](),)
+        if name in catalogue.OPENERS or (owner.is_path and name.endswith(".open")):
+            named = [self.of(k.value) for k in node.keywords if k.arg == "file"]
+            values = (owner,) if owner.is_path else (first or (named[0] if named else (UNKNOWN,)))
+            return (Value(_FILE, value.text) for value in values)
         if name == "builtins.getattr" and len(arguments) > 1:
-            return (*self.attribute(first, arguments[1]), *(arguments[2] if arguments[2:] else ()))
+            found = [
+                v for key in arguments[1] if key.exact for v in self.attribute(first, key.exact)
+            ]
+            return (*found, *(arguments[2] if arguments[2:] else ())) or (UNKNOWN,)
         if name in catalogue.IMPORTERS and first:
-            return (_imported(name, value, len(arguments)) for value in first)
+            return (_imported(name, value) for value in first)
         if name in _TEXTS:
-            return self._text_result(name, callee, arguments)
-        if name == "builtins.vars" and first:
-            return (Value(f"{v.name}.__dict__") if v.name else UNKNOWN for v in first)
+            return self._texts(_TEXTS[name], arguments)
+        if name == _PATH.removesuffix("()"):
+            return self._paths(os.path.join, arguments or [(string("."),)])  # noqa: PTH118
+        if name == "pathlib.Path.home":
+            return (Value(_PATH, "~"),)
+        if name in ("pathlib.Path.cwd", "os.getcwd"):
+            return (Value(_PATH if name.startswith("p") else "str()", str(self._folder)),)
+        if name.rpartition(".")[0] in (_PATH, "str()"):
+            return self._of_method(name.rpartition(".")[2], owner, arguments)
+        if name in ("glob.glob", "glob.iglob"):
+            return (Value("list()", items=tuple(_matching("", v, "str()") for v in first)),)
+        if name in ("os.listdir", "os.scandir"):
+            return (Value("list()", items=(Value("str()", HOLE),)),)
         if name in _PASSING and first:
             return _passed(name, first)
         if name == "functools.partial" and first:
             return first
-        if (
-            name.endswith((".get", ".pop", ".__getitem__", ".setdefault"))
-            and callee.owner
-            and first
-        ):
-            return self._subscript((callee.owner,), first)
-        if name.startswith("?.") and callee.owner and callee.owner.items:
-            return (*callee.owner.items, UNKNOWN)
-        if not name or name.startswith(("?", "str()")):
+        if name.endswith((".get", ".pop", ".__getitem__", ".setdefault")) and first:
+            return self._subscript((owner,), first)
+        if name in ("dict().items", "dict().values") and owner.items:
+            pairs = tuple(Value("pair()", items=(UNKNOWN, value)) for value in owner.items)
+            return (Value("list()", items=pairs if name.endswith("items") else owner.items),)
+        if name.startswith("?.") and owner.items:
+            return (*owner.items, UNKNOWN)
+        if not name or name.startswith("?"):
             return (UNKNOWN,)
         return (Value(catalogue.canonical(f"{name}()")),)
+
+    def _is_fresh(self, node: ast.Call, first: Values) -> bool:
+        """Whether a database is opened that is kept in memory, or that is not there yet."""
+        if not node.args:
+            return not node.keywords
+        for value in first:
+            text = value.exact
+            if text is None:
+                return False
+            path = re.sub(r"^(?:sqlite|duckdb)(?:\+\w+)?://(?:/(?=.))?", "", text)
+            if path not in ("", ":memory:") and (
+                catalogue.URL.match(path) or "://" in path or os.path.lexists(self._folder / path)
+            ):
+                return False
+        return True
 
     def _returned(self, function: Function) -> Values:
         if isinstance(function, ast.Lambda):
             return self.of(function.body)
         return _few(v for part in self._returns.get(id(function), ()) for v in self.of(part))
 
-    def _text_result(self, name: str, callee: Value, arguments: list[Values]) -> Iterator[Value]:
-        count = 1
-        for values in arguments:
-            count *= len(values)
-        combinations = product(*arguments) if count <= MOST else iter([(UNKNOWN,) * len(arguments)])
-        for combination in combinations:
-            yield _TEXTS[name](callee.owner or UNKNOWN, combination, self._folder)
+    def _paths(self, function: Callable[..., str], options: Sequence[Values]) -> Iterator[Value]:
+        return (Value(_PATH, value.text or HOLE) for value in self._texts(function, options))
 
-
-def _in_memory(node: ast.Call, names: Names) -> bool:
-    """Whether a database is opened that is gone when the kernel ends."""
-    if not node.args:
-        return not node.keywords
-    return all(value.text in ("", ":memory:") for value in names.of(node.args[0]))
+    def _of_method(self, method: str, owner: Value, arguments: list[Values]) -> Iterable[Value]:
+        """The result of a method of a text or a path."""
+        options = [(owner,), *arguments]
+        if owner.is_path:
+            if method in ("glob", "rglob", "iterdir"):
+                patterns = arguments[0] if arguments else (string("*"),)
+                found = (_matching(owner.text or HOLE, v, _PATH) for v in patterns)
+                return (Value("list()", items=tuple(found)),)
+            if method in _PATH_METHODS:
+                return self._paths(_PATH_METHODS[method], options)
+            return (Value(f"{_PATH}.{method}()"),)
+        if method == "format":
+            return self._texts(_formatted, options)
+        if method == "join" and arguments:
+            return (string((owner.text or "").join(i.text or HOLE for i in v.items)) if v.items
+                    else UNKNOWN for v in arguments[0])  # fmt: skip
+        if method == "split" and owner.text:
+            return (Value("list()", items=(Value("str()", HOLE),)),)
+        return self._texts(getattr(str, method), options) if method in _STRIPS else (UNKNOWN,)
 
 
 def _of_known(known: Known) -> Value:
@@ -490,7 +489,7 @@ def _argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
 
 
 def _few(values: Iterable[Value]) -> Values:
-    """Different values, not too many; the unknown stands for those that are left out."""
+    """Deduplicates; appends UNKNOWN when there are more than MOST."""
     found: dict[Value, None] = {}
     for value in values:
         found[value] = None
@@ -499,16 +498,9 @@ def _few(values: Iterable[Value]) -> Values:
     return tuple(found) or (UNKNOWN,)
 
 
-def _items(values: Values) -> Values:
-    found: list[Value] = []
-    for value in values:
-        if value.items:
-            found += value.items
-        elif value.name in ("pathlib.Path().glob()", "pathlib.Path().iterdir()"):
-            found.append(Value(_PATH))
-        else:
-            found.append(UNKNOWN)
-    return _few(found)
+def items(value: Value) -> Values:
+    """What a loop over a value gives."""
+    return value.items or (UNKNOWN,)
 
 
 def _unpacked(values: Values, place: int) -> Values:
@@ -517,206 +509,99 @@ def _unpacked(values: Values, place: int) -> Values:
         if value.name == "pair()":
             found.append(value.items[place] if place < len(value.items) else UNKNOWN)
         else:
-            found += value.items or (UNKNOWN,)
+            found += items(value)
     return _few(found)
 
 
-def _imported(name: str, module: Value, arguments: int) -> Value:
-    if module.text is None:
+def _imported(name: str, module: Value) -> Value:
+    if module.exact is None:
         return module if name == "importlib.reload" else UNKNOWN
-    text = module.text
-    if name == "importlib.__import__" and arguments < 4:
-        text = text.partition(".")[0]
-    return Value(catalogue.canonical(text))
+    text = module.exact
+    return Value(catalogue.canonical(text.partition(".")[0] if "__" in name else text))
 
 
 def _passed(name: str, values: Values) -> Iterator[Value]:
     """Built-in functions that give back what they are given, in another order or shape."""
     for value in values:
-        inner = value.items or _items((value,))
-        if name == "builtins.enumerate":
-            pairs = (Value("pair()", items=(Value("constant"), item)) for item in inner)
+        if name in ("builtins.next", "builtins.max", "builtins.min"):
+            yield from items(value)
+        elif name == "builtins.enumerate":
+            pairs = (Value("pair()", items=(Value("constant"), item)) for item in items(value))
             yield Value("list()", items=tuple(pairs))
-        elif name == "builtins.next":
-            yield from inner
         else:
-            yield Value("list()", items=inner)
+            yield Value("list()", items=items(value))
 
 
-# --- texts and paths ---------------------------------------------------------------------------
+def _matching(folder: str, pattern: Value, name: str) -> Value:
+    text = re.sub(r"\*+/?|\?|\[[^]]*\]", HOLE, pattern.text or HOLE)
+    return Value(name, os.path.join(folder, text))  # noqa: PTH118
 
 
-def _concatenated(parts: Sequence[Value]) -> Value:
-    if parts and parts[0].temporary:
-        climbs = any(".." in part.beginning for part in parts[1:])
-        return Value("str()", temporary=not climbs)
-    text = ""
-    for part in parts:
-        if part.text is None:
-            return Value("str()", start=text + part.start) if text + part.start else UNKNOWN
-        text += part.text
-    return string(text)
-
-
-def _joined_path(parts: Sequence[Value]) -> Value:
-    if parts and parts[0].temporary and not any((p.text or "").startswith("/") for p in parts[1:]):
-        climbs = any(".." in (part.text or "") for part in parts[1:])
-        return Value(_PATH) if climbs else Value(_PATH, temporary=True)
-    if parts and parts[-1].text is not None and parts[-1].text.startswith("/"):
-        return Value(_PATH, parts[-1].text)
-    if any(part.text is None for part in parts):
-        return Value(_PATH)
-    return Value(_PATH, os.path.join("", *[part.text or "" for part in parts]))  # noqa: PTH118
-
-
-def _path_attribute(value: Value, attr: str) -> Value:
-    if attr == "parent":
-        known = value.text is not None
-        return Value(
-            _PATH,
-            os.path.dirname(value.text or "") or "." if known else None,  # noqa: PTH120
-            temporary=value.temporary,
-        )
-    if attr in ("name", "stem", "suffix"):
-        return Value("str()", getattr(Path(value.text), attr) if value.text else None)
-    return Value(f"{_PATH}.{attr}", owner=value)
-
-
-def _make_path(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return _joined_path(arguments) if arguments else Value(_PATH, ".")
-
-
-def _join(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return replace(_joined_path(arguments), name="str()") if arguments else UNKNOWN
-
-
-def _join_to_owner(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return _joined_path((owner, *arguments))
-
-
-def _keep(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return arguments[0] if arguments else UNKNOWN
-
-
-def _keep_owner(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return owner
-
-
-def _renamed(change: Callable[[Path, str], Path]) -> Callable[..., Value]:
-    def result(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-        if owner.temporary:
-            return owner
-        if not owner.text or not arguments or arguments[0].text is None:
-            return Value(_PATH)
-        try:
-            return Value(_PATH, str(change(Path(owner.text), arguments[0].text)))
-        except ValueError:
-            return Value(_PATH)
-
-    return result
-
-
-def _formatted(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    if owner.text is None or any(part.text is None for part in arguments):
-        return Value("str()", start=owner.beginning.partition("{")[0])
+def _formatted(text: str, *parts: str) -> str:
     try:
-        return string(owner.text.format(*[part.text for part in arguments]))
-    except (ValueError, KeyError, IndexError, AttributeError):
-        return UNKNOWN
+        return text.format(*parts)
+    except (ValueError, LookupError, AttributeError):
+        return re.sub(r"\{[^{}]*\}", HOLE, text)
 
 
-def _stripped(method: str) -> Callable[..., Value]:
-    def result(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-        if owner.text is None or any(part.text is None for part in arguments):
-            return UNKNOWN
-        try:
-            return string(str(getattr(owner.text, method)(*[part.text for part in arguments])))
-        except (TypeError, ValueError):
-            return UNKNOWN
-
-    return result
-
-
-def _home(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return Value(_PATH, "~")
-
-
-def _here(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return Value(_PATH, str(folder))
-
-
-_TEXTS: Mapping[str, Callable[[Value, Sequence[Value], Path], Value]] = {
-    "pathlib.Path": _make_path,
-    "pathlib.Path.home": _home,
-    "pathlib.Path.cwd": _here,
-    "os.getcwd": _here,
-    "os.path.join": _join,
-    "pathlib.Path().joinpath": _join_to_owner,
-    "pathlib.Path().with_suffix": _renamed(Path.with_suffix),
-    "pathlib.Path().with_name": _renamed(Path.with_name),
-    "pathlib.Path().with_stem": _renamed(Path.with_stem),
-    **dict.fromkeys(
-        [
-            "os.path.expanduser",
-            "os.path.abspath",
-            "os.path.realpath",
-            "os.path.normpath",
-            "os.fspath",
-            "builtins.str",
-            "sqlalchemy.text",
-        ],
-        _keep,
-    ),
+_PERCENT = re.compile(r"%(?:\(\w+\))?[-#0 +]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]")
+_PATH_PARTS: Mapping[str, Callable[[str], Value]] = {
+    "parent": lambda text: Value(_PATH, os.path.dirname(text) or "."),  # noqa: PTH120
+    "name": lambda text: string(Path(text).name),
+    "stem": lambda text: string(Path(text).stem),
+    "suffix": lambda text: string(Path(text).suffix),
+    "parents": lambda text: Value("list()", items=(Value(_PATH, HOLE),)),
+}
+_PATH_METHODS: Mapping[str, Callable[..., str]] = {
+    "joinpath": os.path.join,  # noqa: PTH118
     **{
-        f"pathlib.Path().{name}": _keep_owner
+        name: lambda text, part, change=name: str(getattr(Path(text), change)(part))
+        for name in ["with_suffix", "with_name", "with_stem"]
+    },
+    **{
+        name: lambda text, *ignored: text
         for name in ["resolve", "absolute", "expanduser", "as_posix", "__str__", "__fspath__"]
     },
-    "str().format": _formatted,
+}
+_STRIPS = frozenset(
+    "strip lstrip rstrip lower upper title replace removeprefix removesuffix".split()  # noqa: SIM905
+)
+_TEXTS: Mapping[str, Callable[..., str]] = {
+    "os.path.join": os.path.join,  # noqa: PTH118
+    "os.path.basename": os.path.basename,  # noqa: PTH119
+    "os.path.dirname": os.path.dirname,  # noqa: PTH120
+    "os.path.normpath": os.path.normpath,
+    "os.path.expandvars": os.path.expandvars,
+    "urllib.parse.urljoin": urljoin,
     **{
-        f"str().{name}": _stripped(name)
+        name: lambda text, *ignored: text
         for name in [
-            "strip",
-            "lstrip",
-            "rstrip",
-            "lower",
-            "upper",
-            "title",
-            "replace",
-            "removeprefix",
-            "removesuffix",
+            *(f"os.path.{name}" for name in ["expanduser", "abspath", "realpath", "relpath"]),
+            *["os.fspath", "builtins.str", "sqlalchemy.text"],
         ]
     },
 }
-"""Functions whose result is a text or a path that can be told."""
+"""Functions whose result is a text that can be told."""
 
-_TEMPORARY = Value("str()", temporary=True)
-_RESULTS: Mapping[str, Value] = {
-    "tempfile.mkdtemp": _TEMPORARY,
-    "tempfile.gettempdir": _TEMPORARY,
-    "tempfile.mktemp": _TEMPORARY,
-    "tempfile.TemporaryDirectory": _TEMPORARY,
-    "tempfile.mkstemp": Value("pair()", items=(Value("constant"), _TEMPORARY)),
-    "tempfile.NamedTemporaryFile": Value("tempfile.NamedTemporaryFile()"),
-    "builtins.globals": Value("globals()"),
-    "builtins.locals": Value("globals()"),
-    "pathlib.Path().glob": Value("list()", items=(Value(_PATH),)),
-    "pathlib.Path().rglob": Value("list()", items=(Value(_PATH),)),
-    "pathlib.Path().iterdir": Value("list()", items=(Value(_PATH),)),
-    "tempfile.NamedTemporaryFile().name": _TEMPORARY,
+
+def _temporary() -> Value:
+    return string(f"{tempfile.gettempdir()}/{HOLE}")
+
+
+_RESULTS: Mapping[str, Callable[[], Value]] = {
+    **dict.fromkeys(
+        ["tempfile.mkdtemp", "tempfile.mktemp", "tempfile.TemporaryDirectory"], _temporary
+    ),
+    "tempfile.gettempdir": lambda: string(tempfile.gettempdir()),
+    "tempfile.mkstemp": lambda: Value("pair()", items=(Value("constant"), _temporary())),
+    "tempfile.NamedTemporaryFile": lambda: replace(_temporary(), name="tempfile()"),
+    "builtins.globals": lambda: Value("globals()"),
+    "builtins.locals": lambda: Value("globals()"),
+    "builtins.vars": lambda: Value("globals()"),
 }
-_DATABASES = ("sqlite3.connect", "duckdb.connect")
 _NAMESPACES = ("globals()", "get_ipython().user_ns", "get_ipython().user_global_ns")
 _PASSING = frozenset(
     f"builtins.{name}"
-    for name in [
-        "list",
-        "tuple",
-        "set",
-        "sorted",
-        "reversed",
-        "iter",
-        "next",
-        "enumerate",
-        "frozenset",
-    ]
+    for name in ["list", "tuple", "set", "sorted", "reversed", "iter", "next", "enumerate"]
+    + ["frozenset", "max", "min"]
 )
