@@ -155,7 +155,7 @@ def _is_session(call: Call) -> bool:
 
 def _texts(call: Call, found: CodeRisks) -> None:
     """Texts that somebody may run: code for a library, commands for a shell."""
-    if call.name.partition(".")[0] in catalogue.NO_READERS:
+    if call.name.partition(".")[0] in catalogue.NO_READERS or call.method.startswith("write"):
         return
     for value in call.all_values():
         text = value.text or ""
@@ -173,15 +173,17 @@ def _texts(call: Call, found: CodeRisks) -> None:
 def _addresses(call: Call, found: CodeRisks) -> None:
     """Addresses that are handed to what may fetch from them."""
     name, root = call.name, call.name.partition(".")[0]
-    if root in catalogue.NO_READERS or not (
-        catalogue.URL_READERS.search(name) or call.callee.is_class
-    ):
+    opens = call.callee.is_class and root not in ("pandas", "numpy", "polars", "pyarrow")
+    if root in catalogue.NO_READERS or not (opens or catalogue.URL_READERS.search(name)):
         return
     for value in call.all_values():
         text = value.beginning
         other = name == "fsspec.filesystem" and text not in ("", "file", "memory", "local")
         if catalogue.URL.match(text) or other:
             found.add("network", f"{VERBS['network']}: {one_line(text, 60)}", call.line, host(text))
+    if root in catalogue.NATIVE_MODULES and catalogue.ADDRESS_NAMES.match(call.sources.get("0", "")):
+        if any(value.text is None for value in call.argument(0)):
+            found.add("network", f"{VERBS['network']}: {call.sources['0']}", call.line)
 
 
 # --- databases -----------------------------------------------------------------------------------

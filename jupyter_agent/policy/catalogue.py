@@ -24,6 +24,7 @@ HOLE = "\ufffc"
 
 ALIASES: Mapping[str, str] = {
     "__builtins__": "builtins",
+    "builtins.__builtins__": "builtins",
     "builtins.__import__": "importlib.__import__",
     "io.open": "builtins.open",
     "io.FileIO": "builtins.open",
@@ -82,7 +83,7 @@ ALIASES: Mapping[str, str] = {
 
 MODULES: Mapping[RiskKind, frozenset[str]] = {
     "process": _words(
-        "subprocess pty pexpect sh plumbum ptyprocess invoke fabric delegator envoy winpexpect "
+        "subprocess _posixsubprocess pty pexpect sh plumbum ptyprocess invoke fabric delegator envoy winpexpect "
         "asyncio.subprocess git pygit2 dulwich hglib papermill nbclient jupyter_client ipyparallel "
         "nbconvert.preprocessors.execute docker podman kubernetes pyspark ray modal coiled "
         "databricks crontab supervisor playsound pyautogui pynput"
@@ -132,7 +133,7 @@ MODULES: Mapping[RiskKind, frozenset[str]] = {
         "astroquery sunpy.net wandb comet_ml neptune clearml dvc.api streamlit.web"
     ),
     "hidden": _words(
-        "ctypes cffi runpy marshal imp zipimport code codeop cppyy importlib.machinery bdb "
+        "ctypes _ctypes cffi runpy marshal imp zipimport code codeop cppyy importlib.machinery bdb "
         "jsonpickle shiboken2"
     ),
     "settings": _words("atexit faulthandler sitecustomize usercustomize gorilla forbiddenfruit"),
@@ -299,6 +300,7 @@ KEYWORDS: tuple[tuple[str, re.Pattern[str], RiskKind, str], ...] = (
     ("trust_remote_code", re.compile("True"), "hidden", VERBS["hidden"]),
     ("allow_pickle", re.compile("True"), "hidden", "loads a pickle, which can run any code"),
     ("safe_mode", re.compile("False"), "hidden", VERBS["hidden"]),
+    ("1", re.compile(r"(?:yaml\.)?(?:Unsafe|Full)?Loader$"), "hidden", VERBS["hidden"]),
     ("Loader", re.compile(r".*(?:Unsafe|Full|^|\.)Loader"), "hidden", VERBS["hidden"]),
 )  # fmt: skip
 """Arguments that tell of a risk whatever is called: their values as they stand in the code."""
@@ -328,7 +330,7 @@ CALLS_FUNCTIONS = _words(
 """Functions and methods that call a function with the arguments that follow it."""
 
 CODE_IN_TEXT = re.compile(
-    r"__import__\s*\(|__globals__|__builtins__|__subclasses__|\bos\.(?:system|popen)\s*\(|"
+    r"__import__\s*\(|__globals__|__builtins__|__subclasses__|"
     r"@\w+\.(?:system|popen|run|call|unlink|remove)\s*\("
 )
 """Calls in texts that a library may evaluate: `df.eval("@__import__('os')…")`."""
@@ -493,9 +495,10 @@ NATIVE_MODULES = _words(
     "rasterio fiona pyogrio geopandas osgeo xgboost lightgbm catboost soundfile SimpleITK open3d "
     "pyvista vtk dbm shelve xarray cudf cupy datasets catboost ROOT pyreadstat"
 )
+ADDRESS_NAMES = re.compile(r"(?:\w+\.)*\w*(?:url|uri|link|href|endpoint|address)s?\d?$", re.IGNORECASE)
 NATIVE_METHODS = _words(
-    "write_csv write_parquet write_ipc write_ipc_stream write_json write_ndjson write_avro "
-    "write_delta sink_csv sink_parquet sink_ipc sink_ndjson to_netcdf to_file to_hdf save_model "
+    "to_parquet write_csv write_parquet write_ipc write_ipc_stream write_json write_ndjson "
+    "write_avro write_delta sink_csv sink_parquet sink_ipc sink_ndjson to_netcdf to_file to_hdf save_model "
     "save_weights save_raw save_binary save_to_disk save_pretrained imwrite write_table"
 )
 """What writes by code of its own: nobody sees when it opens a file."""

@@ -188,9 +188,12 @@ class _Inspection:
         for module in modules:
             if module.partition(".")[0] == "jupyter_agent" and node.names[0].name == "*":
                 self._note("agent", "jupyter_agent", node.lineno)
-            script = _script(module, self._around)
-            if script and not self._is_imported(module):
-                self._hidden(node.lineno, f"imports {script.name}", str(script))
+            self._imported(module, node.lineno)
+
+    def _imported(self, module: str, line: int) -> None:
+        script = _script(module, self._around)
+        if script and not self._is_imported(module):
+            self._hidden(line, f"imports {script.name}", str(script))
 
     def _is_imported(self, module: str) -> bool:
         root = module.partition(".")[0]
@@ -293,6 +296,9 @@ class _Inspection:
             self._shell(call)
         elif name in catalogue.CODE_RUNNERS:
             self._runs(name, call)
+        elif name in catalogue.IMPORTERS:
+            for value in call.argument(0, "name"):
+                self._imported(value.exact or "", call.line)
         else:
             judge_call(call, self.found)
             self._sets(call, node)

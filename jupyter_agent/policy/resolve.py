@@ -105,6 +105,7 @@ class Names:
         self._memo: dict[int, Values] = {}
         self._by_name: dict[str, Values] = {}
         self._busy: set[object] = set()
+        self._partial: dict[str, list[Value]] = {}
         self._free: set[str] = set()
         for tree in trees:
             self._free |= free_names(tree)
@@ -232,9 +233,9 @@ class Names:
         if name in self._by_name:
             return self._by_name[name]
         if name in self._busy:
-            return (UNKNOWN,)
+            return _few(self._partial[name])
         self._busy.add(name)
-        found: list[Value] = []
+        self._partial[name] = found = []
         for binding in self._bindings.get(name, ()):
             found += binding()
         if name not in self._bindings or name in self._free:
