@@ -150,7 +150,8 @@ def _drops_table(call: Call) -> bool:
 def _is_session(call: Call) -> bool:
     if catalogue.DATABASES.match(call.name):
         return call.method == "delete" and not call.name.startswith("memory()")
-    return call.name == "?.delete" and not any(v.name == "constant" for v in call.argument(0))
+    constant = any(value.name == "constant" for value in call.argument(0))
+    return call.name == "?.delete" and len(call.places) < 2 and not constant
 
 
 def _texts(call: Call, found: CodeRisks) -> None:
@@ -162,9 +163,9 @@ def _texts(call: Call, found: CodeRisks) -> None:
         if match := catalogue.CODE_IN_TEXT.search(text):
             shown = one_line(text[match.start() :], 60)
             found.add("hidden", f"{VERBS['hidden']}: {shown}", call.line)
-        if call.method in catalogue.SHELL_METHODS and call.callee.owner is not None:
-            if catalogue.SHELL_TEXT.search(text):
-                found.add("shell", f"{VERBS['shell']}: {one_line(text)}", call.line, text)
+        runs = call.method in catalogue.SHELL_METHODS and call.callee.owner is not None
+        if runs and catalogue.SHELL_TEXT.search(text):
+            found.add("shell", f"{VERBS['shell']}: {one_line(text)}", call.line, text)
 
 
 # --- addresses -----------------------------------------------------------------------------------
@@ -181,9 +182,10 @@ def _addresses(call: Call, found: CodeRisks) -> None:
         other = name == "fsspec.filesystem" and text not in ("", "file", "memory", "local")
         if catalogue.URL.match(text) or other:
             found.add("network", f"{VERBS['network']}: {one_line(text, 60)}", call.line, host(text))
-    if root in catalogue.NATIVE_MODULES and catalogue.ADDRESS_NAMES.match(call.sources.get("0", "")):
-        if any(value.text is None for value in call.argument(0)):
-            found.add("network", f"{VERBS['network']}: {call.sources['0']}", call.line)
+    first = call.sources.get("0", "")
+    native = root in catalogue.NATIVE_MODULES and catalogue.ADDRESS_NAMES.match(first)
+    if native and any(value.text is None for value in call.argument(0)):
+        found.add("network", f"{VERBS['network']}: {first}", call.line)
 
 
 # --- databases -----------------------------------------------------------------------------------
@@ -276,41 +278,46 @@ def _loads(call: Call, found: CodeRisks) -> None:
 
 
 def _writes(call: Call, found: CodeRisks) -> None:
-    name, method, owner = call.name, call.method, call.owner
+    """Functions that write files."""
+    name = call.name
     native = catalogue.is_native(name)
-    path_like = owner.is_path or not owner.name or owner.name.startswith("?")
+    unpacker = name if name in catalogue.UNPACKERS else f"?.{call.method}"
     if name in catalogue.OPENERS:
         if _opens_for_writing(call):
             found.write(call.argument(*catalogue.OPENERS[name]), call.line, native)
     elif name in catalogue.WRITERS:
         if name != "os.open" or call.sources.get("1", "os.O_RDONLY") != "os.O_RDONLY":
             found.write(call.argument(*catalogue.WRITERS[name]), call.line, native)
-    elif name in catalogue.MOVERS or name in catalogue.LINKERS:
-        sources = call.argument(0, "src")
-        if name in catalogue.LINKERS:
-            found.write(sources, call.line)
-        else:
-            _moves_away(sources, found, call.line)
-        found.write(call.argument(1, "dst"), call.line)
+    elif name in catalogue.LINKERS:
+        found.write((*call.argument(0, "src"), *call.argument(1, "dst")), call.line)
+    elif name in catalogue.MOVERS:
+        _moves(call.argument(0, "src"), call.argument(1, "dst"), found, call.line)
     elif name in catalogue.FOLDER_MAKERS:
         _makes_folder(call.argument(*catalogue.FOLDER_MAKERS[name]), found, call.line)
-    elif name in catalogue.UNPACKERS or f"?.{method}" in catalogue.UNPACKERS:
-        place = catalogue.UNPACKERS.get(name) or catalogue.UNPACKERS[f"?.{method}"]
-        targets = call.argument(*place)
-        if targets or method != "extract":  # a method of a text column, far more often
+    elif unpacker in catalogue.UNPACKERS:
+        targets = call.argument(*catalogue.UNPACKERS[unpacker])
+        if targets or call.method != "extract":  # a method of a text column, far more often
             found.write(targets or (Value("str()", "."),), call.line)
-    elif method in catalogue.PATH_WRITERS and path_like:
+    elif call.callee.owner is not None:
+        _methods(call, call.owner, found)
+
+
+def _methods(call: Call, owner: Value, found: CodeRisks) -> None:
+    """Methods that write files."""
+    method = call.method
+    unknown = not owner.name or owner.name.startswith("?")
+    if method in catalogue.PATH_WRITERS and (owner.is_path or unknown):
         found.write((owner,), call.line)
-    elif method == "mkdir" and owner.is_path:
+    elif owner.is_path and method == "mkdir":
         _makes_folder((owner,), found, call.line)
-    elif method in catalogue.PATH_MOVERS and owner.is_path:
-        _moves_away((owner,), found, call.line)
-        found.write(call.argument(0, "target", "target_dir"), call.line)
-    elif method == "open" and owner.is_path:
+    elif owner.is_path and method in catalogue.PATH_MOVERS:
+        _moves((owner,), call.argument(0, "target", "target_dir"), found, call.line)
+    elif owner.is_path and method == "open":
         if _may_write(call.argument(0, "mode"), "r"):
             found.write((owner,), call.line)
-    elif method in catalogue.METHOD_WRITERS and call.callee.owner and not owner.is_path:
-        found.write(call.argument(0, *catalogue.METHOD_WRITERS[method]), call.line, native)
+    elif method in catalogue.METHOD_WRITERS and not owner.is_path:
+        target = call.argument(0, *catalogue.METHOD_WRITERS[method])
+        found.write(target, call.line, catalogue.is_native(call.name))
 
 
 def _opens_for_writing(call: Call) -> bool:
@@ -338,7 +345,7 @@ def _makes_folder(targets: Iterable[Value], found: CodeRisks, line: int) -> None
                 found.add(risk.kind, risk.what, risk.line, risk.place)
 
 
-def _moves_away(sources: Iterable[Value], found: CodeRisks, line: int) -> None:
+def _moves(sources: Iterable[Value], targets: Values, found: CodeRisks, line: int) -> None:
     """What is moved is gone from where it was, unless the agent knows the file."""
     for value in sources:
         if value.exact is not None:
@@ -346,6 +353,7 @@ def _moves_away(sources: Iterable[Value], found: CodeRisks, line: int) -> None:
             if risk is not None:
                 kind: RiskKind = "delete" if risk.kind == "overwrite" else risk.kind
                 found.add(kind, f"moves {one_line(value.exact)} away", line, risk.place)
+    found.write(targets, line)
 
 
 _RULES: tuple[Callable[[Call, CodeRisks], None], ...] = (

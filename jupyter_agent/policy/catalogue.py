@@ -83,10 +83,10 @@ ALIASES: Mapping[str, str] = {
 
 MODULES: Mapping[RiskKind, frozenset[str]] = {
     "process": _words(
-        "subprocess _posixsubprocess pty pexpect sh plumbum ptyprocess invoke fabric delegator envoy winpexpect "
-        "asyncio.subprocess git pygit2 dulwich hglib papermill nbclient jupyter_client ipyparallel "
-        "nbconvert.preprocessors.execute docker podman kubernetes pyspark ray modal coiled "
-        "databricks crontab supervisor playsound pyautogui pynput"
+        "subprocess _posixsubprocess pty pexpect sh plumbum ptyprocess invoke fabric delegator "
+        "envoy winpexpect asyncio.subprocess git pygit2 dulwich hglib papermill nbclient "
+        "jupyter_client ipyparallel nbconvert.preprocessors.execute docker podman kubernetes "
+        "pyspark ray modal coiled databricks crontab supervisor playsound pyautogui pynput"
     ),
     "install": _words(
         "pip ensurepip conda mamba micromamba micropip piplite venv virtualenv easy_install uv "
@@ -104,16 +104,17 @@ MODULES: Mapping[RiskKind, frozenset[str]] = {
         "telegram slack_sdk slack discord twilio sendgrid yagmail mailchimp pusher paho "
         # clouds and what lies there
         "boto3 botocore aiobotocore google.cloud googleapiclient google.oauth2 google.auth azure "
-        "s3fs gcsfs adlfs minio dropbox boxsdk pydrive pydrive2 O365 msal gspread gspread_dataframe "
-        "pygsheets df2gspread oauth2client ibm_cloud_sdk oss2 b2sdk webdav3 "
+        "s3fs gcsfs adlfs minio dropbox boxsdk pydrive pydrive2 O365 msal gspread "
+        "gspread_dataframe pygsheets df2gspread oauth2client ibm_cloud_sdk oss2 b2sdk webdav3 "
         # models that answer elsewhere, or come from elsewhere
         "openai anthropic litellm cohere mistralai groq ollama replicate together fireworks "
-        "google.generativeai google.genai vertexai langchain langchain_openai langchain_anthropic langchain_community langchain_ollama "
-        "langchain_google_genai langchain_google_vertexai langchain_groq langchain_mistralai "
-        "langchain_aws langchain_cohere langchain_huggingface langgraph llama_index "
-        "autogen crewai dspy instructor huggingface_hub modelscope torch.hub gensim.downloader "
-        "whisper faster_whisper easyocr paddleocr stanza flair open_clip clip deepface insightface "
-        "rembg TTS bark ultralytics kaggle kagglehub opendatasets openml ucimlrepo "
+        "google.generativeai google.genai vertexai langchain langchain_openai langchain_anthropic "
+        "langchain_community langchain_ollama langchain_google_genai langchain_google_vertexai "
+        "langchain_groq langchain_mistralai langchain_aws langchain_cohere langchain_huggingface "
+        "langgraph llama_index autogen crewai dspy instructor huggingface_hub modelscope torch.hub "
+        "gensim.downloader whisper faster_whisper easyocr paddleocr stanza flair open_clip clip "
+        "deepface insightface rembg TTS bark ultralytics kaggle kagglehub opendatasets openml "
+        "ucimlrepo "
         # databases on a server
         "pymongo motor mongoengine psycopg psycopg2 psycopg_pool asyncpg pg8000 pymysql MySQLdb "
         "mysql aiomysql redis elasticsearch opensearchpy cassandra clickhouse_driver "
@@ -126,11 +127,11 @@ MODULES: Mapping[RiskKind, frozenset[str]] = {
         "coinbase pycoingecko investpy eurostat eurostatapiclient sdmx pandasdmx imfp meteostat "
         "openmeteo_requests cdsapi noaa_sdk earthaccess sentinelhub sentinelsat pystac_client "
         "planetary_computer intake ee geemap osmnx overpy overpass OSMPythonTools googlemaps "
-        "openrouteservice geocoder herepy contextily wikipedia "
-        "wikipediaapi pywikibot mwclient arxiv scholarly semanticscholar habanero crossref "
-        "pytrends pubchempy chembl_webresource_client rcsbapi bioservices mygene GEOparse "
-        "Bio.Entrez Bio.ExPASy pybaseball nba_api nfl_data_py statsbombpy soccerdata fastf1 "
-        "astroquery sunpy.net wandb comet_ml neptune clearml dvc.api streamlit.web"
+        "openrouteservice geocoder herepy contextily wikipedia wikipediaapi pywikibot mwclient "
+        "arxiv scholarly semanticscholar habanero crossref pytrends pubchempy "
+        "chembl_webresource_client rcsbapi bioservices mygene GEOparse Bio.Entrez Bio.ExPASy "
+        "pybaseball nba_api nfl_data_py statsbombpy soccerdata fastf1 astroquery sunpy.net wandb "
+        "comet_ml neptune clearml dvc.api streamlit.web"
     ),
     "hidden": _words(
         "ctypes _ctypes cffi runpy marshal imp zipimport code codeop cppyy importlib.machinery bdb "
@@ -144,23 +145,23 @@ MODULES: Mapping[RiskKind, frozenset[str]] = {
 person can be asked beforehand, with the code. Native ones are seen nowhere else."""
 
 HARMLESS_PARTS = _words(
-    "exceptions exception errors error status_codes codes typing types structures "
-    "adapters compat version"
+    "exceptions exception errors error status_codes codes typing types structures adapters compat "
+    "version"
 )
 """A name with one of these in its path does nothing by itself: `requests.exceptions.Timeout`."""
 HARMLESS_NAMES = _words(
     "subprocess.list2cmdline socket.gethostname socket.AddressFamily socket.inet_aton "
-    "socket.inet_ntoa socket.htons socket.ntohs subprocess.CompletedProcess "
-    "requests.utils.quote requests.utils.unquote requests.compat requests.models.Response "
-    "requests.Response httpx.Response httpx._models.Response http.client.HTTPResponse "
-    "http.client.responses urllib3.disable_warnings urllib3.response.HTTPResponse "
-    "pymongo.ASCENDING pymongo.DESCENDING jupyter_agent.session.answer jupyter_agent.version "
-    "requests.packages httpx.Timeout httpx.URL requests.Timeout requests.ConnectTimeout "
-    "requests.ReadTimeout wandb.Settings huggingface_hub.__version__ ultralytics.__version__ "
-    "urllib.request.pathname2url urllib.request.url2pathname socket.setdefaulttimeout "
-    "langchain_text_splitters langchain.text_splitter langchain.prompts langchain_core.prompts "
-    "langchain.schema langchain_core.messages langchain_core.documents google.cloud.version "
-    "pyspark.sql.functions pyspark.sql.types pyspark.sql.Window ray.__version__"
+    "socket.inet_ntoa socket.htons socket.ntohs subprocess.CompletedProcess requests.utils.quote "
+    "requests.utils.unquote requests.compat requests.models.Response requests.Response "
+    "httpx.Response httpx._models.Response http.client.HTTPResponse http.client.responses "
+    "urllib3.disable_warnings urllib3.response.HTTPResponse pymongo.ASCENDING pymongo.DESCENDING "
+    "jupyter_agent.session.answer jupyter_agent.version requests.packages httpx.Timeout httpx.URL "
+    "requests.Timeout requests.ConnectTimeout requests.ReadTimeout wandb.Settings "
+    "huggingface_hub.__version__ ultralytics.__version__ urllib.request.pathname2url "
+    "urllib.request.url2pathname socket.setdefaulttimeout langchain_text_splitters "
+    "langchain.text_splitter langchain.prompts langchain_core.prompts langchain.schema "
+    "langchain_core.messages langchain_core.documents google.cloud.version pyspark.sql.functions "
+    "pyspark.sql.types pyspark.sql.Window ray.__version__"
 )
 _EXCEPTION = re.compile(r"(?:Error|Exception|Warning|Expired|TooManyRedirects|Interrupt)$")
 _WITH_CONSTANTS = _words("subprocess socket ssl pymongo psycopg2 zmq")
@@ -190,20 +191,19 @@ FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
         "spacy.cli.download.download playwright.__main__ distutils.core.setup"
     ),
     "delete": _words(
-        "os.remove os.unlink os.rmdir os.removedirs shutil.rmtree shutil.move "
-        "pathlib.Path.unlink pathlib.Path.rmdir ?.unlink ?.rmdir ?.rmtree ?.delete_file "
-        "distutils.dir_util.remove_tree tensorflow.io.gfile.remove tensorflow.io.gfile.rmtree "
-        "fsspec.filesystem().rm fsspec.filesystem().delete fsspec.filesystem().rm_file "
-        "pyarrow.fs.*FileSystem().delete_* ?.delete_dir_contents ?.delete_dir ?.rm_file "
-        "get_ipython().reset get_ipython().reset_selective get_ipython().del_var "
-        "?.to_sql ?.write_database ?.drop_table ?.drop_all ?.drop_collection ?.drop_database "
-        "?.drop_column ?.drop_constraint ?.drop_view ?.drop_indexes ?.delete_many ?.delete_one "
-        "?.deleteMany ?.deleteOne ?.find_one_and_delete ?.delete_item ?.delete_object "
-        "?.delete_objects ?.delete_rows ?.delete_by_query ?.flushdb ?.flushall ?.remove_table "
-        "?.update_many ?.update_one ?.replace_one ?.insert_many ?.insert_one ?.bulk_write "
-        "?.bulk_insert_mappings ?.bulk_update_mappings ?.bulk_save_objects sqlalchemy.delete "
-        "sqlalchemy.update sqlalchemy.insert sqlalchemy.dialects.*.insert "
-        "alembic.command.* alembic.op.*"
+        "os.remove os.unlink os.rmdir os.removedirs shutil.rmtree shutil.move pathlib.Path.unlink "
+        "pathlib.Path.rmdir ?.unlink ?.rmdir ?.rmtree ?.delete_file distutils.dir_util.remove_tree "
+        "tensorflow.io.gfile.remove tensorflow.io.gfile.rmtree fsspec.filesystem().rm "
+        "fsspec.filesystem().delete fsspec.filesystem().rm_file pyarrow.fs.*FileSystem().delete_* "
+        "?.delete_dir_contents ?.delete_dir ?.rm_file get_ipython().reset "
+        "get_ipython().reset_selective get_ipython().del_var ?.to_sql ?.write_database "
+        "?.drop_table ?.drop_all ?.drop_collection ?.drop_database ?.drop_column ?.drop_constraint "
+        "?.drop_view ?.drop_indexes ?.delete_many ?.delete_one ?.deleteMany ?.deleteOne "
+        "?.find_one_and_delete ?.delete_item ?.delete_object ?.delete_objects ?.delete_rows "
+        "?.delete_by_query ?.flushdb ?.flushall ?.remove_table ?.update_many ?.update_one "
+        "?.replace_one ?.insert_many ?.insert_one ?.bulk_write ?.bulk_insert_mappings "
+        "?.bulk_update_mappings ?.bulk_save_objects sqlalchemy.delete sqlalchemy.update "
+        "sqlalchemy.insert sqlalchemy.dialects.*.insert alembic.command.* alembic.op.*"
     ),
     "network": _words(
         "asyncio.open_connection asyncio.start_server asyncio.open_unix_connection "
@@ -211,21 +211,21 @@ FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
         "?.create_datagram_endpoint ?.get_rdataset ?.from_pretrained ?.push_to_hub ?.load_from_hub "
         "?.urlopen ?.urlretrieve ?.to_gbq ?.read_gbq pandas.read_gbq datasets.load_dataset "
         "datasets.load_metric datasets.load_from_hub datasets.get_dataset_* evaluate.load "
-        "transformers.pipeline sentence_transformers.* diffusers.DiffusionPipeline timm.create_model "
-        "seaborn.load_dataset seaborn.get_dataset_names sklearn.datasets.fetch_* nltk.download "
-        "textblob.download_corpora torch.utils.model_zoo.load_url torchvision.datasets.utils.* "
-        "torchtext.datasets.* torchaudio.pipelines.* torchaudio.datasets.* keras.utils.get_file "
-        "keras.datasets.*.load_data keras_hub.* keras_nlp.* tensorflow_datasets.load "
-        "tensorflow_hub.load tensorflow_hub.KerasLayer fasttext.util.download_model "
-        "fastai.data.external.untar_data ?.untar_data spacy.util.load_model_from_url "
-        "tiktoken.get_encoding tiktoken.encoding_for_model geopandas.tools.geocode "
-        "geopandas.datasets.* geodatasets.* xarray.tutorial.* skimage.data.download_all "
-        "statsmodels.datasets.get_rdataset vega_datasets.data.*.url pydataset.data.* "
-        "scipy.datasets.face scipy.datasets.ascent scipy.datasets.electrocardiogram "
-        "scipy.datasets.download_all cartopy.io.shapereader.natural_earth cartopy.io.img_tiles.* "
-        "astropy.utils.data.download_* astropy.coordinates.SkyCoord.from_name "
-        "bokeh.sampledata.download folium.* logging.handlers.HTTPHandler "
-        "logging.handlers.SMTPHandler logging.handlers.SocketHandler "
+        "transformers.pipeline sentence_transformers.* diffusers.DiffusionPipeline "
+        "timm.create_model seaborn.load_dataset seaborn.get_dataset_names sklearn.datasets.fetch_* "
+        "nltk.download textblob.download_corpora torch.utils.model_zoo.load_url "
+        "torchvision.datasets.utils.* torchtext.datasets.* torchaudio.pipelines.* "
+        "torchaudio.datasets.* keras.utils.get_file keras.datasets.*.load_data keras_hub.* "
+        "keras_nlp.* tensorflow_datasets.load tensorflow_hub.load tensorflow_hub.KerasLayer "
+        "fasttext.util.download_model fastai.data.external.untar_data ?.untar_data "
+        "spacy.util.load_model_from_url tiktoken.get_encoding tiktoken.encoding_for_model "
+        "geopandas.tools.geocode geopandas.datasets.* geodatasets.* xarray.tutorial.* "
+        "skimage.data.download_all statsmodels.datasets.get_rdataset vega_datasets.data.*.url "
+        "pydataset.data.* scipy.datasets.face scipy.datasets.ascent "
+        "scipy.datasets.electrocardiogram scipy.datasets.download_all "
+        "cartopy.io.shapereader.natural_earth cartopy.io.img_tiles.* astropy.utils.data.download_* "
+        "astropy.coordinates.SkyCoord.from_name bokeh.sampledata.download folium.* "
+        "logging.handlers.HTTPHandler logging.handlers.SMTPHandler logging.handlers.SocketHandler "
         "logging.handlers.DatagramHandler logging.handlers.SysLogHandler mlflow.set_tracking_uri "
         "pyarrow.fs.S3FileSystem pyarrow.fs.GcsFileSystem pyarrow.fs.HadoopFileSystem "
         "pyarrow.fs.AzureFileSystem geopy.geocoders.* pyarrow.flight.* adbc_driver_*.dbapi.connect"
@@ -236,8 +236,8 @@ FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
         "IPython.display.YouTubeVideo IPython.display.VimeoVideo IPython.display.ScribdDocument"
     ),
     "hidden": _words(
-        "types.CodeType types.FunctionType sys._getframe sys._current_frames "
-        "inspect.currentframe inspect.stack gc.get_objects gc.get_referrers gc.get_referents "
+        "types.CodeType types.FunctionType sys._getframe sys._current_frames inspect.currentframe "
+        "inspect.stack gc.get_objects gc.get_referrers gc.get_referents "
         "importlib.util.spec_from_file_location importlib.util.module_from_spec "
         "pkgutil.resolve_name pydoc.locate builtins.breakpoint pdb.* ?.exec_module ?.load_module "
         "numpy.ctypeslib.load_library numpy.f2py.compile torch.ops.load_library "
@@ -254,19 +254,11 @@ FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
         "sys.set_asyncgen_hooks sys.monitoring.* sys.set_coroutine_origin_tracking_depth "
         "sys.modules.update sys.modules.clear sys.modules.setdefault threading.settrace "
         "threading.setprofile threading.Timer weakref.finalize ?.call_later ?.call_at "
-        "?.add_signal_handler sched.scheduler().enter "
-        "get_ipython().input_transformers_cleanup get_ipython().input_transformers_post "
-        "get_ipython().ast_transformers get_ipython().input_transformer_manager "
-        "get_ipython().prefilter_manager get_ipython().magics_manager get_ipython().alias_manager "
-        "get_ipython().events get_ipython().register_magic_function get_ipython().register_magics "
-        "get_ipython().extension_manager get_ipython().define_macro get_ipython().define_magic "
-        "get_ipython().hooks get_ipython().set_hook get_ipython().find_magic "
-        "get_ipython().find_line_magic get_ipython().find_cell_magic get_ipython().compile "
-        "get_ipython().builtin_trap get_ipython().kernel get_ipython().showtraceback "
-        "get_ipython().set_custom_exc IPython.core.magic.register_* codecs.register "
-        "builtins.__build_class__ gc.freeze unittest.mock.patch unittest.mock.patch.* "
-        "pytest.MonkeyPatch ?.monkeypatch resource.setrlimit signal.set_wakeup_fd "
-        "?.register_magic_function ?.register_post_execute ?.register_pre_execute"
+        "?.add_signal_handler sched.scheduler().enter IPython.core.magic.register_* "
+        "codecs.register builtins.__build_class__ gc.freeze unittest.mock.patch "
+        "unittest.mock.patch.* pytest.MonkeyPatch ?.monkeypatch resource.setrlimit "
+        "signal.set_wakeup_fd ?.register_magic_function ?.register_post_execute "
+        "?.register_pre_execute"
     ),
     "agent": _words("get_ipython().agent_*"),
 }
@@ -495,11 +487,13 @@ NATIVE_MODULES = _words(
     "rasterio fiona pyogrio geopandas osgeo xgboost lightgbm catboost soundfile SimpleITK open3d "
     "pyvista vtk dbm shelve xarray cudf cupy datasets catboost ROOT pyreadstat"
 )
-ADDRESS_NAMES = re.compile(r"(?:\w+\.)*\w*(?:url|uri|link|href|endpoint|address)s?\d?$", re.IGNORECASE)
+ADDRESS_NAMES = re.compile(
+    r"(?:\w+\.)*\w*(?:url|uri|link|href|endpoint|address)s?\d?$", re.IGNORECASE
+)
 NATIVE_METHODS = _words(
     "to_parquet write_csv write_parquet write_ipc write_ipc_stream write_json write_ndjson "
-    "write_avro write_delta sink_csv sink_parquet sink_ipc sink_ndjson to_netcdf to_file to_hdf save_model "
-    "save_weights save_raw save_binary save_to_disk save_pretrained imwrite write_table"
+    "write_avro write_delta sink_csv sink_parquet sink_ipc sink_ndjson to_netcdf to_file to_hdf "
+    "save_model save_weights save_raw save_binary save_to_disk save_pretrained imwrite write_table"
 )
 """What writes by code of its own: nobody sees when it opens a file."""
 
@@ -610,11 +604,10 @@ CELL_MAGIC = "get_ipython().run_cell_magic"
 OLD_MAGIC = "get_ipython().magic"
 
 HARMLESS_MAGICS = _words(
-    "pwd who who_ls whos matplotlib pylab precision pprint xmode colors lsmagic magic "
-    "quickref pdoc pdef pinfo pinfo2 pfile psource psearch pycat tb dhist dirs gui "
-    "doctest_mode page autosave autoawait autoreload aimport env set_env latex markdown "
-    "html HTML svg SVG recall rep watermark config history hist load loadpy load_ext "
-    "reload_ext"
+    "pwd who who_ls whos matplotlib pylab precision pprint xmode colors lsmagic magic quickref "
+    "pdoc pdef pinfo pinfo2 pfile psource psearch pycat tb dhist dirs gui doctest_mode page "
+    "autosave autoawait autoreload aimport env set_env latex markdown html HTML svg SVG recall rep "
+    "watermark config history hist load loadpy load_ext reload_ext"
 )
 LISTING_MAGICS = _words("ls ll la lf lk ldir lx lc lt cat less more man")
 """Aliases of shell commands that only show something, as long as nothing is joined to them."""
@@ -637,16 +630,15 @@ MAGICS: Mapping[RiskKind, frozenset[str]] = {
     "browser": _words("javascript js"),
     "network": _words("sql bigquery"),
     "settings": _words(
-        "alias unalias rehashx alias_magic unload_ext autocall automagic pdb bookmark "
-        "logon logoff logstop logstate code_wrap"
+        "alias unalias rehashx alias_magic unload_ext autocall automagic pdb bookmark logon logoff "
+        "logstop logstate code_wrap"
     ),
     "agent": _words("agent"),
 }
 EXTENSIONS = _words(
-    "autoreload memory_profiler line_profiler watermark nb_black nb_mypy lab_black "
-    "jupyter_black matplotlib tensorboard snakeviz sql dotenv cython Cython rpy2.ipython "
-    "google.colab.data_table cudf.pandas IPython.extensions.autoreload "
-    "IPython.extensions.storemagic storemagic"
+    "autoreload memory_profiler line_profiler watermark nb_black nb_mypy lab_black jupyter_black "
+    "matplotlib tensorboard snakeviz sql dotenv cython Cython rpy2.ipython google.colab.data_table "
+    "cudf.pandas IPython.extensions.autoreload IPython.extensions.storemagic storemagic"
 )
 MAGIC_WORDS: Mapping[str, str] = {
     "run": "runs a script: %run",
@@ -656,14 +648,13 @@ MAGIC_WORDS: Mapping[str, str] = {
 }
 
 SHELL_ATTRIBUTES = _words(
-    "user_ns execution_count set_next_input display_formatter display_pub displayhook "
-    "config history_manager enable_matplotlib enable_gui run_line_magic run_cell_magic "
-    "magic run_cell run_cell_async ex ev runcode system getoutput system_raw has_trait "
-    "traits colors object_inspect object_inspect_text auto_display push user_global_ns "
-    "user_module parent_header get_parent __class__ Completer complete starting_dir "
-    "home_dir inspector user_expressions autoawait loop_runner should_run_async "
-    "check_complete transform_cell_ user_ns_hidden last_execution_result "
-    "last_execution_succeeded ipython_dir"
+    "user_ns execution_count set_next_input display_formatter display_pub displayhook config "
+    "history_manager enable_matplotlib enable_gui run_line_magic run_cell_magic magic run_cell "
+    "run_cell_async ex ev runcode system getoutput system_raw has_trait traits colors "
+    "object_inspect object_inspect_text auto_display push user_global_ns user_module parent_header "
+    "get_parent __class__ Completer complete starting_dir home_dir inspector user_expressions "
+    "autoawait loop_runner should_run_async check_complete transform_cell_ user_ns_hidden "
+    "last_execution_result last_execution_succeeded ipython_dir"
 )
 """What of the shell may be touched without a question, or is judged elsewhere."""
 

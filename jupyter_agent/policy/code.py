@@ -125,24 +125,18 @@ class _Inspection:
             kind = catalogue.kind_of(value.name) if value.name else None
             if kind is None or (kind == "shell" and id(node) in self._callees):
                 continue
-            if kind == "delete" and self._is_harmless_change(value):
+            if kind == "delete" and self._changes_new_database(value, node):
                 continue
             self._note(kind, value.name, node.lineno, self._place(kind, value, node))
 
-    def _is_harmless_change(self, value: Value) -> bool:
-        """Whether a database is changed that is kept in memory, or that the code makes."""
-        if not catalogue.CHANGES_DATABASE.search(value.name):
+    def _changes_new_database(self, value: Value, node: ast.expr) -> bool:
+        """Whether a call changes a database that is kept in memory, or that the code makes."""
+        call = self._callees.get(id(node))
+        if call is None or not catalogue.CHANGES_DATABASE.search(value.name):
             return False
-        if value.name.startswith("memory()"):
-            return True
-        calls = (c for c in self._callees.values() if value in self._names.of(c.func))
-        connections = [
-            v
-            for call in calls
-            for part in (*call.args, *(k.value for k in call.keywords))
-            for v in self._names.of(part)
-        ]
-        return any(v.name.startswith("memory()") for v in connections)
+        given = [part for a in call.args for part in self._names.of(a)]
+        given += [part for k in call.keywords for part in self._names.of(k.value)]
+        return any(part.name.startswith("memory()") for part in (value, *given))
 
     def _place(self, kind: RiskKind, callee: Value, node: ast.expr) -> str:
         """The file, host or command that a call names by its object or its first argument."""
@@ -243,11 +237,16 @@ class _Inspection:
             self._note("agent", name, line)
         elif name.startswith("get_ipython()") and ".user_ns" not in name:
             self._note("agent" if ".agent_" in name else "settings", name, line)
-        elif not value.name or "()" in name or root in ("?", "local", "constant"):
+        elif (
+            not value.name
+            or "()" in name
+            or root in ("?", "local", "constant")
+            or catalogue.ASSIGNABLE.match(name)
+        ):
             return
-        elif catalogue.ASSIGNABLE.match(name):
-            return
-        elif root in catalogue.GUARDED or (key and any(_is_code(part) for part in new)):
+        elif root in catalogue.GUARDED or (
+            key and root not in ("?", "local", "constant") and any(_is_code(part) for part in new)
+        ):
             self._note("settings", name, line)
 
     def _variable(self, name: str, line: int) -> None:

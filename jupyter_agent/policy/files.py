@@ -86,8 +86,8 @@ def _judge_pattern(text: str, start: Path, around: PolicyContext, line: int) -> 
     folder = real(os.path.dirname(text.partition(HOLE)[0]) or ".", start)  # noqa: PTH120
     if folder is None or ".." in text.partition(HOLE)[2]:
         return unseen
-    if not folder.is_relative_to(around.root):
-        return _judge_path(folder, shown, around, line)
+    if risk := _judge_path(folder / "…", shown, around, line):
+        return risk
     pattern = "*".join(glob.escape(part) for part in text.split(HOLE))
     for count, name in enumerate(glob.iglob(pattern, root_dir=start)):  # noqa: PTH207
         path = real(name, start)

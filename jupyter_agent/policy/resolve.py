@@ -67,7 +67,7 @@ class Value:
     @property
     def is_class(self) -> bool:
         """Whether it looks like a class of a library: `pandas.DataFrame`."""
-        return bool(re.search(r"\.[A-Z]\w*$", self.name)) and "()" not in self.name
+        return bool(re.fullmatch(r"\w[\w.]*\.[A-Z]\w*", self.name))
 
 
 UNKNOWN = Value()
@@ -99,7 +99,6 @@ class Names:
         self._known = known
         self._folder = folder
         self._bindings: dict[str, list[_Binding]] = {}
-        self._attributes: dict[str, list[_Binding]] = {}
         self._returns: dict[int, list[ast.expr]] = {}
         self._stars: list[str] = []
         self._memo: dict[int, Values] = {}
@@ -139,9 +138,6 @@ class Names:
                 self._add(name, lambda: (Value("exception()"),))
             case ast.ClassDef():
                 self._add(node.name, lambda: (Value("local.Class"),))
-                for found in node.body:
-                    for name in stored_names(found) if isinstance(found, ast.Assign) else ():
-                        self._attributes.setdefault(name, []).append(lambda n=name: self.of_name(n))  # type: ignore[misc]
             case ast.Import() | ast.ImportFrom():
                 for bound, name in imports(node):
                     if bound == "*":
@@ -158,20 +154,18 @@ class Names:
             match node:
                 case ast.Call(func=ast.Name(id=name)):
                     calls.setdefault(name, []).append(node)
-                case ast.Call(func=ast.Lambda() as function):
-                    self._bind_parameters(function, [node])
+                case ast.Call(func=ast.Lambda() as called):
+                    self._bind_parameters(called, [node])
                 case ast.Name(ctx=ast.Load()) if id(node) not in callees:
                     passed.add(node.id)
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     functions.append((node.name, node))
                     self._bind_function(node)
-                case ast.Assign(value=ast.Lambda() as function):
-                    functions += [(t.id, function) for t in node.targets if isinstance(t, ast.Name)]
-        named = {id(function) for _, function in functions}
+                case ast.Assign(value=ast.Lambda() as named):
+                    functions += [(t.id, named) for t in node.targets if isinstance(t, ast.Name)]
+        known = {id(function) for _, function in functions} | callees
         functions += [
-            ("", node)
-            for node in nodes
-            if isinstance(node, ast.Lambda) and id(node) not in named | callees
+            ("", node) for node in nodes if isinstance(node, ast.Lambda) and id(node) not in known
         ]
         for name, function in functions:
             self._bind_parameters(function, [] if name in passed else calls.get(name, []))
@@ -201,23 +195,19 @@ class Names:
         match target:
             case ast.Name():
                 self._add(target.id, lambda: self._inside(value, inside))
-            case ast.Attribute():
-                bindings = self._attributes.setdefault(target.attr, [])
-                bindings.append(lambda: self._inside(value, inside))
             case ast.Starred():
                 self._target(target.value, value, inside)
             case ast.Tuple() | ast.List():
                 self._targets(target.elts, value, inside)
 
     def _targets(self, targets: list[ast.expr], value: ast.expr, inside: bool) -> None:
-        if isinstance(value, (ast.Tuple, ast.List)) and not inside:
-            if len(value.elts) == len(targets):
-                for target, part in zip(targets, value.elts, strict=True):
-                    self._target(target, part)
-                return
+        same = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets)
         for place, target in enumerate(targets):
-            for name in stored_names(target):
-                self._add(name, lambda p=place: _unpacked(self._inside(value, inside), p))  # type: ignore[misc]
+            if same and not inside:
+                self._target(target, value.elts[place])  # type: ignore[attr-defined]
+            else:
+                for name in stored_names(target):
+                    self._add(name, lambda: self._flat(value, inside))
 
     def _add(self, name: str, binding: _Binding) -> None:
         self._bindings.setdefault(name, []).append(binding)
@@ -226,6 +216,9 @@ class Names:
         values = self.of(value)
         return _few(item for v in values for item in items(v)) if inside else values
 
+    def _flat(self, value: ast.expr, inside: bool) -> Values:
+        return _few(item for v in self._inside(value, inside) for item in v.items or (v,))
+
     # --- values ----------------------------------------------------------------------------------
 
     def of_name(self, name: str) -> Values:
@@ -233,9 +226,10 @@ class Names:
         if name in self._by_name:
             return self._by_name[name]
         if name in self._busy:
-            return _few(self._partial[name])
+            return tuple(self._partial[name][:3]) or (UNKNOWN,)  # `sql += …`
         self._busy.add(name)
-        self._partial[name] = found = []
+        found: list[Value] = []
+        self._partial[name] = found
         for binding in self._bindings.get(name, ()):
             found += binding()
         if name not in self._bindings or name in self._free:
@@ -328,10 +322,6 @@ class Names:
             yield replace(value, name="str()")
         elif not value.name or value.name.startswith(("?", "local.")):
             yield Value(catalogue.canonical(f"?.{attr}"), owner=value)
-            if attr in self._attributes and attr not in self._busy:
-                self._busy.add(attr)
-                yield from (v for binding in self._attributes[attr] for v in binding())
-                self._busy.discard(attr)
         else:
             yield Value(catalogue.canonical(f"{value.name}.{attr}"), owner=value)
 
@@ -371,7 +361,7 @@ class Names:
 
     # --- calls -----------------------------------------------------------------------------------
 
-    def _result(self, callee: Value, node: ast.Call) -> Iterable[Value]:  # noqa: PLR0911, PLR0912
+    def _result(self, callee: Value, node: ast.Call) -> Iterable[Value]:  # noqa: PLR0912
         name, owner = callee.name, callee.owner or UNKNOWN
         if callee.function is not None:
             return self._returned(callee.function)
@@ -395,31 +385,35 @@ class Names:
         if name in _TEXTS:
             return self._texts(_TEXTS[name], arguments)
         if name == _PATH.removesuffix("()"):
-            return self._paths(os.path.join, arguments or [(string("."),)])  # noqa: PTH118
+            return self._paths(os.path.join, arguments or [(string("."),)])
         if name == "pathlib.Path.home":
             return (Value(_PATH, "~"),)
         if name in ("pathlib.Path.cwd", "os.getcwd"):
             return (Value(_PATH if name.startswith("p") else "str()", str(self._folder)),)
         if name.rpartition(".")[0] in (_PATH, "str()"):
             return self._of_method(name.rpartition(".")[2], owner, arguments)
-        if name in ("glob.glob", "glob.iglob"):
-            return (Value("list()", items=tuple(_matching("", v, "str()") for v in first)),)
-        if name in ("os.listdir", "os.scandir"):
-            return (Value("list()", items=(Value("str()", HOLE),)),)
         if name in _PASSING and first:
-            return _passed(name, first)
+            return self._passed(name, [v for values in arguments for v in values])
         if name == "functools.partial" and first:
             return first
         if name.endswith((".get", ".pop", ".__getitem__", ".setdefault")) and first:
             return self._subscript((owner,), first)
-        if name in ("dict().items", "dict().values") and owner.items:
-            pairs = tuple(Value("pair()", items=(UNKNOWN, value)) for value in owner.items)
-            return (Value("list()", items=pairs if name.endswith("items") else owner.items),)
+        if name in ("dict().items", "dict().values"):
+            return (replace(owner, name="list()"),)
         if name.startswith("?.") and owner.items:
             return (*owner.items, UNKNOWN)
         if not name or name.startswith("?"):
             return (UNKNOWN,)
         return (Value(catalogue.canonical(f"{name}()")),)
+
+    @staticmethod
+    def _passed(name: str, values: Iterable[Value]) -> Iterator[Value]:
+        """Built-in functions that give back what they are given, in another order or shape."""
+        for value in values:
+            if name in ("builtins.next", "builtins.max", "builtins.min"):
+                yield from items(value)
+            else:
+                yield Value("list()", items=items(value))
 
     def _is_fresh(self, node: ast.Call, first: Values) -> bool:
         """Whether a database is opened that is kept in memory, or that is not there yet."""
@@ -448,10 +442,6 @@ class Names:
         """The result of a method of a text or a path."""
         options = [(owner,), *arguments]
         if owner.is_path:
-            if method in ("glob", "rglob", "iterdir"):
-                patterns = arguments[0] if arguments else (string("*"),)
-                found = (_matching(owner.text or HOLE, v, _PATH) for v in patterns)
-                return (Value("list()", items=tuple(found)),)
             if method in _PATH_METHODS:
                 return self._paths(_PATH_METHODS[method], options)
             return (Value(f"{_PATH}.{method}()"),)
@@ -460,8 +450,6 @@ class Names:
         if method == "join" and arguments:
             return (string((owner.text or "").join(i.text or HOLE for i in v.items)) if v.items
                     else UNKNOWN for v in arguments[0])  # fmt: skip
-        if method == "split" and owner.text:
-            return (Value("list()", items=(Value("str()", HOLE),)),)
         return self._texts(getattr(str, method), options) if method in _STRIPS else (UNKNOWN,)
 
 
@@ -504,38 +492,11 @@ def items(value: Value) -> Values:
     return value.items or (UNKNOWN,)
 
 
-def _unpacked(values: Values, place: int) -> Values:
-    found: list[Value] = []
-    for value in values:
-        if value.name == "pair()":
-            found.append(value.items[place] if place < len(value.items) else UNKNOWN)
-        else:
-            found += items(value)
-    return _few(found)
-
-
 def _imported(name: str, module: Value) -> Value:
     if module.exact is None:
         return module if name == "importlib.reload" else UNKNOWN
     text = module.exact
     return Value(catalogue.canonical(text.partition(".")[0] if "__" in name else text))
-
-
-def _passed(name: str, values: Values) -> Iterator[Value]:
-    """Built-in functions that give back what they are given, in another order or shape."""
-    for value in values:
-        if name in ("builtins.next", "builtins.max", "builtins.min"):
-            yield from items(value)
-        elif name == "builtins.enumerate":
-            pairs = (Value("pair()", items=(Value("constant"), item)) for item in items(value))
-            yield Value("list()", items=tuple(pairs))
-        else:
-            yield Value("list()", items=items(value))
-
-
-def _matching(folder: str, pattern: Value, name: str) -> Value:
-    text = re.sub(r"\*+/?|\?|\[[^]]*\]", HOLE, pattern.text or HOLE)
-    return Value(name, os.path.join(folder, text))  # noqa: PTH118
 
 
 def _formatted(text: str, *parts: str) -> str:
@@ -551,10 +512,9 @@ _PATH_PARTS: Mapping[str, Callable[[str], Value]] = {
     "name": lambda text: string(Path(text).name),
     "stem": lambda text: string(Path(text).stem),
     "suffix": lambda text: string(Path(text).suffix),
-    "parents": lambda text: Value("list()", items=(Value(_PATH, HOLE),)),
 }
 _PATH_METHODS: Mapping[str, Callable[..., str]] = {
-    "joinpath": os.path.join,  # noqa: PTH118
+    "joinpath": os.path.join,
     **{
         name: lambda text, part, change=name: str(getattr(Path(text), change)(part))
         for name in ["with_suffix", "with_name", "with_stem"]
@@ -568,9 +528,9 @@ _STRIPS = frozenset(
     "strip lstrip rstrip lower upper title replace removeprefix removesuffix".split()  # noqa: SIM905
 )
 _TEXTS: Mapping[str, Callable[..., str]] = {
-    "os.path.join": os.path.join,  # noqa: PTH118
-    "os.path.basename": os.path.basename,  # noqa: PTH119
-    "os.path.dirname": os.path.dirname,  # noqa: PTH120
+    "os.path.join": os.path.join,
+    "os.path.basename": os.path.basename,
+    "os.path.dirname": os.path.dirname,
     "os.path.normpath": os.path.normpath,
     "os.path.expandvars": os.path.expandvars,
     "urllib.parse.urljoin": urljoin,
@@ -594,7 +554,7 @@ _RESULTS: Mapping[str, Callable[[], Value]] = {
         ["tempfile.mkdtemp", "tempfile.mktemp", "tempfile.TemporaryDirectory"], _temporary
     ),
     "tempfile.gettempdir": lambda: string(tempfile.gettempdir()),
-    "tempfile.mkstemp": lambda: Value("pair()", items=(Value("constant"), _temporary())),
+    "tempfile.mkstemp": lambda: Value("list()", items=(_temporary(),)),
     "tempfile.NamedTemporaryFile": lambda: replace(_temporary(), name="tempfile()"),
     "builtins.globals": lambda: Value("globals()"),
     "builtins.locals": lambda: Value("globals()"),
@@ -603,6 +563,5 @@ _RESULTS: Mapping[str, Callable[[], Value]] = {
 _NAMESPACES = ("globals()", "get_ipython().user_ns", "get_ipython().user_global_ns")
 _PASSING = frozenset(
     f"builtins.{name}"
-    for name in ["list", "tuple", "set", "sorted", "reversed", "iter", "next", "enumerate"]
-    + ["frozenset", "max", "min"]
+    for name in "list tuple set sorted reversed iter next enumerate frozenset max min zip".split()  # noqa: SIM905
 )
