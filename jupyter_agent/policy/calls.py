@@ -196,11 +196,12 @@ def _sql(call: Call, found: CodeRisks) -> None:
     if not catalogue.SQL_METHODS.search(call.name):
         return
     for value in call.argument(0, "sql", "query", "statement", "operation"):
-        if value.text is None:
-            if not value.name and _is_database(call):
-                found.add("hidden", "runs SQL that cannot be seen before it runs", call.line)
-        else:
-            judge_sql(value.text, found, call.line, call.name)
+        text = value.text or ""
+        plain = not value.name or value.name == "str()"
+        known = value.exact is not None or catalogue.SQL_READS.match(text)
+        if plain and not known and not catalogue.SQL_CHANGES.search(text) and _is_database(call):
+            found.add("hidden", "runs SQL that cannot be seen before it runs", call.line)
+        judge_sql(text, found, call.line, call.name)
 
 
 def _is_database(call: Call) -> bool:

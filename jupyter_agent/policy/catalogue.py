@@ -13,7 +13,8 @@ from functools import lru_cache
 from jupyter_agent.policy.verdict import RiskKind
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The words of a text, as a table holds them."""
     return frozenset(text.split())
 
 
@@ -82,18 +83,18 @@ ALIASES: Mapping[str, str] = {
 # --- modules of which each function is risky -----------------------------------------------------
 
 MODULES: Mapping[RiskKind, frozenset[str]] = {
-    "process": _words(
+    "process": words(
         "subprocess _posixsubprocess pty pexpect sh plumbum ptyprocess invoke fabric delegator "
         "envoy winpexpect asyncio.subprocess git pygit2 dulwich hglib papermill nbclient "
         "jupyter_client ipyparallel nbconvert.preprocessors.execute docker podman kubernetes "
         "pyspark ray modal coiled databricks crontab supervisor playsound pyautogui pynput"
     ),
-    "install": _words(
+    "install": words(
         "pip ensurepip conda mamba micromamba micropip piplite venv virtualenv easy_install uv "
         "poetry"
     ),
-    "delete": _words("send2trash"),
-    "network": _words(
+    "delete": words("send2trash"),
+    "network": words(
         # the web, mail, and others' machines
         "socket ssl http.client http.server urllib.request urllib3 ftplib smtplib poplib imaplib "
         "nntplib telnetlib xmlrpc socketserver requests requests_html requests_cache grequests "
@@ -133,23 +134,23 @@ MODULES: Mapping[RiskKind, frozenset[str]] = {
         "pybaseball nba_api nfl_data_py statsbombpy soccerdata fastf1 astroquery sunpy.net wandb "
         "comet_ml neptune clearml dvc.api streamlit.web"
     ),
-    "hidden": _words(
+    "hidden": words(
         "ctypes _ctypes cffi runpy marshal imp zipimport code codeop cppyy importlib.machinery bdb "
         "jsonpickle shiboken2"
     ),
-    "settings": _words("atexit faulthandler sitecustomize usercustomize gorilla forbiddenfruit"),
-    "agent": _words("jupyter_agent"),
-    "browser": _words("folium ipyleaflet pydeck keplergl leafmap gmaps ipyvolume"),
+    "settings": words("atexit faulthandler sitecustomize usercustomize gorilla forbiddenfruit"),
+    "agent": words("jupyter_agent"),
+    "browser": words("folium ipyleaflet pydeck keplergl leafmap gmaps ipyvolume"),
 }
 """Most of those for the network and for processes are seen when they act, too; but here the
 person can be asked beforehand, with the code. Native ones are seen nowhere else."""
 
-HARMLESS_PARTS = _words(
+HARMLESS_PARTS = words(
     "exceptions exception errors error status_codes codes typing types structures adapters compat "
     "version"
 )
 """A name with one of these in its path does nothing by itself: `requests.exceptions.Timeout`."""
-HARMLESS_NAMES = _words(
+HARMLESS_NAMES = words(
     "subprocess.list2cmdline socket.gethostname socket.AddressFamily socket.inet_aton "
     "socket.inet_ntoa socket.htons socket.ntohs subprocess.CompletedProcess requests.utils.quote "
     "requests.utils.unquote requests.compat requests.models.Response requests.Response "
@@ -164,18 +165,18 @@ HARMLESS_NAMES = _words(
     "pyspark.sql.types pyspark.sql.Window ray.__version__"
 )
 _EXCEPTION = re.compile(r"(?:Error|Exception|Warning|Expired|TooManyRedirects|Interrupt)$")
-_WITH_CONSTANTS = _words("subprocess socket ssl pymongo psycopg2 zmq")
+_WITH_CONSTANTS = words("subprocess socket ssl pymongo psycopg2 zmq")
 """Modules whose names in capitals are constants: `subprocess.PIPE`. Not so `ctypes.CDLL`."""
 _CONSTANT = re.compile(r"_*[A-Z][A-Z0-9_]*$")
 
 # --- single functions and classes ----------------------------------------------------------------
 
 FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
-    "shell": _words(
+    "shell": words(
         "os.system os.popen* get_ipython().system get_ipython().system_raw "
         "get_ipython().system_piped get_ipython().getoutput IPython.utils.process.*"
     ),
-    "process": _words(
+    "process": words(
         "os.exec* os.spawn* os.posix_spawn* os.fork* os.kill os.killpg os._exit os.abort "
         "os.startfile os.nice os.setuid os.setgid os.setsid asyncio.create_subprocess_exec "
         "asyncio.create_subprocess_shell ?.subprocess_exec ?.subprocess_shell signal.signal "
@@ -186,11 +187,11 @@ FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
         "?.exec_run nbconvert.preprocessors.ExecutePreprocessor nbconvert.preprocessors.*Execute* "
         "testbook.testbook multiprocessing.Process().kill"
     ),
-    "install": _words(
+    "install": words(
         "nltk.downloader.* site.addsitedir setuptools.setup spacy.cli.download "
         "spacy.cli.download.download playwright.__main__ distutils.core.setup"
     ),
-    "delete": _words(
+    "delete": words(
         "os.remove os.unlink os.rmdir os.removedirs shutil.rmtree shutil.move pathlib.Path.unlink "
         "pathlib.Path.rmdir ?.unlink ?.rmdir ?.rmtree ?.delete_file distutils.dir_util.remove_tree "
         "tensorflow.io.gfile.remove tensorflow.io.gfile.rmtree fsspec.filesystem().rm "
@@ -205,7 +206,7 @@ FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
         "?.bulk_update_mappings ?.bulk_save_objects sqlalchemy.delete sqlalchemy.update "
         "sqlalchemy.insert sqlalchemy.dialects.*.insert alembic.command.* alembic.op.*"
     ),
-    "network": _words(
+    "network": words(
         "asyncio.open_connection asyncio.start_server asyncio.open_unix_connection "
         "asyncio.start_unix_server ?.create_connection ?.create_server ?.sock_connect "
         "?.create_datagram_endpoint ?.get_rdataset ?.from_pretrained ?.push_to_hub ?.load_from_hub "
@@ -230,12 +231,12 @@ FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
         "pyarrow.fs.S3FileSystem pyarrow.fs.GcsFileSystem pyarrow.fs.HadoopFileSystem "
         "pyarrow.fs.AzureFileSystem geopy.geocoders.* pyarrow.flight.* adbc_driver_*.dbapi.connect"
     ),
-    "folder": _words("os.chdir os.fchdir os.chroot contextlib.chdir"),
-    "browser": _words(
+    "folder": words("os.chdir os.fchdir os.chroot contextlib.chdir"),
+    "browser": words(
         "IPython.display.Javascript IPython.display.display_javascript IPython.display.IFrame "
         "IPython.display.YouTubeVideo IPython.display.VimeoVideo IPython.display.ScribdDocument"
     ),
-    "hidden": _words(
+    "hidden": words(
         "types.CodeType types.FunctionType sys._getframe sys._current_frames inspect.currentframe "
         "inspect.stack gc.get_objects gc.get_referrers gc.get_referents "
         "importlib.util.spec_from_file_location importlib.util.module_from_spec "
@@ -248,8 +249,8 @@ FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
         "get_ipython().run_ast_nodes dill.load_session dill.load_module dill.load_module_asdict "
         "yaml.unsafe_load yaml.unsafe_load_all yaml.full_load mlflow.*.load_model"
     ),
-    "overwrite": _words("dill.dump_session dill.dump_module"),
-    "settings": _words(
+    "overwrite": words("dill.dump_session dill.dump_module"),
+    "settings": words(
         "sys.settrace sys.setprofile sys.addaudithook sys.meta_path sys.path_hooks "
         "sys.set_asyncgen_hooks sys.monitoring.* sys.set_coroutine_origin_tracking_depth "
         "sys.modules.update sys.modules.clear sys.modules.setdefault threading.settrace "
@@ -260,7 +261,7 @@ FUNCTIONS: Mapping[RiskKind, frozenset[str]] = {
         "signal.set_wakeup_fd ?.register_magic_function ?.register_post_execute "
         "?.register_pre_execute"
     ),
-    "agent": _words("get_ipython().agent_*"),
+    "agent": words("get_ipython().agent_*"),
 }
 
 VERBS: Mapping[RiskKind, str] = {
@@ -309,12 +310,12 @@ CODE_RUNNERS: Mapping[str, int] = {
     **dict.fromkeys(["timeit.timeit", "timeit.repeat", "timeit.Timer"], 0),
 }
 """What runs a text as code, and the place of the text among its arguments."""
-TAKES_FUNCTIONS = _words("timeit.timeit timeit.repeat timeit.Timer")
+TAKES_FUNCTIONS = words("timeit.timeit timeit.repeat timeit.Timer")
 """Code runners that take a function as well as a text."""
 
-IMPORTERS = _words("importlib.__import__ importlib.import_module importlib.reload")
+IMPORTERS = words("importlib.__import__ importlib.import_module importlib.reload")
 
-CALLS_FUNCTIONS = _words(
+CALLS_FUNCTIONS = words(
     "map imap imap_unordered starmap map_async submit apply_async partial callback push to_thread "
     "run_in_executor run_sync Thread Timer register call_later call_soon call_soon_threadsafe "
     "applymap apply pipe filter delayed"
@@ -326,7 +327,7 @@ CODE_IN_TEXT = re.compile(
     r"@\w+\.(?:system|popen|run|call|unlink|remove)\s*\("
 )
 """Calls in texts that a library may evaluate: `df.eval("@__import__('os')…")`."""
-SHELL_METHODS = _words(
+SHELL_METHODS = words(
     "run exec execute system call shell sudo command cmd exec_run exec_command send sendline "
     "send_command run_command invoke local prefect_shell popen check_output"
 )
@@ -337,7 +338,7 @@ SHELL_TEXT = re.compile(
 )
 """A command for a shell, whoever is to run it: `client.run("rm -rf build")`."""
 
-GUARDED = _words(
+GUARDED = words(
     "os sys subprocess shutil builtins importlib socket ssl ctypes signal pty requests httpx "
     "urllib runpy marshal posix pathlib threading asyncio io pickle tempfile"
 )
@@ -444,8 +445,8 @@ WRITERS = _places("""
 """)
 """Functions that write a file: the place and the name of its path."""
 
-MOVERS = _words("os.rename os.replace os.renames shutil.move")
-LINKERS = _words("os.link os.symlink")
+MOVERS = words("os.rename os.replace os.renames shutil.move")
+LINKERS = words("os.link os.symlink")
 FOLDER_MAKERS = _places("""
     0 path: os.mkdir
     0 name: os.makedirs
@@ -478,11 +479,11 @@ METHOD_WRITERS: Mapping[str, tuple[str, ...]] = {
 }
 """Methods of any object that write a file: names of the path, which is their first argument."""
 
-PATH_WRITERS = _words("write_text write_bytes touch chmod lchmod symlink_to hardlink_to link_to")
+PATH_WRITERS = words("write_text write_bytes touch chmod lchmod symlink_to hardlink_to link_to")
 """Methods of a path that write to it."""
-PATH_MOVERS = _words("rename replace move move_into")
+PATH_MOVERS = words("rename replace move move_into")
 
-NATIVE_MODULES = _words(
+NATIVE_MODULES = words(
     "pyarrow polars duckdb h5py tables netCDF4 h5netcdf cv2 torch safetensors tensorflow keras "
     "rasterio fiona pyogrio geopandas osgeo xgboost lightgbm catboost soundfile SimpleITK open3d "
     "pyvista vtk dbm shelve xarray cudf cupy datasets catboost ROOT pyreadstat"
@@ -490,7 +491,7 @@ NATIVE_MODULES = _words(
 ADDRESS_NAMES = re.compile(
     r"(?:\w+\.)*\w*(?:url|uri|link|href|endpoint|address)s?\d?$", re.IGNORECASE
 )
-NATIVE_METHODS = _words(
+NATIVE_METHODS = words(
     "to_parquet write_csv write_parquet write_ipc write_ipc_stream write_json write_ndjson "
     "write_avro write_delta sink_csv sink_parquet sink_ipc sink_ndjson to_netcdf to_file to_hdf "
     "save_model save_weights save_raw save_binary save_to_disk save_pretrained imwrite write_table"
@@ -513,14 +514,14 @@ URL_READERS = re.compile(
     r"[A-Z]\w*Client|Client|Server|Session|init|retrieve|publish|upload\w*|submit|launch|Open)$"
 )
 """What fetches from an address that it is given."""
-NO_READERS = _words(
+NO_READERS = words(
     "re json html urllib.parse string textwrap logging warnings builtins typing dataclasses bs4 "
     "lxml markdown matplotlib plotly yarl furl IPython ipywidgets str() list() dict() os copy "
     "collections itertools functools rich tqdm pydantic jinja2 regex pathlib hashlib base64 csv"
 )
 """Where an address is a text like any other."""
 
-MEMORY_DATABASES = _words("sqlite3.connect duckdb.connect sqlalchemy.create_engine")
+MEMORY_DATABASES = words("sqlite3.connect duckdb.connect sqlalchemy.create_engine")
 DATABASES = re.compile(
     r"(?:sqlite3|duckdb|sqlalchemy|sqlmodel|psycopg2?|pymysql|asyncpg|databases|ibis|apsw|adbc\w*|"
     r"records|snowflake|pyodbc)\.|memory\(\)|get_ipython\(\)\.sql"
@@ -563,7 +564,7 @@ REMOTE_PICTURE = re.compile(
     r"|url\(\s*[\"']?((?:https?:)?//[^\s\"')]+)",
     re.IGNORECASE,
 )
-MARKUP = _words(
+MARKUP = words(
     "IPython.display.HTML IPython.display.display_html IPython.display.SVG "
     "IPython.display.display_svg IPython.display.Markdown IPython.display.display_markdown "
     "IPython.display.display IPython.display.publish_display_data ipywidgets.HTML "
@@ -572,13 +573,13 @@ MARKUP = _words(
     "get_ipython().display_pub.publish"
 )
 """What shows HTML or Markdown."""
-MEDIA = _words(
+MEDIA = words(
     "IPython.display.Image IPython.display.Video IPython.display.Audio IPython.display.SVG "
     "IPython.display.HTML IPython.display.Markdown IPython.display.JSON IPython.display.GeoJSON "
     "IPython.display.Pretty IPython.display.Latex"
 )
 """What shows a picture, a film or a text, some of them from an address."""
-REPRESENTATIONS = _words("_repr_html_ _repr_svg_ _repr_markdown_ _repr_mimebundle_")
+REPRESENTATIONS = words("_repr_html_ _repr_svg_ _repr_markdown_ _repr_mimebundle_")
 
 AGENT_VARIABLES = re.compile(
     r"(?<![\w$/{])(?:JUPYTER_(?:AGENT_|CONFIG_DIR|NO_CONFIG|PLATFORM_DIRS)"
@@ -603,39 +604,39 @@ LINE_MAGIC = "get_ipython().run_line_magic"
 CELL_MAGIC = "get_ipython().run_cell_magic"
 OLD_MAGIC = "get_ipython().magic"
 
-HARMLESS_MAGICS = _words(
+HARMLESS_MAGICS = words(
     "pwd who who_ls whos matplotlib pylab precision pprint xmode colors lsmagic magic quickref "
     "pdoc pdef pinfo pinfo2 pfile psource psearch pycat tb dhist dirs gui doctest_mode page "
     "autosave autoawait autoreload aimport env set_env latex markdown html HTML svg SVG recall rep "
     "watermark config history hist load loadpy load_ext reload_ext"
 )
-LISTING_MAGICS = _words("ls ll la lf lk ldir lx lc lt cat less more man")
+LISTING_MAGICS = words("ls ll la lf lk ldir lx lc lt cat less more man")
 """Aliases of shell commands that only show something, as long as nothing is joined to them."""
-CODE_MAGICS = _words("time timeit prun capture memit mprun lprun profile snakeviz heat scalene")
+CODE_MAGICS = words("time timeit prun capture memit mprun lprun profile snakeviz heat scalene")
 """Magics that run Python: their code is judged."""
-WRITING_MAGICS = _words("writefile file save notebook logstart")
+WRITING_MAGICS = words("writefile file save notebook logstart")
 MAGICS: Mapping[RiskKind, frozenset[str]] = {
-    "shell": _words(
+    "shell": words(
         "sx sc system ! bash sh script cmd powershell pwsh zsh fish rm mv cp mkdir rmdir ln echo"
     ),
-    "process": _words(
+    "process": words(
         "perl ruby python python2 python3 pypy pypy3 julia R node qtconsole killbgscripts "
         "tensorboard"
     ),
-    "install": _words("pip conda mamba micromamba uv poetry pdm"),
-    "hidden": _words("run rerun macro edit ed store loadnpy dotenv cython fortran pypytest debug"),
-    "delete": _words("reset reset_selective xdel rm rmdir"),
-    "overwrite": _words("mv cp"),
-    "folder": _words("cd pushd popd"),
-    "browser": _words("javascript js"),
-    "network": _words("sql bigquery"),
-    "settings": _words(
+    "install": words("pip conda mamba micromamba uv poetry pdm"),
+    "hidden": words("run rerun macro edit ed store loadnpy dotenv cython fortran pypytest debug"),
+    "delete": words("reset reset_selective xdel rm rmdir"),
+    "overwrite": words("mv cp"),
+    "folder": words("cd pushd popd"),
+    "browser": words("javascript js"),
+    "network": words("sql bigquery"),
+    "settings": words(
         "alias unalias rehashx alias_magic unload_ext autocall automagic pdb bookmark logon logoff "
         "logstop logstate code_wrap"
     ),
-    "agent": _words("agent"),
+    "agent": words("agent"),
 }
-EXTENSIONS = _words(
+EXTENSIONS = words(
     "autoreload memory_profiler line_profiler watermark nb_black nb_mypy lab_black jupyter_black "
     "matplotlib tensorboard snakeviz sql dotenv cython Cython rpy2.ipython google.colab.data_table "
     "cudf.pandas IPython.extensions.autoreload IPython.extensions.storemagic storemagic"
@@ -647,7 +648,7 @@ MAGIC_WORDS: Mapping[str, str] = {
     "xdel": "deletes your variable: %xdel",
 }
 
-SHELL_ATTRIBUTES = _words(
+SHELL_ATTRIBUTES = words(
     "user_ns execution_count set_next_input display_formatter display_pub displayhook config "
     "history_manager enable_matplotlib enable_gui run_line_magic run_cell_magic magic run_cell "
     "run_cell_async ex ev runcode system getoutput system_raw has_trait traits colors "

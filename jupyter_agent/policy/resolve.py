@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 from jupyter_agent.policy import catalogue
-from jupyter_agent.policy.catalogue import HOLE
+from jupyter_agent.policy.catalogue import HOLE, words
 from jupyter_agent.policy.verdict import Known
 from jupyter_agent.source.scope import free_names, imports, parameters, stored_names
 
@@ -99,7 +99,6 @@ class Names:
         self._known = known
         self._folder = folder
         self._bindings: dict[str, list[_Binding]] = {}
-        self._returns: dict[int, list[ast.expr]] = {}
         self._stars: list[str] = []
         self._memo: dict[int, Values] = {}
         self._by_name: dict[str, Values] = {}
@@ -134,10 +133,17 @@ class Names:
                 self._target(node.target, node.iter, inside=True)
             case ast.withitem(optional_vars=ast.expr() as target):
                 self._target(target, node.context_expr)
+            case _:
+                self._bind_definition(node)
+
+    def _bind_definition(self, node: ast.AST) -> None:
+        match node:
             case ast.ExceptHandler(name=str(name)):
                 self._add(name, lambda: (Value("exception()"),))
             case ast.ClassDef():
                 self._add(node.name, lambda: (Value("local.Class"),))
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._add(node.name, lambda: (Value(function=node),))
             case ast.Import() | ast.ImportFrom():
                 for bound, name in imports(node):
                     if bound == "*":
@@ -146,49 +152,41 @@ class Names:
                         self._add(bound, lambda n=name: (Value(catalogue.canonical(n)),))  # type: ignore[misc]
 
     def _bind_functions(self, nodes: Iterable[ast.AST]) -> None:
+        """Bind the parameters of functions to what the code calls them with."""
         calls: dict[str, list[ast.Call]] = {}
         passed: set[str] = set()
-        functions: list[tuple[str, Function]] = []
-        callees = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        callees = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
+        names: dict[int, str] = {}
         for node in nodes:
             match node:
                 case ast.Call(func=ast.Name(id=name)):
                     calls.setdefault(name, []).append(node)
-                case ast.Call(func=ast.Lambda() as called):
-                    self._bind_parameters(called, [node])
                 case ast.Name(ctx=ast.Load()) if id(node) not in callees:
                     passed.add(node.id)
-                case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    functions.append((node.name, node))
-                    self._bind_function(node)
-                case ast.Assign(value=ast.Lambda() as named):
-                    functions += [(t.id, named) for t in node.targets if isinstance(t, ast.Name)]
-        known = {id(function) for _, function in functions} | callees
-        functions += [
-            ("", node) for node in nodes if isinstance(node, ast.Lambda) and id(node) not in known
-        ]
-        for name, function in functions:
-            self._bind_parameters(function, [] if name in passed else calls.get(name, []))
-
-    def _bind_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._returns[id(node)] = [
-            found.value
-            for found in ast.walk(node)
-            if isinstance(found, (ast.Return, ast.Yield)) and found.value is not None
-        ]
-        self._add(node.name, lambda: (Value(function=node),))
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as function):
+                    names[id(function)] = name
+        for node in nodes:
+            if isinstance(node, ast.Lambda):
+                name = names.get(id(node), "")
+                direct = [callees[id(node)]] if id(node) in callees else calls.get(name, [])
+                self._bind_parameters(node, [] if name in passed else direct)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                given = [] if node.name in passed else calls.get(node.name, [])
+                self._bind_parameters(node, given)
 
     def _bind_parameters(self, node: Function, calls: list[ast.Call]) -> None:
         """A parameter is what the code calls the function with, else it is not known."""
-        plain = [*node.args.posonlyargs, *node.args.args]
-        for place, argument in enumerate([*plain, *node.args.kwonlyargs]):
-            default = _default(node.args, argument)
-            given = [_argument(call, place, argument.arg) for call in calls]
-            for expression in {id(part): part for part in [default, *given] if part}.values():
-                self._add(argument.arg, lambda e=expression: self.of(e))  # type: ignore[misc]
-            if not calls or (default is None and None in given):
-                self._add(argument.arg, lambda: (UNKNOWN,))
-        for argument in parameters(node.args)[len(plain) + len(node.args.kwonlyargs) :]:
+        plain = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+        named = [argument.arg for argument in node.args.kwonlyargs]
+        pairs = [*zip(plain[::-1], node.args.defaults[::-1], strict=False)]
+        defaults = {**dict(pairs), **dict(zip(named, node.args.kw_defaults, strict=True))}
+        for place, name in enumerate([*plain, *named]):
+            given = [_argument(call, place, name) for call in calls]
+            for expression in filter(None, [defaults.get(name), *given]):
+                self._add(name, lambda e=expression: self.of(e))  # type: ignore[misc]
+            if not calls or (name not in defaults and None in given):
+                self._add(name, lambda: (UNKNOWN,))
+        for argument in parameters(node.args)[len(plain) + len(named) :]:
             self._add(argument.arg, lambda: (UNKNOWN,))
 
     def _target(self, target: ast.expr, value: ast.expr, inside: bool = False) -> None:
@@ -336,14 +334,14 @@ class Names:
 
     def _combined(self, node: ast.BinOp) -> Iterator[Value]:
         for left, right in product(self.of(node.left), self.of(node.right)):
-            if left.is_path or right.is_path:
-                yield Value(_PATH, os.path.join(left.text or HOLE, right.text or HOLE))  # noqa: PTH118
+            texts = [HOLE if part.text is None else part.text for part in (left, right)]
+            if isinstance(node.op, ast.Div):
+                is_path = left.is_path or right.is_path or left.text or right.text
+                yield Value(_PATH, os.path.join(*texts)) if is_path else UNKNOWN  # noqa: PTH118
             elif left.items or right.items:
                 yield Value("list()", items=(*left.items, *right.items))
-            elif isinstance(node.op, ast.Add) and (left.text or right.text):
-                yield string((left.text or HOLE) + (right.text or HOLE))
             else:
-                yield UNKNOWN
+                yield string("".join(texts))
 
     def _texts(self, function: Callable[..., str], options: Sequence[Values]) -> Iterator[Value]:
         """The texts that a function makes of each combination of its arguments."""
@@ -361,59 +359,51 @@ class Names:
 
     # --- calls -----------------------------------------------------------------------------------
 
-    def _result(self, callee: Value, node: ast.Call) -> Iterable[Value]:  # noqa: PLR0912
-        name, owner = callee.name, callee.owner or UNKNOWN
+    def _result(self, callee: Value, node: ast.Call) -> Iterable[Value]:
+        name = callee.name
         if callee.function is not None:
             return self._returned(callee.function)
         arguments = [self.of(part) for part in node.args if not isinstance(part, ast.Starred)]
         first = arguments[0] if arguments else ()
         if name in catalogue.MEMORY_DATABASES and self._is_fresh(node, first):
             return (Value("memory()"),)
+        if name in catalogue.OPENERS:
+            named = (self.of(k.value) for k in node.keywords if k.arg == catalogue.OPENERS[name][1])
+            return (Value(_FILE, v.text) for v in first or next(named, (UNKNOWN,)))
         if name in _RESULTS:
-            return (_RESULTS[name](),)
-        if name in catalogue.OPENERS or (owner.is_path and name.endswith(".open")):
-            named = [self.of(k.value) for k in node.keywords if k.arg == "file"]
-            values = (owner,) if owner.is_path else (first or (named[0] if named else (UNKNOWN,)))
-            return (Value(_FILE, value.text) for value in values)
-        if name == "builtins.getattr" and len(arguments) > 1:
-            found = [
-                v for key in arguments[1] if key.exact for v in self.attribute(first, key.exact)
-            ]
-            return (*found, *(arguments[2] if arguments[2:] else ())) or (UNKNOWN,)
-        if name in catalogue.IMPORTERS and first:
-            return (_imported(name, value) for value in first)
+            return (_RESULTS[name](self._folder),)
         if name in _TEXTS:
             return self._texts(_TEXTS[name], arguments)
-        if name == _PATH.removesuffix("()"):
+        if name == "pathlib.Path":
             return self._paths(os.path.join, arguments or [(string("."),)])
-        if name == "pathlib.Path.home":
-            return (Value(_PATH, "~"),)
-        if name in ("pathlib.Path.cwd", "os.getcwd"):
-            return (Value(_PATH if name.startswith("p") else "str()", str(self._folder)),)
-        if name.rpartition(".")[0] in (_PATH, "str()"):
-            return self._of_method(name.rpartition(".")[2], owner, arguments)
-        if name in _PASSING and first:
-            return self._passed(name, [v for values in arguments for v in values])
-        if name == "functools.partial" and first:
-            return first
-        if name.endswith((".get", ".pop", ".__getitem__", ".setdefault")) and first:
-            return self._subscript((owner,), first)
-        if name in ("dict().items", "dict().values"):
-            return (replace(owner, name="list()"),)
-        if name.startswith("?.") and owner.items:
-            return (*owner.items, UNKNOWN)
-        if not name or name.startswith("?"):
-            return (UNKNOWN,)
-        return (Value(catalogue.canonical(f"{name}()")),)
+        if first and (name in _PASSING or name in catalogue.IMPORTERS):
+            return _passed(name, [value for values in arguments for value in values])
+        if name == "builtins.getattr" and len(arguments) > 1:
+            keys = [key.exact for key in arguments[1] if key.exact]
+            return _few(found for key in keys for found in self.attribute(first, key))
+        return self._of_method(callee, arguments)
 
-    @staticmethod
-    def _passed(name: str, values: Iterable[Value]) -> Iterator[Value]:
-        """Built-in functions that give back what they are given, in another order or shape."""
-        for value in values:
-            if name in ("builtins.next", "builtins.max", "builtins.min"):
-                yield from items(value)
-            else:
-                yield Value("list()", items=items(value))
+    def _of_method(self, callee: Value, arguments: list[Values]) -> Iterable[Value]:
+        """The result of a method, by its object; of any other function, an instance of it."""
+        name, owner = callee.name, callee.owner or UNKNOWN
+        method = name.rpartition(".")[2]
+        options = [(owner,), *arguments]
+        if owner.is_path:
+            if method == "open":
+                return (Value(_FILE, owner.text),)
+            if method in _PATH_METHODS:
+                return self._paths(_PATH_METHODS[method], options)
+        elif owner.name == "str()":
+            if method == "join" and arguments:
+                return (_joined(owner.text or "", value) for value in arguments[0])
+            return self._texts(_STRINGS[method], options) if method in _STRINGS else (UNKNOWN,)
+        elif method in ("get", "pop", "setdefault") and arguments:
+            return self._subscript((owner,), arguments[0])
+        elif name in ("dict().items", "dict().values"):
+            return (replace(owner, name="list()"),)
+        if not name or name.startswith("?"):
+            return (*owner.items, UNKNOWN)
+        return (Value(catalogue.canonical(f"{name}()")),)
 
     def _is_fresh(self, node: ast.Call, first: Values) -> bool:
         """Whether a database is opened that is kept in memory, or that is not there yet."""
@@ -433,24 +423,11 @@ class Names:
     def _returned(self, function: Function) -> Values:
         if isinstance(function, ast.Lambda):
             return self.of(function.body)
-        return _few(v for part in self._returns.get(id(function), ()) for v in self.of(part))
+        given = (n for n in ast.walk(function) if isinstance(n, (ast.Return, ast.Yield)))
+        return _few(v for node in given if node.value for v in self.of(node.value))
 
     def _paths(self, function: Callable[..., str], options: Sequence[Values]) -> Iterator[Value]:
         return (Value(_PATH, value.text or HOLE) for value in self._texts(function, options))
-
-    def _of_method(self, method: str, owner: Value, arguments: list[Values]) -> Iterable[Value]:
-        """The result of a method of a text or a path."""
-        options = [(owner,), *arguments]
-        if owner.is_path:
-            if method in _PATH_METHODS:
-                return self._paths(_PATH_METHODS[method], options)
-            return (Value(f"{_PATH}.{method}()"),)
-        if method == "format":
-            return self._texts(_formatted, options)
-        if method == "join" and arguments:
-            return (string((owner.text or "").join(i.text or HOLE for i in v.items)) if v.items
-                    else UNKNOWN for v in arguments[0])  # fmt: skip
-        return self._texts(getattr(str, method), options) if method in _STRIPS else (UNKNOWN,)
 
 
 def _of_known(known: Known) -> Value:
@@ -460,14 +437,6 @@ def _of_known(known: Known) -> Value:
     if known.text is not None:
         return Value(_PATH if name == _PATH else "str()", known.text)
     return Value(name)
-
-
-def _default(arguments: ast.arguments, argument: ast.arg) -> ast.expr | None:
-    plain = [*arguments.posonlyargs, *arguments.args]
-    if argument in arguments.kwonlyargs:
-        return arguments.kw_defaults[arguments.kwonlyargs.index(argument)]
-    place = plain.index(argument) - (len(plain) - len(arguments.defaults))
-    return arguments.defaults[place] if place >= 0 else None
 
 
 def _argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
@@ -492,11 +461,24 @@ def items(value: Value) -> Values:
     return value.items or (UNKNOWN,)
 
 
-def _imported(name: str, module: Value) -> Value:
-    if module.exact is None:
-        return module if name == "importlib.reload" else UNKNOWN
-    text = module.exact
-    return Value(catalogue.canonical(text.partition(".")[0] if "__" in name else text))
+def _passed(name: str, values: Iterable[Value]) -> Iterator[Value]:
+    """The results of functions that give back what they are given, in another shape."""
+    for value in values:
+        if name in ("builtins.next", "builtins.max", "builtins.min"):
+            yield from items(value)
+        elif name in ("functools.partial", "importlib.reload"):
+            yield value
+        elif name in catalogue.IMPORTERS:
+            module = value.exact or ""
+            yield Value(catalogue.canonical(module.partition(".")[0] if "__" in name else module))
+        else:
+            yield Value("list()", items=items(value))
+
+
+def _joined(text: str, value: Value) -> Value:
+    if not value.items:
+        return UNKNOWN
+    return string(text.join(HOLE if part.text is None else part.text for part in value.items))
 
 
 def _formatted(text: str, *parts: str) -> str:
@@ -507,6 +489,24 @@ def _formatted(text: str, *parts: str) -> str:
 
 
 _PERCENT = re.compile(r"%(?:\(\w+\))?[-#0 +]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]")
+
+
+def _same(text: str, *ignored: str) -> str:
+    return text
+
+
+def _renamed(method: str) -> Callable[[str, str], str]:
+    return lambda text, part: str(getattr(Path(text), method)(part))
+
+
+def _temporary(folder: Path) -> Value:
+    return string(f"{tempfile.gettempdir()}/{HOLE}")
+
+
+def _namespace(folder: Path) -> Value:
+    return Value("globals()")
+
+
 _PATH_PARTS: Mapping[str, Callable[[str], Value]] = {
     "parent": lambda text: Value(_PATH, os.path.dirname(text) or "."),  # noqa: PTH120
     "name": lambda text: string(Path(text).name),
@@ -515,53 +515,42 @@ _PATH_PARTS: Mapping[str, Callable[[str], Value]] = {
 }
 _PATH_METHODS: Mapping[str, Callable[..., str]] = {
     "joinpath": os.path.join,
+    **{name: _renamed(name) for name in words("with_suffix with_name with_stem")},
+    **dict.fromkeys(words("resolve absolute expanduser as_posix __str__ __fspath__"), _same),
+}
+_STRINGS: Mapping[str, Callable[..., str]] = {
+    "format": _formatted,
     **{
-        name: lambda text, part, change=name: str(getattr(Path(text), change)(part))
-        for name in ["with_suffix", "with_name", "with_stem"]
-    },
-    **{
-        name: lambda text, *ignored: text
-        for name in ["resolve", "absolute", "expanduser", "as_posix", "__str__", "__fspath__"]
+        name: getattr(str, name)
+        for name in words("strip lstrip rstrip lower upper title replace removeprefix removesuffix")
     },
 }
-_STRIPS = frozenset(
-    "strip lstrip rstrip lower upper title replace removeprefix removesuffix".split()  # noqa: SIM905
-)
 _TEXTS: Mapping[str, Callable[..., str]] = {
-    "os.path.join": os.path.join,
-    "os.path.basename": os.path.basename,
-    "os.path.dirname": os.path.dirname,
-    "os.path.normpath": os.path.normpath,
-    "os.path.expandvars": os.path.expandvars,
-    "urllib.parse.urljoin": urljoin,
     **{
-        name: lambda text, *ignored: text
-        for name in [
-            *(f"os.path.{name}" for name in ["expanduser", "abspath", "realpath", "relpath"]),
-            *["os.fspath", "builtins.str", "sqlalchemy.text"],
-        ]
+        f"os.path.{name}": getattr(os.path, name)
+        for name in words("join basename dirname normpath expandvars")
     },
+    **dict.fromkeys(words("os.path.expanduser os.path.abspath os.path.realpath"), _same),
+    **dict.fromkeys(words("os.path.relpath os.fspath builtins.str sqlalchemy.text"), _same),
+    "urllib.parse.urljoin": urljoin,
 }
 """Functions whose result is a text that can be told."""
-
-
-def _temporary() -> Value:
-    return string(f"{tempfile.gettempdir()}/{HOLE}")
-
-
-_RESULTS: Mapping[str, Callable[[], Value]] = {
+_RESULTS: Mapping[str, Callable[[Path], Value]] = {
     **dict.fromkeys(
-        ["tempfile.mkdtemp", "tempfile.mktemp", "tempfile.TemporaryDirectory"], _temporary
+        words("tempfile.mkdtemp tempfile.mktemp tempfile.TemporaryDirectory"), _temporary
     ),
-    "tempfile.gettempdir": lambda: string(tempfile.gettempdir()),
-    "tempfile.mkstemp": lambda: Value("list()", items=(_temporary(),)),
-    "tempfile.NamedTemporaryFile": lambda: replace(_temporary(), name="tempfile()"),
-    "builtins.globals": lambda: Value("globals()"),
-    "builtins.locals": lambda: Value("globals()"),
-    "builtins.vars": lambda: Value("globals()"),
+    "tempfile.gettempdir": lambda folder: string(tempfile.gettempdir()),
+    "tempfile.mkstemp": lambda folder: Value("list()", items=(_temporary(folder),)),
+    "tempfile.NamedTemporaryFile": lambda folder: replace(_temporary(folder), name="tempfile()"),
+    **dict.fromkeys(words("builtins.globals builtins.locals builtins.vars"), _namespace),
+    "pathlib.Path.home": lambda folder: Value(_PATH, "~"),
+    "pathlib.Path.cwd": lambda folder: Value(_PATH, str(folder)),
+    "os.getcwd": lambda folder: string(str(folder)),
 }
 _NAMESPACES = ("globals()", "get_ipython().user_ns", "get_ipython().user_global_ns")
-_PASSING = frozenset(
-    f"builtins.{name}"
-    for name in "list tuple set sorted reversed iter next enumerate frozenset max min zip".split()  # noqa: SIM905
+_PASSING = words(
+    "functools.partial builtins.list builtins.tuple builtins.set builtins.sorted builtins.reversed "
+    "builtins.iter builtins.next builtins.enumerate builtins.frozenset builtins.max builtins.min "
+    "builtins.zip"
 )
+"""Functions that give back what they are given."""
