@@ -359,8 +359,7 @@ class _Inspection:
         self.found.add("shell", f"{VERBS['shell']}: {shown}", call.line, place)
 
     def _runs(self, name: str, call: Call) -> None:
-        place = catalogue.CODE_RUNNERS[name]
-        texts = [*call.argument(place, "source", "raw_cell", "stmt", "statement")]
+        texts = [*call.argument(0, "source", "raw_cell", "stmt", "statement")]
         if name in catalogue.TAKES_FUNCTIONS:
             texts += (
                 call.argument(1, "setup") if "setup" in call.keywords or call.places[1:] else ()
