@@ -11,7 +11,7 @@ from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.catalogue import HOLE, VERBS
 from jupyter_agent.policy.files import host, judge_folder, judge_write, real
-from jupyter_agent.policy.resolve import UNKNOWN, Value, Values
+from jupyter_agent.policy.resolve import UNKNOWN, Value, Values, database_file
 from jupyter_agent.policy.verdict import PolicyContext, Risk, RiskKind
 
 _NAMED_PATHS = re.compile(
@@ -193,6 +193,8 @@ def _addresses(call: Call, found: CodeRisks) -> None:
 
 def _sql(call: Call, found: CodeRisks) -> None:
     """SQL that changes or destroys data, or that cannot be seen."""
+    if call.name in catalogue.MEMORY_DATABASES:
+        _makes_database(call, found)
     if not catalogue.SQL_METHODS.search(call.name):
         return
     for value in call.argument(0, "sql", "query", "statement", "operation"):
@@ -202,6 +204,16 @@ def _sql(call: Call, found: CodeRisks) -> None:
         if plain and not known and not catalogue.SQL_CHANGES.search(text) and _is_database(call):
             found.add("hidden", "runs SQL that cannot be seen before it runs", call.line)
         judge_sql(text, found, call.line, call.name)
+
+
+def _makes_database(call: Call, found: CodeRisks) -> None:
+    """A database that is not there yet is the agent's own from then on."""
+    for value in call.argument(0, "database"):
+        name = database_file(value.exact or ":memory:")
+        path = None if name == ":memory:" or "://" in name else real(name, found.around.folder)
+        if path is not None and not path.exists():
+            _makes_folder((Value("str()", name),), found, call.line)
+            found.writes[path] = None
 
 
 def _is_database(call: Call) -> bool:

@@ -84,7 +84,7 @@ class _Inspection:
         self.found = CodeRisks(around)
         self.code: list[tuple[str, bool, int]] = []
         self._around = around
-        self._names = Names(trees, around.names, around.folder)
+        self._names = Names(trees, around.names, around.folder, around.seen)
         self._callees: dict[int, ast.Call] = {}
         self._assigned: dict[int, ast.expr] = {}
 
@@ -361,9 +361,7 @@ class _Inspection:
     def _runs(self, name: str, call: Call) -> None:
         texts = [*call.argument(0, "source", "raw_cell", "stmt", "statement")]
         if name in catalogue.TAKES_FUNCTIONS:
-            texts += (
-                call.argument(1, "setup") if "setup" in call.keywords or call.places[1:] else ()
-            )
+            texts += call.argument(1, "setup")
         for value in texts:
             if value.exact is not None and value.name == "str()":
                 self.code.append((value.exact, name.startswith("get_ipython()"), call.line - 1))

@@ -87,17 +87,23 @@ class Names:
         trees: The code: a cell and what it runs by `exec`, `%time` and the like.
         known: What the kernel's names are.
         folder: The kernel's working folder.
+        seen: Files that the agent knows: databases that it made are its own.
 
     Attributes:
         nodes: Those of all trees, each tree as `ast.walk` gives it.
     """
 
     def __init__(
-        self, trees: Sequence[ast.Module], known: Mapping[str, Known], folder: Path
+        self,
+        trees: Sequence[ast.Module],
+        known: Mapping[str, Known],
+        folder: Path,
+        seen: frozenset[Path] = frozenset(),
     ) -> None:
         self.nodes: list[ast.AST] = []
         self._known = known
         self._folder = folder
+        self._seen = seen
         self._bindings: dict[str, list[_Binding]] = {}
         self._stars: list[str] = []
         self._memo: dict[int, Values] = {}
@@ -406,19 +412,17 @@ class Names:
         return (Value(catalogue.canonical(f"{name}()")),)
 
     def _is_fresh(self, node: ast.Call, first: Values) -> bool:
-        """Whether a database is opened that is kept in memory, or that is not there yet."""
+        """Whether a database is opened that is kept in memory, or that the agent makes."""
         if not node.args:
             return not node.keywords
-        for value in first:
-            text = value.exact
-            if text is None:
-                return False
-            path = re.sub(r"^(?:sqlite|duckdb)(?:\+\w+)?://(?:/(?=.))?", "", text)
-            if path not in ("", ":memory:") and (
-                catalogue.URL.match(path) or "://" in path or os.path.lexists(self._folder / path)
-            ):
-                return False
-        return True
+        return all(value.exact is not None and self._is_own(value.exact) for value in first)
+
+    def _is_own(self, address: str) -> bool:
+        path = database_file(address)
+        if path in ("", ":memory:"):
+            return True
+        place = self._folder / path
+        return "://" not in path and (not os.path.lexists(place) or place in self._seen)
 
     def _returned(self, function: Function) -> Values:
         if isinstance(function, ast.Lambda):
@@ -428,6 +432,11 @@ class Names:
 
     def _paths(self, function: Callable[..., str], options: Sequence[Values]) -> Iterator[Value]:
         return (Value(_PATH, value.text or HOLE) for value in self._texts(function, options))
+
+
+def database_file(address: str) -> str:
+    """The file of an address such as `sqlite:///a.db`; other addresses unchanged."""
+    return re.sub(r"^(?:sqlite|duckdb)(?:\+\w+)?://(?:/(?=.))?", "", address)
 
 
 def _of_known(known: Known) -> Value:

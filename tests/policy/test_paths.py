@@ -111,3 +111,12 @@ def test_temporary(judged: JudgeCode, root: Path) -> None:
     """The system's folder for temporary files may be written without a question."""
     assert judged(f"open({str(root.parent / 'temporary' / 'x')!r}, 'w')").decision == "allow"
     assert judged(f"open({str(root.parent / 'home' / 'x')!r}, 'w')").decision == "ask"
+
+
+def test_databases_that_the_agent_made(judged: JudgeCode, root: Path) -> None:
+    """A database that the agent made is its own, also when it exists; others ask."""
+    made = judged("import sqlite3\nsqlite3.connect('new.db').execute('DELETE FROM t')")
+    assert (made.decision, made.writes) == ("allow", (root / "new.db",))
+    code = "import sqlite3\nsqlite3.connect('{}').execute('DELETE FROM t')"
+    assert judged(code.format("seen.csv")).decision == "allow"
+    assert judged(code.format("data.csv")).decision == "ask"
