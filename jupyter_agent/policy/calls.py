@@ -30,6 +30,7 @@ class Call:
         more: Whether there are arguments that cannot be seen.
         sources: The text of each named argument in the code.
         variable: The name of the variable whose method is called, if it is one.
+        called: The name of the function or method as it stands in the code.
         line: The line of the call.
     """
 
@@ -39,6 +40,7 @@ class Call:
     more: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
     variable: str = ""
+    called: str = ""
     line: int = 0
 
     @property
@@ -313,6 +315,15 @@ def _writes(call: Call, found: CodeRisks) -> None:
             found.write(targets or (Value("str()", "."),), call.line)
     elif call.callee.owner is not None:
         _methods(call, call.owner, found)
+    if not name or name.startswith("?"):
+        _unknown(call, found)
+
+
+def _unknown(call: Call, found: CodeRisks) -> None:
+    """Functions that nobody knows, but whose names say that they write: `save(df, "a.csv")`."""
+    if call.callee.function is None and catalogue.WRITING_NAMES.match(call.called):
+        paths = (v for v in call.all_values() if catalogue.FILE_NAME.match(v.exact or ""))
+        found.write(paths, call.line)
 
 
 def _methods(call: Call, owner: Value, found: CodeRisks) -> None:

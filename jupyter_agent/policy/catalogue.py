@@ -150,6 +150,11 @@ URL = re.compile(
     r"clickhouse|trino|neo4j|bolt)(?:\+\w+)?:/{1,2}|/vsi(?:curl|s3|gs|az)",
     re.IGNORECASE,
 )
+WRITING_NAMES = re.compile(
+    r"(?:save|export|dump|store|overwrite|write_\w|to_\w)\w*$", re.IGNORECASE
+)
+FILE_NAME = re.compile(r"[\w./~ -]{1,200}\.\w{1,8}$")
+"""Functions and texts that together are likely to write a file."""
 URL_READERS = re.compile(
     r"(?:^|\.)(?:read(?:_\w+)?|scan_\w+|open(?:_\w+)?|load(?:_\w+)?|loadtxt|genfromtxt|imread|"
     r"from_\w+|sql|execute|query|File|Dataset|create_engine|connect|create_async_engine|parse|get|"
@@ -204,7 +209,7 @@ AGENT_VARIABLES = re.compile(
 )
 """The agent's settings, and where the person's own are looked for, with what they trust."""
 STEERING_VARIABLES = re.compile(
-    r"(?<![\w$/{])(?:LD_\w+|DYLD_\w+|PYTHON(?:PATH|STARTUP|HOME|INSPECT|BREAKPOINT|WARNINGS|"
+    r"(?<![\w$/{])(?:LD_\w+|DYLD_\w+|PYTHON(?:PATH|STARTUP|HOME|INSPECT|BREAKPOINT|"
     r"EXECUTABLE|USERBASE|PYCACHEPREFIX)|\w+_(?:BASE_URL|API_BASE|ENDPOINT|ENDPOINT_URL)|"
     r"(?:https?|all|no|ftp|wss?)_proxy|SSL_CERT_\w+|SSLKEYLOGFILE|(?:REQUESTS|CURL)_CA_BUNDLE|"
     r"NETRC|PIP_\w+|UV_\w*INDEX\w*|BASH_ENV|ENV|GIT_(?:SSH|EXEC|CONFIG|PROXY|EDITOR|ASKPASS)\w*|"

@@ -10,7 +10,7 @@ from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.calls import Call, CodeRisks, judge_call, judge_markup, judge_sql
 from jupyter_agent.policy.catalogue import VERBS
-from jupyter_agent.policy.files import host, real
+from jupyter_agent.policy.files import host, is_temporary, real
 from jupyter_agent.policy.magics import Magic, is_known, judge_magic
 from jupyter_agent.policy.parsing import CannotJudge, cell_tree, code_tree
 from jupyter_agent.policy.resolve import Names, Value, Values, items
@@ -125,26 +125,31 @@ class _Inspection:
             kind = catalogue.kind_of(value.name) if value.name else None
             if kind is None or (kind == "shell" and id(node) in self._callees):
                 continue
-            if kind == "delete" and self._changes_new_database(value, node):
+            if kind == "delete" and self._is_own(value, node):
                 continue
             self._note(kind, value.name, node.lineno, self._place(kind, value, node))
 
-    def _changes_new_database(self, value: Value, node: ast.expr) -> bool:
-        """Whether a call changes a database that is kept in memory, or that the code makes."""
+    def _is_own(self, value: Value, node: ast.expr) -> bool:
+        """Whether a temporary file is deleted, or a database changed that the agent makes."""
         call = self._callees.get(id(node))
-        if call is None or not catalogue.CHANGES_DATABASE.search(value.name):
+        if call is None:
             return False
-        given = [part for a in call.args for part in self._names.of(a)]
-        given += [part for k in call.keywords for part in self._names.of(k.value)]
-        return any(part.name.startswith("memory()") for part in (value, *given))
+        if catalogue.CHANGES_DATABASE.search(value.name):
+            parts = [*call.args, *(keyword.value for keyword in call.keywords)]
+            given = [value, *(found for part in parts for found in self._names.of(part))]
+            return any(found.name.startswith("memory()") for found in given)
+        first = _first(call)
+        targets: Values = () if first is None else self._names.of(first)
+        if value.owner and value.owner.is_path:
+            targets = (value.owner,)
+        return bool(targets) and all(is_temporary(target.text or "") for target in targets)
 
     def _place(self, kind: RiskKind, callee: Value, node: ast.expr) -> str:
         """The file, host or command that a call names by its object or its first argument."""
         call = self._callees.get(id(node))
         if call is None:
             return ""
-        named = {k.arg: k.value for k in call.keywords if k.arg in ("path", "url", "args")}
-        first = call.args[0] if call.args else next(iter(named.values()), None)
+        first = _first(call)
         if kind in ("process", "install") and isinstance(first, (ast.List, ast.Tuple)):
             return " ".join(self._only_text(part) for part in first.elts)
         values: Values = () if first is None else self._names.of(first)
@@ -284,6 +289,7 @@ class _Inspection:
             len(places) < len(node.args) or len(named) < len(node.keywords),
             dict(_sources(node)),
             owner.id if isinstance(owner, ast.Name) else "",
+            getattr(node.func, "id", getattr(node.func, "attr", "")),
             node.lineno,
         )
 
@@ -390,6 +396,12 @@ class _Inspection:
         elif owner in _DICTIONARIES and method == "pop":
             for value in call.argument(0):
                 self._deletes_by_name(value, call.line)
+
+
+def _first(call: ast.Call) -> ast.expr | None:
+    """The argument that tells where a call acts."""
+    named = (k.value for k in call.keywords if k.arg in ("path", "url", "args"))
+    return call.args[0] if call.args else next(named, None)
 
 
 def _is_code(value: Value) -> bool:

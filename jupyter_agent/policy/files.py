@@ -135,5 +135,12 @@ def steers(path: Path, around: PolicyContext) -> bool:
     )
 
 
+def is_temporary(text: str) -> bool:
+    """Whether an absolute path is in the system's folder for temporary files."""
+    return os.path.isabs(text) and Path(os.path.normpath(text)).is_relative_to(  # noqa: PTH117
+        tempfile.gettempdir()
+    )
+
+
 def _temporary() -> Path:
     return Path(os.path.realpath(tempfile.gettempdir()))

@@ -216,6 +216,19 @@ KNeighborsRegressor(weights="distance")
 ---
 client.run("the model")
 ---
+import shutil, tempfile
+folder = tempfile.mkdtemp()
+shutil.rmtree(folder)
+---
+import os, tempfile
+handle = tempfile.NamedTemporaryFile(delete=False)
+os.unlink(handle.name)
+---
+save_chart(fig, "fresh.png"); export(df, "seen.csv")
+---
+import os
+os.environ["PYTHONWARNINGS"] = "ignore"; os.environ["PYTHONHASHSEED"] = "0"
+---
 import statsmodels.formula.api as smf
 smf.ols("y ~ x", data=df).fit().summary()
 ---

@@ -92,6 +92,9 @@ from .conftest import JudgeCode
         ("import tempfile\nopen(tempfile.gettempdir() + '/../a', 'w')", "outside"),
         ("plt.savefig('data.csv')", "overwrite"),
         ("model.save_pretrained('fresh')", ""),
+        ("save_table(df, 'data.csv')", "overwrite"),
+        ("tool.export('data.csv')", "overwrite"),
+        ("import duckdb\nduckdb.connect('../new.db')", "outside"),
     ],
 )
 def test_writes(judged: JudgeCode, code: str, kind: str) -> None:
