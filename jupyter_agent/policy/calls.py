@@ -182,6 +182,7 @@ def _addresses(call: Call, found: CodeRisks) -> None:
     for value in call.all_values():
         text = value.beginning
         other = name == "fsspec.filesystem" and text not in ("", "file", "memory", "local")
+        other = other or (name == "distributed.Client" and ":" in text)
         if catalogue.URL.match(text) or other:
             found.add("network", f"{VERBS['network']}: {one_line(text, 60)}", call.line, host(text))
     first = call.sources.get("0", "")

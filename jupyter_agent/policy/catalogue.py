@@ -255,6 +255,17 @@ def _replaced(name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=8192)
+def public(name: str) -> str:
+    """The public name of a function by its own: `joblib.numpy_pickle.load` is `joblib.load`."""
+    name = canonical(name)
+    return name if "()" in name else _PUBLIC.get(_ends(name), name)
+
+
+def _ends(name: str) -> tuple[str, str]:
+    return name.partition(".")[0], name.rpartition(".")[2]
+
+
 def is_native(name: str) -> bool:
     """Whether a function or method may write a file without Python's knowing."""
     return name.partition(".")[0] in NATIVE_MODULES or name.rpartition(".")[2] in NATIVE_METHODS
@@ -268,6 +279,14 @@ _PATTERNS = [
     if "*" in name
 ]
 _MODULE_KINDS = {name: kind for kind, names in MODULES.items() for name in names}
+
+
+_PUBLIC = {
+    _ends(name): name
+    for table in (UNPICKLERS, WRITERS, OPENERS, MODES, _KINDS, ALIASES.values())
+    for name in table
+    if name[0] not in "?_" and "()" not in name and "." in name
+} | {_ends(name): name for name in (*MEMORY_DATABASES, *MARKUP, *MEDIA) if "()" not in name}
 
 
 @lru_cache(maxsize=8192)

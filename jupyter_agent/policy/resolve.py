@@ -442,7 +442,7 @@ def database_file(address: str) -> str:
 def _of_known(known: Known) -> Value:
     if known.in_memory:
         return Value("io.StringIO()")
-    name = catalogue.canonical(known.qualified) if known.qualified else ""
+    name = catalogue.public(known.qualified) if known.qualified else ""
     if known.text is not None:
         return Value(_PATH if name == _PATH else "str()", known.text)
     return Value(name)

@@ -1019,6 +1019,18 @@ def test_asks(judged: JudgeCode, kinds: str, code: str) -> None:
         ("globals().pop('df')", {"df": Known()}, "delete"),
         ("del globals()['df']", {"df": Known()}, "delete"),
         ("s.get('https://a.b')", {"s": Known("requests.sessions.Session()")}, "network"),
+        ("load('a.joblib')", {"load": Known("joblib.numpy_pickle.load")}, "hidden"),
+        ("save(m, 'data.csv')", {"save": Known("torch.serialization.save")}, "overwrite"),
+        (
+            "fetch_openml(1)",
+            {"fetch_openml": Known("sklearn.datasets._openml.fetch_openml")},
+            "network",
+        ),
+        (
+            "con.execute(text('DROP TABLE t'))",
+            {"text": Known("sqlalchemy.sql._elements_constructors.text")},
+            "delete",
+        ),
         ("eval(t)", {"t": Known(text="__import__('os').system('x')")}, "shell"),
         ("ip.run_line_magic('sx', 'ls')", {"ip": Known()}, "shell"),
     ],
