@@ -14,10 +14,6 @@ from jupyter_agent.policy.files import host, judge_folder, judge_write, real
 from jupyter_agent.policy.resolve import UNKNOWN, Value, Values, database_file
 from jupyter_agent.policy.verdict import PolicyContext, Risk, RiskKind
 
-_NAMED_PATHS = re.compile(
-    r"(?:file|path|name|fp|buf|uri|dest|where|target|io|source)", re.IGNORECASE
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -299,7 +295,7 @@ def _writes(call: Call, found: CodeRisks) -> None:
     native = catalogue.is_native(name)
     unpacker = name if name in catalogue.UNPACKERS else f"?.{call.method}"
     if name in catalogue.OPENERS:
-        if _opens_for_writing(call):
+        if _opens_for_writing(call, native):
             found.write(call.argument(*catalogue.OPENERS[name]), call.line, native)
     elif name in catalogue.WRITERS:
         if name != "os.open" or call.sources.get("1", "os.O_RDONLY") != "os.O_RDONLY":
@@ -345,16 +341,17 @@ def _methods(call: Call, owner: Value, found: CodeRisks) -> None:
         found.write(target, call.line, catalogue.is_native(call.name))
 
 
-def _opens_for_writing(call: Call) -> bool:
+def _opens_for_writing(call: Call, native: bool) -> bool:
     place, keyword, default = catalogue.MODES.get(call.name, (1, "mode", "r"))
     if call.sources.get("inplace") == "True":
         return True
-    return _may_write(call.argument(place, keyword), default)
+    return _may_write(call.argument(place, keyword), default, "w" if native else "r")
 
 
-def _may_write(modes: Values, default: str) -> bool:
-    known = [default] if not modes else [mode.text for mode in modes]
-    return any(set(text.partition(":")[0]) & set("waxcn+") for text in known if text)
+def _may_write(modes: Values, default: str, unknown: str = "r") -> bool:
+    """Whether a file is opened for writing; `unknown` stands for modes that are not known."""
+    texts = [mode.text or unknown for mode in modes] or [default]
+    return any(set(text.partition(":")[0]) & set("waxcn+") for text in texts)
 
 
 def _may_be_path(value: Value) -> bool:
@@ -366,7 +363,8 @@ def _makes_folder(targets: Iterable[Value], found: CodeRisks, line: int) -> None
     for value in targets:
         if value.exact is not None:
             around = found.around
-            if risk := judge_folder(value.exact, around.folder, around, line):
+            risk = judge_folder(value.exact, around.folder, around, line)
+            if risk is not None:
                 found.add(risk.kind, risk.what, risk.line, risk.place)
 
 

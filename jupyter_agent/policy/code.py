@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.core.plaintext import one_line
@@ -242,15 +243,10 @@ class _Inspection:
             self._note("agent", name, line)
         elif name.startswith("get_ipython()") and ".user_ns" not in name:
             self._note("agent" if ".agent_" in name else "settings", name, line)
-        elif (
-            not value.name
-            or "()" in name
-            or root in ("?", "local", "constant")
-            or catalogue.ASSIGNABLE.match(name)
-        ):
+        elif not value.name or "()" in name or root in ("?", "local", "constant"):
             return
-        elif root in catalogue.GUARDED or (
-            key and root not in ("?", "local", "constant") and any(_is_code(part) for part in new)
+        elif catalogue.ASSIGNABLE.match(name) is None and (
+            root in catalogue.GUARDED or (key and any(_is_code(part) for part in new))
         ):
             self._note("settings", name, line)
 
@@ -284,13 +280,13 @@ class _Inspection:
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         return Call(
             callee,
-            tuple(places),
-            named,
-            len(places) < len(node.args) or len(named) < len(node.keywords),
-            dict(_sources(node)),
-            owner.id if isinstance(owner, ast.Name) else "",
-            getattr(node.func, "id", getattr(node.func, "attr", "")),
-            node.lineno,
+            places=tuple(places),
+            keywords=named,
+            more=len(places) < len(node.args) or len(named) < len(node.keywords),
+            sources=dict(_sources(node)),
+            variable=owner.id if isinstance(owner, ast.Name) else "",
+            called=getattr(node.func, "id", getattr(node.func, "attr", "")),
+            line=node.lineno,
         )
 
     def _called(self, call: Call, node: ast.Call) -> None:
@@ -314,9 +310,7 @@ class _Inspection:
         """Calls that a call makes: `map(f, xs)` calls `f(x)`, `DataFrame.head(df)` `df.head()`."""
         if call.callee.owner and call.callee.owner.is_class and call.places:
             for value in self._names.attribute(call.places[0], call.method):
-                yield Call(
-                    value, call.places[1:], call.keywords, call.more, call.sources, line=call.line
-                )
+                yield replace(call, callee=value, places=call.places[1:])
         if call.method not in catalogue.CALLS_FUNCTIONS:
             return
         rest = call.places
@@ -327,10 +321,13 @@ class _Inspection:
                 others = [tuple(i for v in values for i in (v, *v.items)) for values in others]
             for function in functions:
                 if "." in function.name and not function.name.endswith("()"):
-                    yield Call(function, tuple(others), call.keywords, True, {}, line=call.line)
+                    yield replace(
+                        call, callee=function, places=tuple(others), more=True, sources={}
+                    )
         for function in call.keywords.get("target", ()):
             given = [items(v) for v in call.keywords.get("args", ())]
-            yield Call(function, tuple(tuple(v) for v in given), {}, True, line=call.line)
+            places = tuple(tuple(values) for values in given)
+            yield Call(function, places=places, keywords={}, more=True, line=call.line)
 
     def _magic(self, kind: str, call: Call) -> None:
         texts = [

@@ -58,6 +58,8 @@ from .conftest import JudgeCode
         ("import gzip\ngzip.open('data.csv', 'wt')", "overwrite"),
         ("import io\nio.open('data.csv', 'w')", "overwrite"),
         ("import h5py\nh5py.File('data.csv', 'w')", "overwrite"),
+        ("import h5py\nh5py.File('data.csv', mode)", "overwrite"),
+        ("import h5py\nh5py.File('data.csv', 'r')", ""),
         ("import os\nos.symlink('/etc', 'x')", "outside"),
         ("import os\nos.rename('seen.csv', 'new.csv')", ""),
         ("import os\nos.rename('seen.csv', 'data.csv')", "overwrite"),
