@@ -131,7 +131,7 @@ def _keywords(call: Call, found: CodeRisks) -> None:
         found.write(call.argument(0, "file"), call.line)
     if call.method == "drop" and _drops_table(call):
         found.add("delete", "changes a database: .drop", call.line)
-    if call.method in ("delete", "commit") and _is_session(call):
+    if call.method in ("delete", "update") and _is_session(call):
         found.add("delete", f"changes a database: .{call.method}", call.line)
 
 
@@ -147,7 +147,7 @@ def _drops_table(call: Call) -> bool:
 
 def _is_session(call: Call) -> bool:
     if catalogue.DATABASES.match(call.name):
-        return call.method == "delete" and not call.name.startswith("memory()")
+        return not call.name.startswith("memory()")
     constant = any(value.name == "constant" for value in call.argument(0))
     return call.name == "?.delete" and len(call.places) < 2 and not constant
 
@@ -198,9 +198,9 @@ def _sql(call: Call, found: CodeRisks) -> None:
         return
     for value in call.argument(0, "sql", "query", "statement", "operation"):
         text = value.text or ""
-        plain = not value.name or value.name == "str()"
-        known = value.exact is not None or catalogue.SQL_READS.match(text)
-        if plain and not known and not catalogue.SQL_CHANGES.search(text) and _is_database(call):
+        built = value.name.startswith(("sqlalchemy.", "sqlmodel.", "constant"))
+        known = value.exact is not None or built or catalogue.SQL_READS.match(text)
+        if not known and not catalogue.SQL_CHANGES.search(text) and _is_database(call):
             found.add("hidden", "runs SQL that cannot be seen before it runs", call.line)
         judge_sql(text, found, call.line, call.name)
 

@@ -218,7 +218,8 @@ class _Inspection:
     # --- what is set and deleted -----------------------------------------------------------------
 
     def _deleted(self, name: str, line: int) -> None:
-        if not self._names.binds(name) and self._around.names.get(name) is not None:
+        own = self._names.binds(name) or name in self._around.made
+        if not own and self._around.names.get(name) is not None:
             self.found.add("delete", f"deletes your variable {one_line(name)}", line)
 
     def _stored(self, node: ast.Attribute | ast.Subscript) -> None:
@@ -243,10 +244,12 @@ class _Inspection:
             self._note("agent", name, line)
         elif name.startswith("get_ipython()") and ".user_ns" not in name:
             self._note("agent" if ".agent_" in name else "settings", name, line)
+        elif value.name.endswith((".__class__", "builtins.type()")) and any(map(_is_code, new)):
+            self._note("settings", name, line)
         elif not value.name or "()" in name or root in ("?", "local", "constant"):
             return
         elif catalogue.ASSIGNABLE.match(name) is None and (
-            root in catalogue.GUARDED or (key and any(_is_code(part) for part in new))
+            root in catalogue.GUARDED or (key and any(map(_is_code, new)))
         ):
             self._note("settings", name, line)
 
@@ -429,5 +432,6 @@ def _sources(node: ast.Call) -> Iterator[tuple[str, str]]:
         if isinstance(part, (ast.Name, ast.Attribute, ast.Dict, ast.BinOp)):
             yield str(place), ast.unparse(part)[:1_000]
     for keyword in node.keywords:
-        if keyword.arg and isinstance(keyword.value, (ast.Constant, ast.Name, ast.Attribute)):
+        short = isinstance(keyword.value, (ast.Constant, ast.Name, ast.Attribute, ast.Dict))
+        if keyword.arg and short:
             yield keyword.arg, ast.unparse(keyword.value)[:200]

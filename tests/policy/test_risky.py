@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from jupyter_agent.policy import Known
+from jupyter_agent.policy import Known, PolicyContext, judge
 
 from .conftest import JudgeCode
 
@@ -825,6 +827,25 @@ hidden
 cursor.execute(statement_from_a_file())
 ---
 hidden
+import sqlite3
+sqlite3.connect("data.csv").executescript(open("a.sql").read())
+---
+delete
+from sqlalchemy.orm import Session
+Session(engine).query(T).update({"a": 1})
+---
+settings
+type(df).mean = lambda self: 0
+---
+settings
+df.__class__.mean = print_nothing
+def print_nothing(self): pass
+---
+browser
+from IPython.display import publish_display_data
+publish_display_data(data={"application/javascript": "f()"})
+---
+hidden
 import pickle
 with open("data.csv", "rb") as f:
     pickle.load(f)
@@ -1045,6 +1066,15 @@ def test_names_of_the_kernel(
 def test_deleting_what_the_code_bound(judged: JudgeCode) -> None:
     """Code may delete the variables that it bound itself."""
     assert judged("df = 1\ndel df", {"df": Known()}).decision == "allow"
+
+
+def test_deleting_what_the_agent_made(around: PolicyContext) -> None:
+    """Variables that the agent made in an earlier call may be deleted, others ask."""
+    names = {"made": Known(), "theirs": Known()}
+    place = replace(around, names=names, made=frozenset({"made"}))
+    for name, decision in (("made", "allow"), ("theirs", "ask")):
+        code = {"code": f"del {name}"}
+        assert judge("execute_code", "executes", code, "ask_risky", place).decision == decision
 
 
 def test_lines(judged: JudgeCode) -> None:
