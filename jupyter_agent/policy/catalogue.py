@@ -157,7 +157,7 @@ FILE_NAME = re.compile(r"[\w./~ -]{1,200}\.\w{1,8}$")
 """Functions and texts that together are likely to write a file."""
 URL_READERS = re.compile(
     r"(?:^|\.)(?:read(?:_\w+)?|scan_\w+|open(?:_\w+)?|load(?:_\w+)?|loadtxt|genfromtxt|imread|"
-    r"from_\w+|sql|execute|query|File|Dataset|create_engine|connect|create_async_engine|parse|get|"
+    r"from_\w+|sql|execute|query|File|[dD]ataset|create_engine|connect|create_async_engine|parse|get|"
     r"post|put|request|fetch\w*|download\w*|getfile|url_for|DataSource|filesystem|open_files|"
     r"[A-Z]\w*Client|Client|Server|Session|init|retrieve|publish|upload\w*|submit|launch|Open)$"
 )

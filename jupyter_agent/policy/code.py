@@ -14,7 +14,7 @@ from jupyter_agent.policy.catalogue import VERBS
 from jupyter_agent.policy.files import host, is_temporary, real
 from jupyter_agent.policy.magics import Magic, is_known, judge_magic
 from jupyter_agent.policy.parsing import CannotJudge, cell_tree, code_tree
-from jupyter_agent.policy.resolve import Names, Value, Values, items
+from jupyter_agent.policy.resolve import UNKNOWN, Names, Value, Values, items
 from jupyter_agent.policy.verdict import PolicyContext, Risk, RiskKind
 
 _MOST_TREES = 200
@@ -249,7 +249,8 @@ class _Inspection:
         elif not value.name or "()" in name or root in ("?", "local", "constant"):
             return
         elif catalogue.ASSIGNABLE.match(name) is None and (
-            root in catalogue.GUARDED or (key and any(map(_is_code, new)))
+            root in catalogue.GUARDED
+            or (key and any(_is_code(part) or (value.is_class and part == UNKNOWN) for part in new))
         ):
             self._note("settings", name, line)
 

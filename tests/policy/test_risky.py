@@ -835,6 +835,18 @@ from sqlalchemy.orm import Session
 Session(engine).query(T).update({"a": 1})
 ---
 settings
+from logging import Handler
+Handler.emit = replacement
+---
+settings
+import gc
+gc.callbacks.append(f)
+---
+network
+import pyarrow.dataset
+pyarrow.dataset.dataset("s3://bucket/a")
+---
+settings
 type(df).mean = lambda self: 0
 ---
 settings
