@@ -3,52 +3,23 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.policy import catalogue
-from jupyter_agent.policy.files import UNKNOWN_FILE, host, judge_folder, judge_write, real
+from jupyter_agent.policy.calls import Call, CodeRisks, judge_call, judge_markup, judge_sql
+from jupyter_agent.policy.catalogue import VERBS
+from jupyter_agent.policy.files import host, is_temporary, real
 from jupyter_agent.policy.magics import Magic, is_known, judge_magic
 from jupyter_agent.policy.parsing import CannotJudge, cell_tree, code_tree
-from jupyter_agent.policy.resolve import UNKNOWN, Names, Value, Values
+from jupyter_agent.policy.resolve import UNKNOWN, Names, Value, Values, items
 from jupyter_agent.policy.verdict import PolicyContext, Risk, RiskKind
 
 _MOST_TREES = 200
 _MOST_ROUNDS = 6
-_WRITING = frozenset({*catalogue.WRITERS, *catalogue.MOVERS})
-
-_VERBS: dict[RiskKind, str] = {
-    "shell": "runs a shell command",
-    "process": "starts or steers another process",
-    "install": "installs packages",
-    "delete": "deletes or removes",
-    "network": "fetches from the network",
-    "folder": "changes the working folder",
-    "browser": "runs JavaScript in your browser",
-    "hidden": "runs code that cannot be seen before it runs",
-    "settings": "changes how Python or IPython works",
-    "agent": "changes the agent itself",
-}
-
-
-@dataclass(slots=True)
-class CodeRisks:
-    """What was found in a cell: risks by what they say, and files that it writes."""
-
-    risks: dict[tuple[RiskKind, str, str], Risk] = field(default_factory=dict)
-    writes: dict[Path, None] = field(default_factory=dict)
-
-    def add(self, kind: RiskKind, what: str, line: int, place: str = "") -> None:
-        former = self.risks.get((kind, what, place))
-        if former is None or line < former.line:
-            where = f"{what} (line {line})" if line else what
-            self.risks[kind, what, place] = Risk(kind, where, line, place)
-
-    def add_risk(self, risk: Risk) -> None:
-        self.add(risk.kind, risk.what, risk.line, risk.place)
+_DICTIONARIES = ("globals()", "get_ipython().user_ns")
 
 
 def judge_code(text: str, around: PolicyContext) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
@@ -60,15 +31,15 @@ def judge_code(text: str, around: PolicyContext) -> tuple[tuple[Risk, ...], tupl
         tree = cell_tree(text, _Bound(around), is_known)
         if tree is None:
             return (), ()  # it cannot run either
-        findings = _judge_trees(tree, around)
+        found = _judge_trees(tree, around)
     except CannotJudge as error:
         return (Risk("hidden", f"runs {error}"),), ()
     except (RecursionError, MemoryError):
         return (Risk("hidden", "runs code that is nested too deeply to be judged"),), ()
     except Exception:  # the policy must answer, whatever it did not foresee
         return (Risk("hidden", "runs code that could not be judged"),), ()
-    risks = sorted(findings.risks.values(), key=lambda risk: risk.line)
-    return tuple(risks), tuple(findings.writes)
+    risks = sorted(found.risks.values(), key=lambda risk: risk.line)
+    return tuple(risks), tuple(found.writes)
 
 
 def _judge_trees(tree: ast.Module, around: PolicyContext) -> CodeRisks:
@@ -79,7 +50,7 @@ def _judge_trees(tree: ast.Module, around: PolicyContext) -> CodeRisks:
         inspection.run()
         fresh = [part for part in inspection.code if part[:2] not in read]
         if not fresh:
-            return inspection.findings
+            return inspection.found
         for text, is_cell, line in fresh:
             if (text, is_cell) in read:
                 continue
@@ -102,67 +73,51 @@ class _Bound:
         return isinstance(name, str) and self._names.get(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class _Arguments:
-    """The arguments of a call. `more` tells that there are some that cannot be seen."""
-
-    places: Sequence[ast.expr]
-    keywords: dict[str, ast.expr]
-    more: bool
-
-    def find(self, place: int, *names: str) -> ast.expr | None:
-        for name in names:
-            if name in self.keywords:
-                return self.keywords[name]
-        return self.places[place] if place < len(self.places) else None
-
-
 class _Inspection:
     """One walk over some trees that share their names.
 
     Attributes:
-        findings: What was found.
+        found: The findings.
         code: Texts that the code runs: the text, whether it is a cell's, the line above it.
     """
 
     def __init__(self, trees: Sequence[ast.Module], around: PolicyContext) -> None:
-        self.findings = CodeRisks()
+        self.found = CodeRisks(around)
         self.code: list[tuple[str, bool, int]] = []
         self._around = around
-        self._names = Names(trees, around.names, around.folder)
+        self._names = Names(trees, around.names, around.folder, around.seen)
         self._callees: dict[int, ast.Call] = {}
-        self._moved = False
+        self._assigned: dict[int, ast.expr] = {}
 
     def run(self) -> None:
         nodes = self._names.nodes
-        self._callees = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
-        self._moved = any(self._moves(node) for node in nodes if isinstance(node, ast.expr))
         for node in nodes:
-            match node:
-                case ast.Call():
-                    self._reference(node)
-                    self._call(node)
-                case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
-                    self._reference(node)
-                case ast.Subscript(ctx=ast.Load()):
-                    self._reference(node)
-                    self._lookup(node)
-                case ast.Name(ctx=ast.Del()):
-                    self._deleted_name(node.id, node.lineno)
-                case ast.Attribute() | ast.Subscript():
-                    self._stored(node)
-                case ast.ImportFrom():
-                    self._import(node)
+            if isinstance(node, ast.Call):
+                self._callees[id(node.func)] = node
+            elif isinstance(node, ast.Assign):
+                self._assigned.update((id(target), node.value) for target in node.targets)
+            elif isinstance(node, ast.AugAssign):
+                self._assigned[id(node.target)] = node.value
+        for node in nodes:
+            self._node(node)
+        self.found.finish()
 
-    def _moves(self, node: ast.expr) -> bool:
-        """Whether something changes the working folder, so that no relative path can be told."""
-        if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
-            return False
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            match node.args:
-                case [ast.Constant(value="cd" | "pushd" | "popd"), *_] if "magic" in node.func.attr:
-                    return True
-        return any(catalogue.kind_of(value.name) == "folder" for value in self._names.of(node))
+    def _node(self, node: ast.AST) -> None:
+        match node:
+            case ast.Call():
+                self._reference(node)
+                for callee in self._names.of(node.func):
+                    self._called(self._as_call(callee, node), node)
+            case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
+                self._reference(node)
+            case ast.Name(ctx=ast.Del()):
+                self._deleted(node.id, node.lineno)
+            case ast.Attribute() | ast.Subscript(ctx=ast.Store() | ast.Del()):
+                self._stored(node)
+            case ast.Import() | ast.ImportFrom():
+                self._import(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node)
 
     # --- names that are risky wherever they stand ------------------------------------------------
 
@@ -171,504 +126,313 @@ class _Inspection:
             kind = catalogue.kind_of(value.name) if value.name else None
             if kind is None or (kind == "shell" and id(node) in self._callees):
                 continue
+            if kind == "delete" and self._is_own(value, node):
+                continue
             self._note(kind, value.name, node.lineno, self._place(kind, value, node))
+
+    def _is_own(self, value: Value, node: ast.expr) -> bool:
+        """Whether a temporary file is deleted, or a database changed that the agent makes."""
+        call = self._callees.get(id(node))
+        if call is None:
+            return False
+        if catalogue.CHANGES_DATABASE.search(value.name):
+            parts = [*call.args, *(keyword.value for keyword in call.keywords)]
+            given = [value, *(found for part in parts for found in self._names.of(part))]
+            return any(found.name.startswith("memory()") for found in given)
+        first = _first(call)
+        targets: Values = () if first is None else self._names.of(first)
+        if value.owner and value.owner.is_path:
+            targets = (value.owner,)
+        return bool(targets) and all(is_temporary(target.text or "") for target in targets)
 
     def _place(self, kind: RiskKind, callee: Value, node: ast.expr) -> str:
         """The file, host or command that a call names by its object or its first argument."""
         call = self._callees.get(id(node))
         if call is None:
             return ""
-        argument = _arguments(call.args, call.keywords).find(0, "path", "url", "args")
-        if kind in ("process", "install") and isinstance(argument, (ast.List, ast.Tuple)):
-            return " ".join(self._only_text(part) for part in argument.elts)
-        first = self._values(argument)
-        values = (callee.owner,) if callee.owner and callee.owner.is_path else first
+        first = _first(call)
+        if kind in ("process", "install") and isinstance(first, (ast.List, ast.Tuple)):
+            return " ".join(self._only_text(part) for part in first.elts)
+        values: Values = () if first is None else self._names.of(first)
+        if callee.owner and callee.owner.is_path:
+            values = (callee.owner,)
         if len(values) != 1:
             return ""
-        text = values[0].text
         if kind == "network":
             return host(values[0].beginning)
+        text = values[0].exact
         if kind in ("delete", "folder"):
             path = None if text is None else real(text, self._around.folder)
-            return "" if path is None or self._moved else str(path)
+            return "" if path is None else str(path)
         return text or "" if kind in ("process", "install") else ""
 
     def _only_text(self, node: ast.expr) -> str:
         """The text of an expression, or an ellipsis where it is not known."""
         values = self._names.of(node)
-        return values[0].text or "…" if len(values) == 1 else "…"
+        return values[0].exact or "…" if len(values) == 1 else "…"
 
     def _note(self, kind: RiskKind, name: str, line: int, place: str = "") -> None:
-        shown = name.removeprefix("?").removeprefix("get_ipython().")
-        if name == "?.to_sql":
-            self.findings.add("delete", "changes a database: .to_sql", line)
-            return
-        self.findings.add(kind, f"{_VERBS.get(kind, kind)}: {one_line(shown)}", line, place)
+        shown = one_line(name.removeprefix("?").removeprefix("get_ipython()."))
+        verb = VERBS.get(kind, kind)
+        if kind == "delete" and catalogue.CHANGES_DATABASE.search(name):
+            verb = "changes a database"
+        self.found.add(kind, f"{verb}: {shown}", line, place)
 
-    def _import(self, node: ast.ImportFrom) -> None:
-        """A name that is imported from a risky module is judged where it is used."""
-        if (node.module or "").partition(".")[0] == "jupyter_agent" and node.names[0].name == "*":
-            self._note("agent", "jupyter_agent", node.lineno)
+    def _hidden(self, line: int, what: str, place: str = "") -> None:
+        self.found.add("hidden", f"{VERBS['hidden']}: {one_line(what)}", line, place)
 
-    def _lookup(self, node: ast.Subscript) -> None:
-        """`vars(os)[name]`: what is looked up where names lead to anything at all."""
-        keys = self._names.of(node.slice)
-        for value in self._names.of(node.value):
-            if all(key.text is not None for key in keys) or value.items:
-                continue
-            root = value.name.partition(".")[0]
-            guarded = value.name.endswith(".__dict__") and root in catalogue.GUARDED
-            if (
-                guarded
-                or (value.name == "sys.modules")
-                or (value.name == "globals()" and id(node) in self._callees)
-            ):
-                self._hidden(node, f"{value.name.removesuffix('()')}[…]")
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        """The agent's own package, and scripts beside the notebook that the agent has not read."""
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        modules += [alias.name for alias in node.names if isinstance(node, ast.Import)]
+        for module in modules:
+            if module.partition(".")[0] == "jupyter_agent" and node.names[0].name == "*":
+                self._note("agent", "jupyter_agent", node.lineno)
+            self._imported(module, node.lineno)
 
-    def _hidden(self, node: ast.expr, what: str) -> None:
-        self.findings.add("hidden", f"{_VERBS['hidden']}: {one_line(what)}", node.lineno)
+    def _imported(self, module: str, line: int) -> None:
+        script = _script(module, self._around)
+        if script and not self._is_imported(module):
+            self._hidden(line, f"imports {script.name}", str(script))
+
+    def _is_imported(self, module: str) -> bool:
+        root = module.partition(".")[0]
+        return any(
+            known.qualified.partition(".")[0] == root
+            for name in (root, module)
+            if (known := self._around.names.get(name))
+        )
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Functions that Python or the page calls by themselves."""
+        if node.name == "__del__":
+            what = "runs code when an object goes away: __del__"
+            self.found.add("settings", what, node.lineno)
+        elif node.name == "_repr_javascript_":
+            self._note("browser", node.name, node.lineno)
+        elif node.name in catalogue.REPRESENTATIONS:
+            for part in ast.walk(node):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    judge_markup(part.value, self.found, part.lineno)
 
     # --- what is set and deleted -----------------------------------------------------------------
 
-    def _deleted_name(self, name: str, line: int) -> None:
-        if not self._names.binds(name) and self._around.names.get(name) is not None:
-            self.findings.add("delete", f"deletes your variable {one_line(name)}", line)
+    def _deleted(self, name: str, line: int) -> None:
+        own = self._names.binds(name) or name in self._around.own_names
+        if not own and self._around.names.get(name) is not None:
+            self.found.add("delete", f"deletes your variable {one_line(name)}", line)
 
     def _stored(self, node: ast.Attribute | ast.Subscript) -> None:
+        new = self._assigned.get(id(node))
+        values = () if new is None else self._names.of(new)
+        key = node.attr if isinstance(node, ast.Attribute) else ""
         for value in self._names.of(node.value):
-            key = node.attr if isinstance(node, ast.Attribute) else ""
-            self._set(value, key, node)
+            self._set(value, key, values, node.lineno)
+            if f"{value.name}.{key}" == "os.environ" and new is not None:  # `os.environ |= …`
+                self._variables([new], node.lineno)
             if isinstance(node, ast.Subscript):
                 for name in self._names.of(node.slice):
                     if value.name in ("os.environ", "os.environb"):
-                        self._variable(name, node.lineno)
-                    if isinstance(node.ctx, ast.Del) and value.name in (
-                        "globals()",
-                        "get_ipython().user_ns",
-                    ):
-                        self._deleted_name(name.text or "", node.lineno)
+                        self._variable(name.beginning, node.lineno)
+                    if isinstance(node.ctx, ast.Del) and value.name in _DICTIONARIES:
+                        self._deletes_by_name(name, node.lineno)
 
-    def _set(self, value: Value, key: str, node: ast.expr) -> None:
+    def _set(self, value: Value, key: str, new: Values, line: int) -> None:
         name = f"{value.name}.{key}" if key else value.name
         root = name.partition(".")[0]
         if root == "jupyter_agent" and not name.startswith("jupyter_agent.session.answer"):
-            self._note("agent", name, node.lineno)
+            self._note("agent", name, line)
         elif name.startswith("get_ipython()") and ".user_ns" not in name:
-            self._note("agent" if ".agent_" in name else "settings", name, node.lineno)
-        elif (
-            value.name
-            and root in catalogue.GUARDED
-            and "()" not in name
-            and not catalogue.ASSIGNABLE.match(name)
+            self._note("agent" if ".agent_" in name else "settings", name, line)
+        elif value.name.endswith((".__class__", "builtins.type()")) and any(map(_is_code, new)):
+            self._note("settings", name, line)
+        elif not value.name or "()" in name or root in ("?", "local", "constant"):
+            return
+        elif catalogue.ASSIGNABLE.match(name) is None and (
+            root in catalogue.GUARDED
+            or (key and any(_is_code(part) or (value.is_class and part == UNKNOWN) for part in new))
         ):
-            self._note("settings", name, node.lineno)
+            self._note("settings", name, line)
 
-    def _variable(self, name: Value, line: int) -> None:
-        if catalogue.AGENT_VARIABLES.match(name.beginning):
-            self.findings.add("agent", f"changes the agent's settings: {name.beginning}", line)
+    def _variable(self, name: str, line: int) -> None:
+        if catalogue.AGENT_VARIABLES.match(name):
+            self.found.add("agent", f"changes the agent's settings: {one_line(name)}", line)
+        elif catalogue.STEERING_VARIABLES.match(name):
+            what = f"sets a variable that steers other programs: {one_line(name)}"
+            self.found.add("settings", what, line)
+
+    def _variables(self, parts: Sequence[ast.expr], line: int) -> None:
+        for found in (node for part in parts for node in ast.walk(part)):
+            if isinstance(found, ast.Constant) and isinstance(found.value, str):
+                self._variable(found.value, line)
+
+    def _deletes_by_name(self, name: Value, line: int) -> None:
+        if name.exact is None:
+            self.found.add("delete", "deletes variables of yours", line)
+        else:
+            self._deleted(name.exact, line)
 
     # --- calls -----------------------------------------------------------------------------------
 
-    def _call(self, node: ast.Call) -> None:
-        arguments = _arguments(node.args, node.keywords)
-        for callee in self._names.of(node.func):
-            self._called(callee, arguments, node)
-        if _is_true(arguments.keywords.get("download")):
-            self.findings.add("network", "fetches from the network: download=True", node.lineno)
-        self._passed(node)
+    def _as_call(self, callee: Value, node: ast.Call) -> Call:
+        places: list[Values] = []
+        for part in node.args:
+            if isinstance(part, ast.Starred):
+                break
+            places.append(self._names.of(part))
+        named = {k.arg: self._names.of(k.value) for k in node.keywords if k.arg}
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        return Call(
+            callee,
+            places=tuple(places),
+            keywords=named,
+            more=len(places) < len(node.args) or len(named) < len(node.keywords),
+            sources=dict(_sources(node)),
+            variable=owner.id if isinstance(owner, ast.Name) else "",
+            called=getattr(node.func, "id", getattr(node.func, "attr", "")),
+            line=node.lineno,
+        )
 
-    def _called(self, callee: Value, arguments: _Arguments, node: ast.Call) -> None:
-        name = callee.name
-        if name == "functools.partial" and arguments.places:
-            rest = _Arguments(arguments.places[1:], arguments.keywords, True)
-            for inner in self._names.of(arguments.places[0]):
-                self._called(inner, rest, node)
-        elif name in (catalogue.LINE_MAGIC, catalogue.CELL_MAGIC, catalogue.OLD_MAGIC):
-            self._magic(name, arguments, node)
+    def _called(self, call: Call, node: ast.Call) -> None:
+        name = call.name
+        if name in (catalogue.LINE_MAGIC, catalogue.CELL_MAGIC, catalogue.OLD_MAGIC):
+            self._magic(name, call)
         elif catalogue.kind_of(name) == "shell":
-            self._shell(name, arguments, node)
+            self._shell(call)
         elif name in catalogue.CODE_RUNNERS:
-            self._runs(name, arguments, node)
-        elif name in catalogue.IMPORTERS or name in ("builtins.getattr", "?.__getattribute__"):
-            self._looks_up(name, arguments, node)
+            self._runs(name, call)
+        elif name in catalogue.IMPORTERS:
+            for value in call.argument(0, "name"):
+                self._imported(value.exact or "", call.line)
         else:
-            self._other(callee, arguments, node)
+            judge_call(call, self.found)
+            self._sets(call, node)
+        for inner in self._inner_calls(call, node):
+            self._called(inner, node)
 
-    def _other(self, callee: Value, arguments: _Arguments, node: ast.Call) -> None:
-        name = callee.name
-        self._reads(name, arguments, node)
-        self._writes(callee, arguments, node)
-        self._sets(name, arguments, node)
-        if catalogue.SQL_METHODS.search(name):
-            self._sql(callee, arguments, node)
-        if name in catalogue.HTML_SHOWERS:
-            for value in self._values(arguments.find(0, "data")):
-                if catalogue.SCRIPT.search(value.beginning):
-                    self._note("browser", name, node.lineno)
-        if name.startswith("IPython.display."):
-            keys = [
-                k
-                for a in arguments.places
-                for d in ast.walk(a)
-                if isinstance(d, ast.Dict)
-                for k in d.keys
-            ]
-            if any(
-                isinstance(k, ast.Constant) and k.value == "application/javascript" for k in keys
-            ):
-                self._note("browser", name, node.lineno)
-
-    def _values(self, node: ast.expr | None) -> Values:
-        return () if node is None else self._names.of(node)
-
-    def _passed(self, node: ast.Call) -> None:
-        """Modules that are handed to other code, which may do with them what it likes."""
-        callees = self._names.of(node.func)
-        if all(_may_take(value) for value in callees):
+    def _inner_calls(self, call: Call, node: ast.Call) -> Iterator[Call]:
+        """Calls that a call makes: `map(f, xs)` calls `f(x)`, `DataFrame.head(df)` `df.head()`."""
+        if call.callee.owner and call.callee.owner.is_class and call.places:
+            for value in self._names.attribute(call.places[0], call.method):
+                yield replace(call, callee=value, places=call.places[1:])
+        if call.method not in catalogue.CALLS_FUNCTIONS:
             return
-        for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            if isinstance(argument, (ast.Name, ast.Attribute, ast.Call, ast.List, ast.Tuple)):
-                for value in self._names.of(argument):
-                    for item in (value, *value.items):
-                        self._handed(item, callees, node)
+        rest = call.places
+        while rest:
+            functions, *others = rest
+            rest = tuple(others)
+            if call.method not in ("partial", "submit", "callback", "to_thread"):
+                others = [tuple(i for v in values for i in (v, *v.items)) for values in others]
+            for function in functions:
+                if "." in function.name and not function.name.endswith("()"):
+                    yield replace(
+                        call, callee=function, places=tuple(others), more=True, sources={}
+                    )
+        for function in call.keywords.get("target", ()):
+            given = [items(v) for v in call.keywords.get("args", ())]
+            places = tuple(tuple(values) for values in given)
+            yield Call(function, places=places, keywords={}, more=True, line=call.line)
 
-    def _handed(self, item: Value, callees: Values, node: ast.Call) -> None:
-        """One thing that is handed to other code and is risky in its hands."""
-        partial = all(value.name == "functools.partial" for value in callees)
-        if item.name in catalogue.GUARDED:
-            self._hidden(node, f"hands the module {item.name} to other code")
-        elif partial:
-            return  # judged as the call that it becomes
-        elif item.name in catalogue.CODE_RUNNERS:
-            self._hidden(node, f"hands {item.name} to other code")
-        elif item.name in _WRITING or (
-            item.name == "builtins.open" and not _opens_to_read(callees, node)
-        ):
-            self.findings.add("overwrite", UNKNOWN_FILE, node.lineno)
-
-    def _magic(self, kind: str, arguments: _Arguments, node: ast.Call) -> None:
+    def _magic(self, kind: str, call: Call) -> None:
         texts = [
-            self._values(arguments.find(place, name))
-            for place, name in enumerate(("magic_name", "line", "cell"))
+            call.argument(place, name) for place, name in enumerate(("magic_name", "line", "cell"))
         ]
-        name, line, cell = (values[0].text if len(values) == 1 else None for values in texts)
+        name, line, cell = (values[0].exact if len(values) == 1 else None for values in texts)
         if kind == catalogue.OLD_MAGIC and name:
             name, _, line = name.strip().lstrip("%").partition(" ")
         if name is None or (texts[1] and line is None) or (texts[2] and cell is None):
-            self._hidden(node, "a magic command")
+            self._hidden(call.line, "a magic command")
             return
-        self._magic_found(judge_magic(name, line or "", cell), node)
+        self._magic_found(judge_magic(name, line or "", cell), call.line)
 
-    def _magic_found(self, magic: Magic, node: ast.Call) -> None:
+    def _magic_found(self, magic: Magic, line: int) -> None:
         for kind, what in magic.risks:
             place = magic.place
             if kind == "folder":
                 path = real(place.partition(" ")[2] or "~", self._around.folder)
                 place = "" if path is None else str(path)
-            self.findings.add(kind, what, node.lineno, place)
-        self.code += [
-            (text, True, node.lineno - 1 + below) for text, below in magic.code if text.strip()
-        ]
-        for path in magic.writes:
-            self._write((Value("str()", path),), node)
-        if magic.unseen:
-            self.findings.add("overwrite", UNKNOWN_FILE, node.lineno)
+            self.found.add(kind, what, line, place)
+        self.code += [(text, True, line - 1 + below) for text, below in magic.code if text.strip()]
+        self.found.write((Value("str()", path) for path in magic.writes), line)
+        judge_markup(magic.markup, self.found, line)
+        judge_sql(magic.sql, self.found, line)
+        self._variable(magic.variable, line)
 
-    def _shell(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
-        texts = [value.beginning for value in self._values(arguments.find(0, "cmd", "command"))]
-        shown = one_line(next((text for text in texts if text), "")) or name.removeprefix(
-            "get_ipython()."
-        )
+    def _shell(self, call: Call) -> None:
+        texts = [value.beginning for value in call.argument(0, "cmd", "command")]
+        shown = one_line(next((text for text in texts if text), ""))
+        shown = shown or call.name.removeprefix("get_ipython().")
         place = texts[0] if len(texts) == 1 else ""
-        self.findings.add("shell", f"{_VERBS['shell']}: {shown}", node.lineno, place)
+        self.found.add("shell", f"{VERBS['shell']}: {shown}", call.line, place)
 
-    def _runs(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
-        code = arguments.find(
-            catalogue.CODE_RUNNERS[name], "source", "raw_cell", "stmt", "statement"
-        )
-        setup = arguments.find(1, "setup") if name in catalogue.TAKES_FUNCTIONS else None
-        for part in (code, setup):
-            for value in self._values(part):
-                if value.text is not None and value.name == "str()":
-                    self.code.append(
-                        (value.text, name.startswith("get_ipython()"), node.lineno - 1)
-                    )
-                elif value.name == "builtins.compile()":
-                    continue  # judged where it was compiled
-                elif not (name in catalogue.TAKES_FUNCTIONS and value.function is not None):
-                    self._hidden(
-                        node, name.removeprefix("builtins.").removeprefix("get_ipython().")
-                    )
-        if code is None and arguments.more:
-            self._hidden(node, name)
+    def _runs(self, name: str, call: Call) -> None:
+        texts = [*call.argument(0, "source", "raw_cell", "stmt", "statement")]
+        if name in catalogue.TAKES_FUNCTIONS:
+            texts += call.argument(1, "setup")
+        for value in texts:
+            if value.exact is not None and value.name == "str()":
+                self.code.append((value.exact, name.startswith("get_ipython()"), call.line - 1))
+            elif value.name != "builtins.compile()" and not (
+                name in catalogue.TAKES_FUNCTIONS and value.function is not None
+            ):
+                shown = name.removeprefix("builtins.").removeprefix("get_ipython().")
+                self._hidden(call.line, shown)
 
-    def _looks_up(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
-        if name in catalogue.IMPORTERS:
-            for value in self._values(arguments.find(0, "name")):
-                if value.text is None and name != "importlib.reload":
-                    self._hidden(node, "imports a module whose name is only known when it runs")
-            return
-        owners = self._values(arguments.find(0))
-        keys = self._values(arguments.find(1))
-        for owner in owners:
-            guarded = owner.name.partition(".")[0] in catalogue.GUARDED | {"get_ipython()"}
-            if guarded and any(key.text is None for key in keys):
-                self._hidden(node, f"getattr({owner.name}, …)")
-
-    def _sets(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
+    def _sets(self, call: Call, node: ast.Call) -> None:
         """Functions that set or delete what an assignment could."""
-        owner, _, method = name.rpartition(".")
-        if name in ("builtins.setattr", "builtins.delattr"):
-            for value in self._values(arguments.find(0)):
-                for key in self._values(arguments.find(1)):
-                    self._set(value, key.text or "…", node)
-        elif name in ("os.putenv", "os.environ.setdefault", "os.environ.pop", "os.unsetenv"):
-            for value in self._values(arguments.find(0)):
-                self._variable(value, node.lineno)
-        elif name == "os.environ.update":
-            for found in (f for part in [*arguments.places] for f in ast.walk(part)):
-                if isinstance(found, ast.Constant) and isinstance(found.value, str):
-                    self._variable(Value("str()", found.value), node.lineno)
-            for word in arguments.keywords:
-                self._variable(Value("str()", word), node.lineno)
-        elif owner in ("globals()", "get_ipython().user_ns") and method in (
-            "pop",
-            "clear",
-            "popitem",
-        ):
-            self._pops(method, arguments, node)
-
-    def _pops(self, method: str, arguments: _Arguments, node: ast.Call) -> None:
-        if method != "pop":
-            self.findings.add("delete", "deletes your variables", node.lineno)
-        for value in self._values(arguments.find(0)):
-            if value.text is None:
-                self.findings.add("delete", "deletes variables of yours", node.lineno)
-            else:
-                self._deleted_name(value.text, node.lineno)
-
-    # --- addresses and databases -----------------------------------------------------------------
-
-    def _reads(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
-        if not catalogue.URL_READERS.search(name):
-            return
-        for value in self._values(arguments.places[0] if arguments.places else None) + tuple(
-            v
-            for key in ("filepath_or_buffer", "path", "io", "source", "url", "con", "protocol")
-            for v in self._values(arguments.keywords.get(key))
-        ):
-            for item in (value, *value.items):
-                if catalogue.URL.match(item.beginning) or (
-                    name == "fsspec.filesystem"
-                    and item.text not in (None, "file", "memory", "local")
-                ):
-                    shown = one_line(item.beginning, 60)
-                    self.findings.add(
-                        "network",
-                        f"fetches from the network: {shown}",
-                        node.lineno,
-                        host(item.beginning),
-                    )
-
-    def _sql(self, callee: Value, arguments: _Arguments, node: ast.Call) -> None:
-        for value in self._values(arguments.find(0, "sql", "query", "statement", "operation")):
-            text = value.beginning
-            if not text:
-                continue
-            match = catalogue.SQL_CHANGES.search(text)
-            if match and _is_in_memory(callee) and not catalogue.SQL_REACHES_OUT.search(text):
-                match = None
-            loose = not callee.name.endswith(".query") or catalogue.SQL_SHAPE.search(text)
-            if match and loose:
-                self.findings.add(
-                    "delete",
-                    f"changes a database: {one_line(match[0].strip(' ;)') + text[match.end() :])}",
-                    node.lineno,
-                )
-            if catalogue.URL.search(text) and "://" in text:
-                self.findings.add(
-                    "network",
-                    f"fetches from the network: {one_line(text)}",
-                    node.lineno,
-                    _host_in(text),
-                )
-            for pattern in (catalogue.SQL_COPY, catalogue.SQL_EXPORT):
-                for path in pattern.findall(text):
-                    self._write((Value("str()", path),), node)
-
-    # --- files -----------------------------------------------------------------------------------
-
-    def _writes(self, callee: Value, arguments: _Arguments, node: ast.Call) -> None:
-        name = callee.name
-        method = name.rpartition(".")[2]
-        if name in catalogue.OPENERS:
-            self._opens(name, arguments, node)
-        elif name in catalogue.WRITERS:
-            if name != "os.open" or not _only_reads(arguments):
-                self._write_argument(*catalogue.WRITERS[name], arguments, node)
-        elif name in catalogue.MOVERS or name in catalogue.LINKERS:
-            self._moves_file(name, arguments, node)
-        elif name in catalogue.FOLDER_MAKERS:
-            place, keyword = catalogue.FOLDER_MAKERS[name]
-            self._make_folder(self._values(arguments.find(place, keyword)), node)
-        elif name in catalogue.UNPACKERS or f"?.{method}" in catalogue.UNPACKERS:
-            self._unpacks(name if name in catalogue.UNPACKERS else f"?.{method}", arguments, node)
-        elif callee.owner is not None:
-            self._method(callee, callee.owner, method, arguments, node)
-
-    def _method(
-        self, callee: Value, owner: Value, method: str, arguments: _Arguments, node: ast.Call
-    ) -> None:
-        path_like = owner.is_path or not owner.name or owner.name.startswith("?")
-        if method in catalogue.PATH_WRITERS and path_like:
-            self._write((owner,), node)
-        elif method == "mkdir" and owner.is_path:
-            self._make_folder((owner,), node)
-        elif method in catalogue.PATH_MOVERS and owner.is_path:
-            self._remove_source((owner,), node)
-            self._write(self._values(arguments.find(0, "target", "target_dir")), node)
-        elif method == "open" and path_like:
-            self._opens_path(owner, arguments, node)
-        elif method in catalogue.METHOD_WRITERS and not owner.name.startswith("pathlib."):
-            target = arguments.find(0, *catalogue.METHOD_WRITERS[method])
-            if target is not None or arguments.more:
-                self._write(self._values(target) or (UNKNOWN,), node)
-
-    def _opens(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
-        place, keyword, mode_place, mode_keyword, default = catalogue.OPENERS[name]
-        mode = arguments.find(mode_place, mode_keyword)
-        if self._may_write(mode, default if not arguments.more else "w"):
-            self._write(self._values(arguments.find(place, keyword)) or (UNKNOWN,), node)
-
-    def _opens_path(self, owner: Value, arguments: _Arguments, node: ast.Call) -> None:
-        mode = arguments.find(0, "mode")
-        if owner.is_path or "mode" in arguments.keywords:
-            writes = self._may_write(mode, "r")
-        else:
-            writes = any(
-                value.text and set(value.text) <= set("rwaxbt+") and set(value.text) & set("wax+")
-                for value in self._values(mode)
-            )
-        if writes:
-            self._write((owner,), node)
-
-    def _may_write(self, mode: ast.expr | None, default: str) -> bool:
-        values = (Value("str()", default),) if mode is None else self._names.of(mode)
-        return any(v.text is None or set(v.text.partition(":")[0]) & set("waxcn+") for v in values)
-
-    def _write_argument(
-        self, place: int, keyword: str, arguments: _Arguments, node: ast.Call
-    ) -> None:
-        target = arguments.find(place, keyword)
-        if target is not None or arguments.more:
-            self._write(self._values(target) or (UNKNOWN,), node)
-
-    def _write(self, targets: Iterable[Value], node: ast.expr) -> None:
-        for value in targets:
-            if value.temporary or not _may_be_path(value):
-                continue
-            if value.text is None or (self._moved and not value.text.startswith(("/", "~"))):
-                self._write_unknown(value, node)
-                continue
-            risk, path = judge_write(value.text, self._around.folder, self._around, node.lineno)
-            if risk is not None:
-                self.findings.add_risk(risk)
-            if path is not None:
-                self.findings.writes[path] = None
-
-    def _write_unknown(self, value: Value, node: ast.expr) -> None:
-        if catalogue.URL.match(value.start):
-            self.findings.add(
-                "network",
-                f"writes to the network: {one_line(value.start)}",
-                node.lineno,
-                host(value.start),
-            )
-        else:
-            self.findings.add("overwrite", UNKNOWN_FILE, node.lineno)
-
-    def _make_folder(self, targets: Iterable[Value], node: ast.expr) -> None:
-        for value in targets:
-            if value.text is None or value.temporary:
-                continue  # an empty folder at an unknown place does no harm
-            if risk := judge_folder(value.text, self._around.folder, self._around, node.lineno):
-                self.findings.add_risk(risk)
-
-    def _moves_file(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
-        source = self._values(arguments.find(0, "src")) or (UNKNOWN,)
-        target = self._values(arguments.find(1, "dst")) or (UNKNOWN,)
-        if name in catalogue.LINKERS:
-            self._write(source, node)
-        else:
-            self._remove_source(source, node)
-        self._write(target, node)
-
-    def _remove_source(self, sources: Iterable[Value], node: ast.expr) -> None:
-        """What is moved away is gone from where it was, unless the agent knows the file."""
-        for value in sources:
-            if value.temporary:
-                continue
-            if value.text is None:
-                self.findings.add(
-                    "delete", "moves a file whose name is only known when it runs", node.lineno
-                )
-                continue
-            risk, _ = judge_write(value.text, self._around.folder, self._around, node.lineno)
-            if risk is not None:
-                kind: RiskKind = "delete" if risk.kind == "overwrite" else risk.kind
-                what = f"moves {one_line(value.text)} away"
-                self.findings.add(kind, what, node.lineno, risk.place)
-
-    def _unpacks(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
-        place, keyword = catalogue.UNPACKERS[name]
-        target = arguments.find(place, keyword)
-        if name == "?.extract" and target is None:
-            return  # a method of a text column, far more often than of an archive
-        self._write(self._values(target) or (Value("str()", "."),), node)
+        owner, _, method = call.name.rpartition(".")
+        if call.name in ("builtins.setattr", "builtins.delattr"):
+            for value in call.argument(0):
+                for key in call.argument(1):
+                    self._set(value, key.exact or "…", call.argument(2), call.line)
+        elif call.name in ("os.putenv", "os.unsetenv", "os.environ.pop", "os.environ.setdefault"):
+            for value in call.argument(0):
+                self._variable(value.beginning, call.line)
+        elif call.name == "os.environ.update":
+            self._variables(node.args, call.line)
+            for word in call.keywords:
+                self._variable(word, call.line)
+        elif owner in _DICTIONARIES and method in ("clear", "popitem"):
+            self.found.add("delete", "deletes your variables", call.line)
+        elif owner in _DICTIONARIES and method == "pop":
+            for value in call.argument(0):
+                self._deletes_by_name(value, call.line)
 
 
-def _arguments(places: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> _Arguments:
-    plain: list[ast.expr] = []
-    for part in places:
-        if isinstance(part, ast.Starred):
-            break
-        plain.append(part)
-    named = {keyword.arg: keyword.value for keyword in keywords if keyword.arg is not None}
-    return _Arguments(plain, named, len(plain) < len(places) or len(named) < len(keywords))
+def _first(call: ast.Call) -> ast.expr | None:
+    """The argument that tells where a call acts."""
+    named = (k.value for k in call.keywords if k.arg in ("path", "url", "args"))
+    return call.args[0] if call.args else next(named, None)
 
 
-def _host_in(text: str) -> str:
-    """The host of the first address in a text."""
-    found = catalogue.URL.search(text)
-    return host(re.split(r"['\"\s]", text[found.start() :])[0]) if found else ""
-
-
-def _is_true(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
-
-
-def _may_be_path(value: Value) -> bool:
-    """Whether a target may be a path, and not an open file, a buffer or None."""
-    return value.name in ("", "str()", "pathlib.Path()") or value.name.startswith("?.")
-
-
-def _is_in_memory(callee: Value) -> bool:
-    """Whether a query goes to a database that is kept in memory and gone with it."""
-    return callee.name.startswith(("memory()", "duckdb.sql", "duckdb.execute", "duckdb.query"))
-
-
-def _may_take(callee: Value) -> bool:
-    if callee.name in catalogue.MAY_TAKE_MODULES or callee.name.startswith("inspect."):
+def _is_code(value: Value) -> bool:
+    """Whether a value is a function or a class."""
+    if value.function is not None or value.name == "local.Class":
         return True
-    return callee.function is not None
+    last = value.name.rpartition(".")[2]
+    return "." in value.name and not value.name.startswith("?") and not (
+        "()" in value.name or last.isupper() or value.text is not None
+    )  # fmt: skip
 
 
-def _opens_to_read(callees: Values, node: ast.Call) -> bool:
-    """Whether `open` is handed to something that calls it with a path and nothing else."""
-    names = {value.name for value in callees}
-    return names <= {"functools.partial"} or (names == {"builtins.map"} and len(node.args) == 2)
+def _script(module: str, around: PolicyContext) -> Path | None:
+    """The file beside the notebook that an import runs, unless the agent knows it."""
+    if not module:
+        return None
+    place = around.folder / module.replace(".", "/")
+    for path in (place.with_suffix(".py"), place / "__init__.py"):
+        if path.is_file():
+            known = real(str(path), around.folder)
+            return None if known in around.seen else path
+    return None
 
 
-def _only_reads(arguments: _Arguments) -> bool:
-    flags = arguments.find(1, "flags")
-    return isinstance(flags, ast.Attribute) and flags.attr == "O_RDONLY"
+def _sources(node: ast.Call) -> Iterator[tuple[str, str]]:
+    """The text of arguments by name, or by place for the first two, where it is short."""
+    for place, part in enumerate(node.args[:2]):
+        if isinstance(part, (ast.Name, ast.Attribute, ast.Dict, ast.BinOp)):
+            yield str(place), ast.unparse(part)[:1_000]
+    for keyword in node.keywords:
+        short = isinstance(keyword.value, (ast.Constant, ast.Name, ast.Attribute, ast.Dict))
+        if keyword.arg and short:
+            yield keyword.arg, ast.unparse(keyword.value)[:200]

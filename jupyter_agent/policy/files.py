@@ -2,55 +2,104 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.files.atomic import STATE_FOLDER
-from jupyter_agent.policy.catalogue import URL
+from jupyter_agent.policy.catalogue import HOLE, URL
 from jupyter_agent.policy.verdict import PolicyContext, Risk
 
 _DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "nul", "NUL")
 _STEERING = frozenset({STATE_FOLDER, ".git", ".agents", "agents.md"})
 _RULES = "/agent/rules/"
 """The hot rules of a memory root, wherever one is or comes to be."""
-UNKNOWN_FILE = "writes to a file whose name is only known when it runs"
+_RUN_BY_OTHERS = re.compile(
+    r"/(?:\.github/(?:workflows|actions)|\.gitlab-ci\.yml|\.circleci|\.travis\.yml|jenkinsfile|"
+    r"\.vscode|\.idea|\.devcontainer|\.ipython|\.jupyter|\.husky|\.config|\.ssh|"
+    r"\.pre-commit-config\.yaml|\.env(?:rc|\.\w+)?|\.(?:npm|yarn|pip|net|py|bash|zsh|vim|cond[a])rc|"
+    r"\.(?:bash_|z)?profile|\.gitconfig|\.gitattributes|\.gitmodules|\.netrc|pip\.conf|"
+    r"(?:site|user)customize\.py|conftest\.py|[^/]+\.pth|setup\.py|crontab|cron\.\w+|"
+    r"(?:jupyter|ipython)\w*_config\.(?:py|json))(?:/|$)"
+)
+"""Files that other programs run, or take orders from, without being asked to."""
+_MOST_MATCHES = 1_000
 
 
 def judge_write(
-    text: str, start: Path, around: PolicyContext, line: int = 0
+    text: str, start: Path, around: PolicyContext, line: int = 0, native: bool = False
 ) -> tuple[Risk | None, Path | None]:
-    """What is risky about writing to a path, and the file that it is.
+    """The risk of writing to a path, and the file that it is.
 
     Args:
-        text: The path as the code gives it.
+        text: The path as the code gives it; a `HOLE` stands for each part that is not known.
         start: Where a relative path starts from.
+        around: The workspace.
+        line: The line of the code.
+        native: Whether nobody sees the file when it is opened, so that a path that is not known
+            must be judged now.
     """
     if URL.match(text):
-        return Risk("network", f"writes to the network: {one_line(text)}", line, host(text)), None
+        address = text.partition(HOLE)[0]
+        what = f"writes to the network: {one_line(address)}"
+        return Risk("network", what, line, host(address)), None
+    if HOLE in text:
+        return (_judge_pattern(text, start, around, line) if native else None), None
     if text in _DEVICES:
         return None, None
     path = real(text, start)
     if path is None:
         return None, None  # no such path can be: writing there fails
-    shown, place = one_line(text), str(path)
+    return _judge_path(path, one_line(text), around, line), path
+
+
+def _judge_path(path: Path, shown: str, around: PolicyContext, line: int) -> Risk | None:
+    place = str(path)
     if steers(path, around):
-        what = f"writes to {shown}, which steers the agent itself"
-        return Risk("agent", what, line, place), path
+        return Risk("agent", f"writes to {shown}, which steers the agent itself", line, place)
     if not path.is_relative_to(around.root):
         if path.is_relative_to(_temporary()):
-            return None, path
-        return Risk("outside", f"writes outside the workspace: {shown}", line, place), path
-    if path in around.seen or not os.path.lexists(path):
-        return None, path
-    what = f"writes over {shown}, which the agent has not read"
-    return Risk("overwrite", what, line, place), path
+            return None
+        return Risk("outside", f"writes outside the workspace: {shown}", line, place)
+    if path in around.seen:
+        return None
+    if _RUN_BY_OTHERS.search(f"/{path.relative_to(around.root).as_posix().casefold()}"):
+        return Risk("settings", f"writes to {shown}, which other programs run", line, place)
+    if not os.path.lexists(path):
+        return None
+    return Risk("overwrite", f"writes over {shown}, which the agent has not read", line, place)
+
+
+def _judge_pattern(text: str, start: Path, around: PolicyContext, line: int) -> Risk | None:
+    """The risk of writing to one of the paths that a text with holes may become.
+
+    Holes are taken for parts of names. Only what is there already can be written over.
+    """
+    shown = one_line(text.replace(HOLE, "…"))
+    unseen = Risk("overwrite", f"writes to a file that only shows when it runs: {shown}", line)
+    if not text.strip(HOLE):
+        return unseen
+    folder = real(os.path.dirname(text.partition(HOLE)[0]) or ".", start)  # noqa: PTH120
+    if folder is None or ".." in text.partition(HOLE)[2]:
+        return unseen
+    if risk := _judge_path(folder / "…", shown, around, line):
+        return risk
+    pattern = "*".join(glob.escape(part) for part in text.split(HOLE))
+    for count, name in enumerate(glob.iglob(pattern, root_dir=start)):  # noqa: PTH207
+        path = real(name, start)
+        if count > _MOST_MATCHES or path is None:
+            return unseen
+        if risk := _judge_path(path, one_line(name), around, line):
+            return risk
+    return None
 
 
 def judge_folder(text: str, start: Path, around: PolicyContext, line: int = 0) -> Risk | None:
-    """What is risky about making a folder. That it exists is no risk: nothing is written over."""
+    """The risk of making a folder. That it exists is no risk: nothing is written over."""
     risk, _ = judge_write(text, start, around, line)
     return risk if risk and risk.kind != "overwrite" else None
 
@@ -83,6 +132,13 @@ def steers(path: Path, around: PolicyContext) -> bool:
         path.is_relative_to(guarded) or guarded.is_relative_to(path)
         for guarded in around.protected
         if path != around.root
+    )
+
+
+def is_temporary(text: str) -> bool:
+    """Whether an absolute path is in the system's folder for temporary files."""
+    return os.path.isabs(text) and Path(os.path.normpath(text)).is_relative_to(  # noqa: PTH117
+        tempfile.gettempdir()
     )
 
 

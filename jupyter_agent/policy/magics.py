@@ -16,6 +16,8 @@ _OPTIONS = re.compile(
 )
 _PLAIN_SHELLS = frozenset(["sx", "sc", "system", "!", "bash", "sh", "zsh"])
 """Magics that run their line or their cell as it stands in a shell."""
+_MARKUP = frozenset(["html", "HTML", "svg", "SVG", "markdown", "latex"])
+_SETS = re.compile(r"\w[=\s]+\S")
 _SAFE_LISTING = re.compile(r"[\w./\-\s*?~,+=:@]*")
 _PATH = re.compile(r"""(?:-\w+\s+)*(?:"([^"]*)"|'([^']*)'|(\S+))""")
 
@@ -35,8 +37,10 @@ class Magic:
     risks: tuple[tuple[RiskKind, str], ...] = ()
     code: tuple[tuple[str, int], ...] = ()
     writes: tuple[str, ...] = ()
-    unseen: bool = False
     place: str = ""
+    markup: str = ""
+    sql: str = ""
+    variable: str = ""
 
 
 def is_known(name: str) -> bool:
@@ -64,15 +68,24 @@ def judge_magic(name: str, line: str, cell: str | None) -> Magic:
     place = (line if cell is None else cell).strip()
     if name not in _PLAIN_SHELLS:
         place = f"{name} {line}".strip()
+    writes = re.findall(r"-f\s+(\S+)", line) if name in ("history", "hist") else ()
     return Magic(
-        tuple(risks), expanded, unseen="-f" in line and name in ("history", "hist"), place=place
+        tuple(risks),
+        expanded,
+        tuple(writes),
+        place,
+        markup=(cell or "") if name in _MARKUP else "",
+        sql=(line if cell is None else cell) if name in catalogue.MAGICS["network"] else "",
+        variable=line.strip().lstrip("-")
+        if name in ("env", "set_env") and _SETS.search(line)
+        else "",
     )
 
 
 def _risks(name: str, line: str, cell: str | None, shown: str) -> Iterator[tuple[RiskKind, str]]:
     kinds = [kind for kind, names in catalogue.MAGICS.items() if name in names]
     for kind in kinds:
-        yield kind, catalogue.MAGIC_WORDS.get(name, f"{_VERBS[kind]}: {shown}")
+        yield kind, catalogue.MAGIC_WORDS.get(name, f"{catalogue.VERBS[kind]}: {shown}")
     if kinds:
         return
     if name in catalogue.LISTING_MAGICS:
@@ -81,48 +94,41 @@ def _risks(name: str, line: str, cell: str | None, shown: str) -> Iterator[tuple
     elif name not in catalogue.HARMLESS_MAGICS:
         yield "hidden", f"uses a magic command that is not known: {shown}"
     else:
-        yield from _risks_of_line(name, line, cell, shown)
+        yield from _risks_of_line(name, line, shown)
 
 
-def _risks_of_line(
-    name: str, line: str, cell: str | None, shown: str
-) -> Iterator[tuple[RiskKind, str]]:
+def _risks_of_line(name: str, line: str, shown: str) -> Iterator[tuple[RiskKind, str]]:
     """Magics that are harmless or not by what their line says."""
     if name == "config" and "=" in line and not line.strip().startswith("InlineBackend."):
         yield "settings", f"changes IPython's settings: {shown}"
     if name in ("load_ext", "reload_ext") and line.strip() not in catalogue.EXTENSIONS:
         kind: RiskKind = "agent" if "jupyter_agent" in line else "settings"
         yield kind, f"loads an extension: {shown}"
-    if name in ("env", "set_env") and catalogue.AGENT_VARIABLES.search(line):
-        yield "agent", f"changes the agent's settings: {shown}"
     if name in ("load", "loadpy") and catalogue.URL.search(line):
         yield "network", f"fetches from the network: {shown}"
-    if name in ("html", "HTML", "svg", "SVG", "markdown") and catalogue.SCRIPT.search(cell or ""):
-        yield "browser", f"runs JavaScript in your browser: {shown}"
 
 
 def _running(name: str, line: str, cell: str | None) -> Magic:
     """A magic around Python code: what it runs, without its options."""
-    if name == "capture":
-        return Magic(code=((cell or "", 1),))
-    unseen = bool(re.search(r"(?:^|\s)-[TDof]\s*\S", line)) and name in ("prun", "lprun", "mprun")
-    rest = line
-    while match := _OPTIONS.match(rest):
-        rest = rest[match.end() :]
-    if re.match(r"\s*-", rest) and not unseen:
-        return Magic((("hidden", f"runs code with options that are not known: %{name}"),))
-    if name in ("lprun", "mprun") and unseen:
-        rest = re.sub(r"(?:^|\s)-[fmTD]\s*\S+", " ", line)
-        unseen = bool(re.search(r"(?:^|\s)-[TD]", line))
     below = ((cell, 1),) if cell else ()
-    return Magic(code=((rest.strip(), 0), *below), unseen=unseen)
+    if name == "capture":
+        return Magic(code=below)
+    writes: tuple[str, ...] = ()
+    if name in ("prun", "lprun", "mprun"):
+        writes = tuple(re.findall(r"(?:^|\s)-[TD]\s*(\S+)", line))
+        line = re.sub(r"(?:^|\s)-[fmTDls]\s*\S+", " ", line)
+    while match := _OPTIONS.match(line):
+        line = line[match.end() :]
+    if re.match(r"\s*-", line):
+        return Magic((("hidden", f"runs code with options that are not known: %{name}"),))
+    return Magic(code=((line.strip(), 0), *below), writes=writes)
 
 
 def _writing(name: str, line: str, expanded: tuple[tuple[str, int], ...]) -> Magic:
     match = _PATH.match(line.strip())
     path = next((part for part in match.groups() if part), "") if match else ""
     if not path or path.startswith("-") or "{" in path or "$" in path:
-        return Magic(code=expanded, unseen=True)
+        return Magic(code=expanded)
     if name == "save" and not path.endswith((".py", ".ipy")):
         path += ".py"
     return Magic(code=expanded, writes=(path,))
@@ -137,20 +143,3 @@ def _expanded(line: str) -> Iterator[str]:
             yield from (part for part in (field, spec) if part)
     except ValueError:
         return  # IPython leaves such a line as it is
-
-
-_VERBS = {
-    "shell": "runs a shell command",
-    "process": "starts another process",
-    "install": "installs packages",
-    "delete": "deletes",
-    "overwrite": "moves or copies over files",
-    "folder": "changes the working folder",
-    "browser": "runs JavaScript in your browser",
-    "network": "talks to another system",
-    "hidden": "runs code that cannot be seen before it runs",
-    "settings": "changes how IPython works",
-    "agent": "changes the agent itself",
-    "outside": "writes outside the workspace",
-    "tool": "runs a tool",
-}

@@ -8,19 +8,24 @@ from __future__ import annotations
 import ast
 import builtins
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from urllib.parse import urljoin
 
 from jupyter_agent.policy import catalogue
+from jupyter_agent.policy.catalogue import HOLE, words
 from jupyter_agent.policy.verdict import Known
-from jupyter_agent.source.scope import bound_by, free_names, imports, parameters, stored_names
+from jupyter_agent.source.scope import free_names, imports, parameters, stored_names
 
 MOST = 12
 """Values of one expression that are told apart."""
 _LONGEST = 4096
 _PATH = "pathlib.Path()"
+_FILE = "file()"
 _BUILTINS = frozenset(dir(builtins)) | {"__builtins__"}
 _EVERYWHERE = {"get_ipython": "get_ipython", "display": "IPython.display.display"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -32,29 +37,37 @@ class Value:
 
     Args:
         name: Its canonical name as in the catalogue; empty where nothing is known.
-        text: The text, where it is a string or a path that is known.
-        start: How a text begins of which not all is known.
-        temporary: Whether it is a path below the system's folder for temporary files.
-        items: What it may hold.
+        text: Of a string, a path or an open file, the text, with a `HOLE` for each part that is
+            not known.
+        items: What it may hold, in order.
         owner: Of a method, the object.
         function: Of a function in the code, its definition.
     """
 
     name: str = ""
     text: str | None = None
-    start: str = ""
-    temporary: bool = False
     items: tuple[Value, ...] = ()
     owner: Value | None = None
     function: Function | None = None
 
     @property
+    def exact(self) -> str | None:
+        """The text, where all of it is known."""
+        return None if self.text is None or HOLE in self.text else self.text
+
+    @property
     def beginning(self) -> str:
-        return self.text if self.text is not None else self.start
+        """The text up to the first part that is not known."""
+        return (self.text or "").partition(HOLE)[0]
 
     @property
     def is_path(self) -> bool:
         return self.name == _PATH
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it looks like a class of a library: `pandas.DataFrame`."""
+        return bool(re.fullmatch(r"\w[\w.]*\.[A-Z]\w*", self.name))
 
 
 UNKNOWN = Value()
@@ -63,7 +76,8 @@ _Binding = Callable[[], Iterable[Value]]
 
 
 def string(text: str) -> Value:
-    return Value("str()", text[:_LONGEST] if len(text) > _LONGEST else text)
+    """A string's value; a string of nothing but unknown parts is unknown."""
+    return UNKNOWN if text and not text.strip(HOLE) else Value("str()", text[:_LONGEST])
 
 
 class Names:
@@ -73,107 +87,43 @@ class Names:
         trees: The code: a cell and what it runs by `exec`, `%time` and the like.
         known: What the kernel's names are.
         folder: The kernel's working folder.
+        seen: Files that the agent knows: databases that it made are its own.
 
     Attributes:
         nodes: Those of all trees, each tree as `ast.walk` gives it.
     """
 
     def __init__(
-        self, trees: Sequence[ast.Module], known: Mapping[str, Known], folder: Path
+        self,
+        trees: Sequence[ast.Module],
+        known: Mapping[str, Known],
+        folder: Path,
+        seen: Set[Path] = frozenset(),
     ) -> None:
         self.nodes: list[ast.AST] = []
         self._known = known
         self._folder = folder
+        self._seen = seen
         self._bindings: dict[str, list[_Binding]] = {}
-        self._attributes: dict[str, list[_Binding]] = {}
-        self._returns: dict[int, list[ast.expr]] = {}
         self._stars: list[str] = []
         self._memo: dict[int, Values] = {}
         self._by_name: dict[str, Values] = {}
         self._busy: set[object] = set()
+        self._partial: dict[str, list[Value]] = {}
         self._free: set[str] = set()
         for tree in trees:
             self._free |= free_names(tree)
             nodes = list(ast.walk(tree))
             self.nodes += nodes
-            self._bind_all(nodes)
+            for node in nodes:
+                self._bind(node)
+            self._bind_functions(nodes)
 
     def binds(self, name: str) -> bool:
         """Whether the code itself binds a name somewhere."""
         return name in self._bindings
 
     # --- bindings --------------------------------------------------------------------------------
-
-    def _bind_all(self, nodes: Iterable[ast.AST]) -> None:
-        calls: dict[str, list[ast.Call]] = {}
-        callees: set[int] = set()
-        loads: list[ast.Name] = []
-        functions: list[tuple[str, Function]] = []
-        for node in nodes:
-            if isinstance(node, ast.Name):
-                if isinstance(node.ctx, ast.Load):
-                    loads.append(node)
-            elif isinstance(node, ast.Call):
-                if isinstance(node.func, ast.Name):
-                    calls.setdefault(node.func.id, []).append(node)
-                    callees.add(id(node.func))
-                elif isinstance(node.func, ast.Lambda):
-                    self._bind_parameters(node.func, [node])
-                    callees.add(id(node.func))
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                functions.append((node.name, node))
-                self._bind_function(node)
-            else:
-                self._bind(node)
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-                functions += [(t.id, node.value) for t in node.targets if isinstance(t, ast.Name)]
-                callees.add(id(node.value))
-            if isinstance(node, ast.Lambda) and id(node) not in callees:
-                self._bind_parameters(node, [])
-        passed = {node.id for node in loads if id(node) not in callees}
-        for name, function in functions:
-            self._bind_parameters(function, [] if name in passed else calls.get(name, []))
-
-    def _bind_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._returns[id(node)] = [
-            found.value
-            for found in ast.walk(node)
-            if isinstance(found, (ast.Return, ast.Yield)) and found.value is not None
-        ]
-        self._add(node.name, lambda: (Value(function=node),))
-
-    def _bind_parameters(self, node: Function, calls: list[ast.Call]) -> None:
-        """A parameter is what the code calls the function with, else it is not known."""
-        plain = [*node.args.posonlyargs, *node.args.args]
-        fits = calls and not any(
-            isinstance(part, ast.Starred) or (isinstance(part, ast.keyword) and part.arg is None)
-            for call in calls
-            for part in (*call.args, *call.keywords)
-        )
-        for place, argument in enumerate([*plain, *node.args.kwonlyargs]):
-            default = _default(node.args, argument)
-            given = [_argument(call, place, argument.arg) for call in calls]
-            for expression in {id(part): part for part in [default, *given] if part}.values():
-                self._add(argument.arg, lambda e=expression: self.of(e))  # type: ignore[misc]
-            if not fits or (default is None and None in given):
-                hint = argument.annotation
-                self._add(argument.arg, lambda h=hint: self._instance(h))  # type: ignore[misc]
-        for argument in parameters(node.args)[len(plain) + len(node.args.kwonlyargs) :]:
-            self._add(argument.arg, lambda: (UNKNOWN,))
-
-    def _instance(self, annotation: ast.expr | None) -> Values:
-        """What an annotation says that something is: only what is riskier than the unknown."""
-        if annotation is None:
-            return (UNKNOWN,)
-        names = [value.name for value in self.of(annotation)]
-        return tuple(
-            Value(_PATH)
-            if name == "pathlib.Path"
-            else Value(f"{name}()")
-            if "." in name
-            else UNKNOWN
-            for name in names
-        )
 
     def _bind(self, node: ast.AST) -> None:
         match node:
@@ -183,51 +133,72 @@ class Names:
             case ast.AnnAssign(value=ast.expr() as value) | ast.NamedExpr(value=value):
                 self._target(node.target, value)
             case ast.AugAssign(target=ast.Name() as name):
-                total = ast.copy_location(
-                    ast.BinOp(ast.Name(name.id, ast.Load()), node.op, node.value), node
-                )
-                self._add(name.id, lambda: self.of(total))
+                total = ast.BinOp(ast.Name(name.id, ast.Load()), node.op, node.value)
+                self._add(name.id, lambda: self.of(ast.copy_location(total, node)))
             case ast.For() | ast.AsyncFor() | ast.comprehension():
                 self._target(node.target, node.iter, inside=True)
             case ast.withitem(optional_vars=ast.expr() as target):
                 self._target(target, node.context_expr)
-            case ast.Match():
-                self._bind_match(node)
-            case ast.ExceptHandler():
-                for bound in bound_by(node):
-                    self._add(bound, lambda: (Value("exception()"),))
+            case _:
+                self._bind_definition(node)
+
+    def _bind_definition(self, node: ast.AST) -> None:
+        match node:
+            case ast.ExceptHandler(name=str(name)):
+                self._add(name, lambda: (Value("exception()"),))
             case ast.ClassDef():
-                self._bind_class(node)
+                self._add(node.name, lambda: (Value("local.Class"),))
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._add(node.name, lambda: (Value(function=node),))
             case ast.Import() | ast.ImportFrom():
-                self._bind_import(node)
+                for bound, name in imports(node):
+                    if bound == "*":
+                        self._stars.append(name.removesuffix(".*"))
+                    else:
+                        self._add(bound, lambda n=name: (Value(catalogue.canonical(n)),))  # type: ignore[misc]
 
-    def _bind_class(self, node: ast.ClassDef) -> None:
-        self._add(node.name, lambda: (Value("local.Class"),))
-        for found in node.body:
-            assigned = isinstance(found, (ast.Assign, ast.AnnAssign))
-            for name in stored_names(found) if assigned else bound_by(found):
-                self._attributes.setdefault(name, []).append(lambda n=name: self.of_name(n))  # type: ignore[misc]
+    def _bind_functions(self, nodes: Iterable[ast.AST]) -> None:
+        """Bind the parameters of functions to what the code calls them with."""
+        calls: dict[str, list[ast.Call]] = {}
+        passed: set[str] = set()
+        callees = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
+        names: dict[int, str] = {}
+        for node in nodes:
+            match node:
+                case ast.Call(func=ast.Name(id=name)):
+                    calls.setdefault(name, []).append(node)
+                case ast.Name(ctx=ast.Load()) if id(node) not in callees:
+                    passed.add(node.id)
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as function):
+                    names[id(function)] = name
+        for node in nodes:
+            if isinstance(node, ast.Lambda):
+                name = names.get(id(node), "")
+                direct = [callees[id(node)]] if id(node) in callees else calls.get(name, [])
+                self._bind_parameters(node, [] if name in passed else direct)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                given = [] if node.name in passed else calls.get(node.name, [])
+                self._bind_parameters(node, given)
 
-    def _bind_match(self, node: ast.Match) -> None:
-        for case in node.cases:
-            for found in ast.walk(case.pattern):
-                for name in bound_by(found):
-                    self._add(name, lambda: self.of(node.subject))
-
-    def _bind_import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for bound, name in imports(node):
-            if bound == "*":
-                self._stars.append(name.removesuffix(".*"))
-            else:
-                self._add(bound, lambda n=name: (Value(catalogue.canonical(n)),))  # type: ignore[misc]
+    def _bind_parameters(self, node: Function, calls: list[ast.Call]) -> None:
+        """A parameter is what the code calls the function with, else it is not known."""
+        plain = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+        named = [argument.arg for argument in node.args.kwonlyargs]
+        pairs = [*zip(plain[::-1], node.args.defaults[::-1], strict=False)]
+        defaults = {**dict(pairs), **dict(zip(named, node.args.kw_defaults, strict=True))}
+        for place, name in enumerate([*plain, *named]):
+            given = [_argument(call, place, name) for call in calls]
+            for expression in filter(None, [defaults.get(name), *given]):
+                self._add(name, lambda e=expression: self.of(e))  # type: ignore[misc]
+            if not calls or (name not in defaults and None in given):
+                self._add(name, lambda: (UNKNOWN,))
+        for argument in parameters(node.args)[len(plain) + len(named) :]:
+            self._add(argument.arg, lambda: (UNKNOWN,))
 
     def _target(self, target: ast.expr, value: ast.expr, inside: bool = False) -> None:
         match target:
             case ast.Name():
-                self._add(target.id, lambda: self._inside(self.of(value), inside))
-            case ast.Attribute():
-                bindings = self._attributes.setdefault(target.attr, [])
-                bindings.append(lambda: self._inside(self.of(value), inside))
+                self._add(target.id, lambda: self._inside(value, inside))
             case ast.Starred():
                 self._target(target.value, value, inside)
             case ast.Tuple() | ast.List():
@@ -235,23 +206,22 @@ class Names:
 
     def _targets(self, targets: list[ast.expr], value: ast.expr, inside: bool) -> None:
         same = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets)
-        if same and not inside and not any(isinstance(part, ast.Starred) for part in targets):
-            for target, part in zip(targets, value.elts, strict=True):  # type: ignore[attr-defined]
-                self._target(target, part)
-            return
         for place, target in enumerate(targets):
-            for name in (found for found in ast.walk(target) if isinstance(found, ast.Name)):
-                self._add(
-                    name.id,
-                    lambda p=place: _unpacked(self._inside(self.of(value), inside), p),  # type: ignore[misc]
-                )
+            if same and not inside:
+                self._target(target, value.elts[place])  # type: ignore[attr-defined]
+            else:
+                for name in stored_names(target):
+                    self._add(name, lambda: self._flat(value, inside))
 
     def _add(self, name: str, binding: _Binding) -> None:
         self._bindings.setdefault(name, []).append(binding)
 
-    @staticmethod
-    def _inside(values: Values, inside: bool) -> Values:
-        return _items(values) if inside else values
+    def _inside(self, value: ast.expr, inside: bool) -> Values:
+        values = self.of(value)
+        return _few(item for v in values for item in items(v)) if inside else values
+
+    def _flat(self, value: ast.expr, inside: bool) -> Values:
+        return _few(item for v in self._inside(value, inside) for item in v.items or (v,))
 
     # --- values ----------------------------------------------------------------------------------
 
@@ -260,9 +230,10 @@ class Names:
         if name in self._by_name:
             return self._by_name[name]
         if name in self._busy:
-            return (UNKNOWN,)
+            return tuple(self._partial[name][:3]) or (UNKNOWN,)  # `sql += …`
         self._busy.add(name)
         found: list[Value] = []
+        self._partial[name] = found
         for binding in self._bindings.get(name, ()):
             found += binding()
         if name not in self._bindings or name in self._free:
@@ -309,20 +280,18 @@ class Names:
             case ast.Name():
                 return self.of_name(node.id)
             case ast.Attribute():
-                return self._attribute(self.of(node.value), node.attr)
+                return self.attribute(self.of(node.value), node.attr)
             case ast.Call():
-                return self._call(node)
+                return (v for callee in self.of(node.func) for v in self._result(callee, node))
             case ast.Subscript():
                 return self._subscript(self.of(node.value), self.of(node.slice))
             case ast.BinOp(op=ast.Add() | ast.Div()):
                 return self._combined(node)
             case ast.BinOp(op=ast.Mod()):
-                return (
-                    Value("str()", start=v.beginning.partition("%")[0]) if v.beginning else UNKNOWN
-                    for v in self.of(node.left)
-                )
+                texts = (value.text for value in self.of(node.left))
+                return (UNKNOWN if t is None else string(_PERCENT.sub(HOLE, t)) for t in texts)
             case ast.JoinedStr():
-                return self._joined(node.values)
+                return self._texts(lambda *parts: "".join(parts), [self.of(p) for p in node.values])
             case ast.FormattedValue(conversion=-1, format_spec=None):
                 return self.of(node.value)
             case ast.NamedExpr() | ast.Await() | ast.Starred():
@@ -332,9 +301,9 @@ class Names:
             case ast.BoolOp():
                 return [value for part in node.values for value in self.of(part)]
             case ast.Tuple() | ast.List() | ast.Set():
-                return (Value("list()", items=_few(v for p in node.elts for v in self.of(p))),)
+                return (Value("list()", items=self._items(node.elts)),)
             case ast.Dict():
-                return (Value("dict()", items=_few(v for p in node.values for v in self.of(p))),)
+                return (Value("dict()", items=self._items(node.values)),)
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
                 return (Value("list()", items=self.of(node.elt)),)
             case ast.DictComp():
@@ -343,143 +312,140 @@ class Names:
                 return (Value(function=node),)
         return (UNKNOWN,)
 
-    def _attribute(self, values: Values, attr: str) -> Iterator[Value]:
-        for value in values:
-            if value.is_path:
-                yield _path_attribute(value, attr)
-            elif not value.name or value.name.startswith(("?", "local.")):
-                yield Value(catalogue.canonical(f"?.{attr}"), owner=value)
-                if attr in self._attributes and attr not in self._busy:
-                    self._busy.add(attr)
-                    yield from (v for b in self._attributes[attr] for v in b())
-                    self._busy.discard(attr)
-            else:
-                yield Value(catalogue.canonical(f"{value.name}.{attr}"), owner=value)
+    def _items(self, parts: Sequence[ast.expr]) -> Values:
+        return tuple(value for part in parts[: 4 * MOST] for value in self.of(part))
 
-    def attribute(self, values: Values, attrs: Values) -> Values:
-        """`getattr`: the attributes of values whose names are given by values."""
-        return _few(
-            found
-            for attr in attrs
-            for found in (self._attribute(values, attr.text) if attr.text else (UNKNOWN,))
-        )
+    def attribute(self, values: Values, attr: str) -> Values:
+        """What an attribute of some values may be."""
+        return _few(found for value in values for found in self._attribute(value, attr))
+
+    def _attribute(self, value: Value, attr: str) -> Iterator[Value]:
+        if value.is_path and attr in _PATH_PARTS:
+            yield _PATH_PARTS[attr](value.text or HOLE)
+        elif value.name == "tempfile()" and attr == "name":
+            yield replace(value, name="str()")
+        elif not value.name or value.name.startswith(("?", "local.")):
+            yield Value(catalogue.canonical(f"?.{attr}"), owner=value)
+        else:
+            yield Value(catalogue.canonical(f"{value.name}.{attr}"), owner=value)
 
     def _subscript(self, values: Values, keys: Values) -> Iterator[Value]:
         for value, key in product(values, keys):
             if value.items:
                 yield from value.items
-            elif value.name == "sys.modules" and key.text:
-                yield Value(catalogue.canonical(key.text))
-            elif value.name.endswith(".__dict__") and key.text:
-                yield Value(catalogue.canonical(f"{value.name[:-9]}.{key.text}"))
             elif value.name in _NAMESPACES and key.text:
                 yield from self.of_name(key.text)
-            elif value.name == "pathlib.Path().parents":
-                yield Value(_PATH)
-            elif value.text is not None and key.name == "constant":
-                yield Value("str()")
             else:
                 yield UNKNOWN
 
     def _combined(self, node: ast.BinOp) -> Iterator[Value]:
         for left, right in product(self.of(node.left), self.of(node.right)):
-            if isinstance(node.op, ast.Add):
-                yield (
-                    Value("list()", items=_few((*left.items, *right.items)))
-                    if left.items or right.items
-                    else _concatenated((left, right))
-                )
-            elif left.is_path or right.is_path:
-                yield _joined_path((left, right))
+            texts = [HOLE if part.text is None else part.text for part in (left, right)]
+            if isinstance(node.op, ast.Div):
+                is_path = left.is_path or right.is_path or left.text or right.text
+                yield Value(_PATH, os.path.join(*texts)) if is_path else UNKNOWN  # noqa: PTH118
+            elif left.items or right.items:
+                yield Value("list()", items=(*left.items, *right.items))
             else:
-                yield Value("str()", temporary=True) if left.temporary else UNKNOWN
+                yield string("".join(texts))
 
-    def _joined(self, parts: list[ast.expr]) -> Iterator[Value]:
-        options = [self.of(part) for part in parts]
+    def _texts(self, function: Callable[..., str], options: Sequence[Values]) -> Iterator[Value]:
+        """The texts that a function makes of each combination of its arguments."""
         count = 1
         for values in options:
             count *= len(values)
         if count > MOST:
             options = [values if len(values) == 1 else (UNKNOWN,) for values in options]
         for combination in product(*options):
-            yield _concatenated(combination)
+            try:
+                parts = [HOLE if part.text is None else part.text for part in combination]
+                yield string(function(*parts))
+            except (TypeError, ValueError, LookupError, AttributeError):
+                yield UNKNOWN
 
     # --- calls -----------------------------------------------------------------------------------
-
-    def _call(self, node: ast.Call) -> Iterator[Value]:
-        for callee in self.of(node.func):
-            yield from self._result(callee, node)
 
     def _result(self, callee: Value, node: ast.Call) -> Iterable[Value]:
         name = callee.name
         if callee.function is not None:
             return self._returned(callee.function)
-        if name in _DATABASES and _in_memory(node, self):
-            return (Value("memory()"),)
-        if name in _RESULTS:
-            return (replace(_RESULTS[name]),)
         arguments = [self.of(part) for part in node.args if not isinstance(part, ast.Starred)]
         first = arguments[0] if arguments else ()
-        if name == "builtins.getattr" and len(arguments) > 1:
-            return (*self.attribute(first, arguments[1]), *(arguments[2] if arguments[2:] else ()))
-        if name in catalogue.IMPORTERS and first:
-            return (_imported(name, value, len(arguments)) for value in first)
+        if name in catalogue.MEMORY_DATABASES and self._is_fresh(node, first):
+            return (Value("memory()"),)
+        if name in catalogue.OPENERS:
+            named = (self.of(k.value) for k in node.keywords if k.arg == catalogue.OPENERS[name][1])
+            return (Value(_FILE, v.text) for v in first or next(named, (UNKNOWN,)))
+        if name in _RESULTS:
+            return (_RESULTS[name](self._folder),)
         if name in _TEXTS:
-            return self._text_result(name, callee, arguments)
-        if name == "builtins.vars" and first:
-            return (Value(f"{v.name}.__dict__") if v.name else UNKNOWN for v in first)
-        if name in _PASSING and first:
-            return _passed(name, first)
-        if name == "functools.partial" and first:
-            return first
-        if (
-            name.endswith((".get", ".pop", ".__getitem__", ".setdefault"))
-            and callee.owner
-            and first
-        ):
-            return self._subscript((callee.owner,), first)
-        if name.startswith("?.") and callee.owner and callee.owner.items:
-            return (*callee.owner.items, UNKNOWN)
-        if not name or name.startswith(("?", "str()")):
-            return (UNKNOWN,)
+            return self._texts(_TEXTS[name], arguments)
+        if name == "pathlib.Path":
+            return self._paths(os.path.join, arguments or [(string("."),)])
+        if first and (name in _PASSING or name in catalogue.IMPORTERS):
+            return _passed(name, [value for values in arguments for value in values])
+        if name == "builtins.getattr" and len(arguments) > 1:
+            keys = [key.exact for key in arguments[1] if key.exact]
+            return _few(found for key in keys for found in self.attribute(first, key))
+        return self._of_method(callee, arguments)
+
+    def _of_method(self, callee: Value, arguments: list[Values]) -> Iterable[Value]:
+        """The result of a method, by its object; of any other function, an instance of it."""
+        name, owner = callee.name, callee.owner or UNKNOWN
+        method = name.rpartition(".")[2]
+        options = [(owner,), *arguments]
+        if owner.is_path:
+            if method == "open":
+                return (Value(_FILE, owner.text),)
+            if method in _PATH_METHODS:
+                return self._paths(_PATH_METHODS[method], options)
+        elif owner.name == "str()":
+            if method == "join" and arguments:
+                return (_joined(owner.text or "", value) for value in arguments[0])
+            return self._texts(_STRINGS[method], options) if method in _STRINGS else (UNKNOWN,)
+        elif method in ("get", "pop", "setdefault") and arguments:
+            return self._subscript((owner,), arguments[0])
+        elif name in ("dict().items", "dict().values"):
+            return (replace(owner, name="list()"),)
+        if not name or name.startswith("?"):
+            return (*owner.items, UNKNOWN)
         return (Value(catalogue.canonical(f"{name}()")),)
+
+    def _is_fresh(self, node: ast.Call, first: Values) -> bool:
+        """Whether a database is opened that is kept in memory, or that the agent makes."""
+        if not node.args:
+            return not node.keywords
+        return all(value.exact is not None and self._is_own(value.exact) for value in first)
+
+    def _is_own(self, address: str) -> bool:
+        path = database_file(address)
+        if path in ("", ":memory:"):
+            return True
+        place = self._folder / path
+        return "://" not in path and (not os.path.lexists(place) or place in self._seen)
 
     def _returned(self, function: Function) -> Values:
         if isinstance(function, ast.Lambda):
             return self.of(function.body)
-        return _few(v for part in self._returns.get(id(function), ()) for v in self.of(part))
+        given = (n for n in ast.walk(function) if isinstance(n, (ast.Return, ast.Yield)))
+        return _few(v for node in given if node.value for v in self.of(node.value))
 
-    def _text_result(self, name: str, callee: Value, arguments: list[Values]) -> Iterator[Value]:
-        count = 1
-        for values in arguments:
-            count *= len(values)
-        combinations = product(*arguments) if count <= MOST else iter([(UNKNOWN,) * len(arguments)])
-        for combination in combinations:
-            yield _TEXTS[name](callee.owner or UNKNOWN, combination, self._folder)
+    def _paths(self, function: Callable[..., str], options: Sequence[Values]) -> Iterator[Value]:
+        return (Value(_PATH, value.text or HOLE) for value in self._texts(function, options))
 
 
-def _in_memory(node: ast.Call, names: Names) -> bool:
-    """Whether a database is opened that is gone when the kernel ends."""
-    if not node.args:
-        return not node.keywords
-    return all(value.text in ("", ":memory:") for value in names.of(node.args[0]))
+def database_file(address: str) -> str:
+    """The file of an address such as `sqlite:///a.db`; other addresses unchanged."""
+    return re.sub(r"^(?:sqlite|duckdb)(?:\+\w+)?://(?:/(?=.))?", "", address)
 
 
 def _of_known(known: Known) -> Value:
     if known.in_memory:
         return Value("io.StringIO()")
-    name = catalogue.canonical(known.qualified) if known.qualified else ""
+    name = catalogue.public(known.qualified) if known.qualified else ""
     if known.text is not None:
         return Value(_PATH if name == _PATH else "str()", known.text)
     return Value(name)
-
-
-def _default(arguments: ast.arguments, argument: ast.arg) -> ast.expr | None:
-    plain = [*arguments.posonlyargs, *arguments.args]
-    if argument in arguments.kwonlyargs:
-        return arguments.kw_defaults[arguments.kwonlyargs.index(argument)]
-    place = plain.index(argument) - (len(plain) - len(arguments.defaults))
-    return arguments.defaults[place] if place >= 0 else None
 
 
 def _argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
@@ -490,7 +456,7 @@ def _argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
 
 
 def _few(values: Iterable[Value]) -> Values:
-    """Different values, not too many; the unknown stands for those that are left out."""
+    """Deduplicates; appends UNKNOWN when there are more than MOST."""
     found: dict[Value, None] = {}
     for value in values:
         found[value] = None
@@ -499,224 +465,101 @@ def _few(values: Iterable[Value]) -> Values:
     return tuple(found) or (UNKNOWN,)
 
 
-def _items(values: Values) -> Values:
-    found: list[Value] = []
+def items(value: Value) -> Values:
+    """What a loop over a value gives."""
+    return value.items or (UNKNOWN,)
+
+
+def _passed(name: str, values: Iterable[Value]) -> Iterator[Value]:
+    """The results of functions that give back what they are given, in another shape."""
     for value in values:
-        if value.items:
-            found += value.items
-        elif value.name in ("pathlib.Path().glob()", "pathlib.Path().iterdir()"):
-            found.append(Value(_PATH))
+        if name in ("builtins.next", "builtins.max", "builtins.min"):
+            yield from items(value)
+        elif name in ("functools.partial", "importlib.reload"):
+            yield value
+        elif name in catalogue.IMPORTERS:
+            module = value.exact or ""
+            yield Value(catalogue.canonical(module.partition(".")[0] if "__" in name else module))
         else:
-            found.append(UNKNOWN)
-    return _few(found)
+            yield Value("list()", items=items(value))
 
 
-def _unpacked(values: Values, place: int) -> Values:
-    found: list[Value] = []
-    for value in values:
-        if value.name == "pair()":
-            found.append(value.items[place] if place < len(value.items) else UNKNOWN)
-        else:
-            found += value.items or (UNKNOWN,)
-    return _few(found)
-
-
-def _imported(name: str, module: Value, arguments: int) -> Value:
-    if module.text is None:
-        return module if name == "importlib.reload" else UNKNOWN
-    text = module.text
-    if name == "importlib.__import__" and arguments < 4:
-        text = text.partition(".")[0]
-    return Value(catalogue.canonical(text))
-
-
-def _passed(name: str, values: Values) -> Iterator[Value]:
-    """Built-in functions that give back what they are given, in another order or shape."""
-    for value in values:
-        inner = value.items or _items((value,))
-        if name == "builtins.enumerate":
-            pairs = (Value("pair()", items=(Value("constant"), item)) for item in inner)
-            yield Value("list()", items=tuple(pairs))
-        elif name == "builtins.next":
-            yield from inner
-        else:
-            yield Value("list()", items=inner)
-
-
-# --- texts and paths ---------------------------------------------------------------------------
-
-
-def _concatenated(parts: Sequence[Value]) -> Value:
-    if parts and parts[0].temporary:
-        climbs = any(".." in part.beginning for part in parts[1:])
-        return Value("str()", temporary=not climbs)
-    text = ""
-    for part in parts:
-        if part.text is None:
-            return Value("str()", start=text + part.start) if text + part.start else UNKNOWN
-        text += part.text
-    return string(text)
-
-
-def _joined_path(parts: Sequence[Value]) -> Value:
-    if parts and parts[0].temporary and not any((p.text or "").startswith("/") for p in parts[1:]):
-        climbs = any(".." in (part.text or "") for part in parts[1:])
-        return Value(_PATH) if climbs else Value(_PATH, temporary=True)
-    if parts and parts[-1].text is not None and parts[-1].text.startswith("/"):
-        return Value(_PATH, parts[-1].text)
-    if any(part.text is None for part in parts):
-        return Value(_PATH)
-    return Value(_PATH, os.path.join("", *[part.text or "" for part in parts]))  # noqa: PTH118
-
-
-def _path_attribute(value: Value, attr: str) -> Value:
-    if attr == "parent":
-        known = value.text is not None
-        return Value(
-            _PATH,
-            os.path.dirname(value.text or "") or "." if known else None,  # noqa: PTH120
-            temporary=value.temporary,
-        )
-    if attr in ("name", "stem", "suffix"):
-        return Value("str()", getattr(Path(value.text), attr) if value.text else None)
-    return Value(f"{_PATH}.{attr}", owner=value)
-
-
-def _make_path(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return _joined_path(arguments) if arguments else Value(_PATH, ".")
-
-
-def _join(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return replace(_joined_path(arguments), name="str()") if arguments else UNKNOWN
-
-
-def _join_to_owner(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return _joined_path((owner, *arguments))
-
-
-def _keep(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return arguments[0] if arguments else UNKNOWN
-
-
-def _keep_owner(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return owner
-
-
-def _renamed(change: Callable[[Path, str], Path]) -> Callable[..., Value]:
-    def result(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-        if owner.temporary:
-            return owner
-        if not owner.text or not arguments or arguments[0].text is None:
-            return Value(_PATH)
-        try:
-            return Value(_PATH, str(change(Path(owner.text), arguments[0].text)))
-        except ValueError:
-            return Value(_PATH)
-
-    return result
-
-
-def _formatted(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    if owner.text is None or any(part.text is None for part in arguments):
-        return Value("str()", start=owner.beginning.partition("{")[0])
-    try:
-        return string(owner.text.format(*[part.text for part in arguments]))
-    except (ValueError, KeyError, IndexError, AttributeError):
+def _joined(text: str, value: Value) -> Value:
+    if not value.items:
         return UNKNOWN
+    return string(text.join(HOLE if part.text is None else part.text for part in value.items))
 
 
-def _stripped(method: str) -> Callable[..., Value]:
-    def result(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-        if owner.text is None or any(part.text is None for part in arguments):
-            return UNKNOWN
-        try:
-            return string(str(getattr(owner.text, method)(*[part.text for part in arguments])))
-        except (TypeError, ValueError):
-            return UNKNOWN
-
-    return result
+def _formatted(text: str, *parts: str) -> str:
+    try:
+        return text.format(*parts)
+    except (ValueError, LookupError, AttributeError):
+        return re.sub(r"\{[^{}]*\}", HOLE, text)
 
 
-def _home(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return Value(_PATH, "~")
+_PERCENT = re.compile(r"%(?:\(\w+\))?[-#0 +]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]")
 
 
-def _here(owner: Value, arguments: Sequence[Value], folder: Path) -> Value:
-    return Value(_PATH, str(folder))
+def _same(text: str, *ignored: str) -> str:
+    return text
 
 
-_TEXTS: Mapping[str, Callable[[Value, Sequence[Value], Path], Value]] = {
-    "pathlib.Path": _make_path,
-    "pathlib.Path.home": _home,
-    "pathlib.Path.cwd": _here,
-    "os.getcwd": _here,
-    "os.path.join": _join,
-    "pathlib.Path().joinpath": _join_to_owner,
-    "pathlib.Path().with_suffix": _renamed(Path.with_suffix),
-    "pathlib.Path().with_name": _renamed(Path.with_name),
-    "pathlib.Path().with_stem": _renamed(Path.with_stem),
+def _renamed(method: str) -> Callable[[str, str], str]:
+    return lambda text, part: str(getattr(Path(text), method)(part))
+
+
+def _temporary(folder: Path) -> Value:
+    return string(f"{tempfile.gettempdir()}/{HOLE}")
+
+
+def _namespace(folder: Path) -> Value:
+    return Value("globals()")
+
+
+_PATH_PARTS: Mapping[str, Callable[[str], Value]] = {
+    "parent": lambda text: Value(_PATH, os.path.dirname(text) or "."),  # noqa: PTH120
+    "name": lambda text: string(Path(text).name),
+    "stem": lambda text: string(Path(text).stem),
+    "suffix": lambda text: string(Path(text).suffix),
+}
+_PATH_METHODS: Mapping[str, Callable[..., str]] = {
+    "joinpath": os.path.join,
+    **{name: _renamed(name) for name in words("with_suffix with_name with_stem")},
+    **dict.fromkeys(words("resolve absolute expanduser as_posix __str__ __fspath__"), _same),
+}
+_STRINGS: Mapping[str, Callable[..., str]] = {
+    "format": _formatted,
+    **{
+        name: getattr(str, name)
+        for name in words("strip lstrip rstrip lower upper title replace removeprefix removesuffix")
+    },
+}
+_TEXTS: Mapping[str, Callable[..., str]] = {
+    **{
+        f"os.path.{name}": getattr(os.path, name)
+        for name in words("join basename dirname normpath expandvars")
+    },
+    **dict.fromkeys(words("os.path.expanduser os.path.abspath os.path.realpath"), _same),
+    **dict.fromkeys(words("os.path.relpath os.fspath builtins.str sqlalchemy.text"), _same),
+    "urllib.parse.urljoin": urljoin,
+}
+"""Functions whose result is a text that can be told."""
+_RESULTS: Mapping[str, Callable[[Path], Value]] = {
     **dict.fromkeys(
-        [
-            "os.path.expanduser",
-            "os.path.abspath",
-            "os.path.realpath",
-            "os.path.normpath",
-            "os.fspath",
-            "builtins.str",
-            "sqlalchemy.text",
-        ],
-        _keep,
+        words("tempfile.mkdtemp tempfile.mktemp tempfile.TemporaryDirectory"), _temporary
     ),
-    **{
-        f"pathlib.Path().{name}": _keep_owner
-        for name in ["resolve", "absolute", "expanduser", "as_posix", "__str__", "__fspath__"]
-    },
-    "str().format": _formatted,
-    **{
-        f"str().{name}": _stripped(name)
-        for name in [
-            "strip",
-            "lstrip",
-            "rstrip",
-            "lower",
-            "upper",
-            "title",
-            "replace",
-            "removeprefix",
-            "removesuffix",
-        ]
-    },
+    "tempfile.gettempdir": lambda folder: string(tempfile.gettempdir()),
+    "tempfile.mkstemp": lambda folder: Value("list()", items=(_temporary(folder),)),
+    "tempfile.NamedTemporaryFile": lambda folder: replace(_temporary(folder), name="tempfile()"),
+    **dict.fromkeys(words("builtins.globals builtins.locals builtins.vars"), _namespace),
+    "pathlib.Path.home": lambda folder: Value(_PATH, "~"),
+    "pathlib.Path.cwd": lambda folder: Value(_PATH, str(folder)),
+    "os.getcwd": lambda folder: string(str(folder)),
 }
-"""Functions whose result is a text or a path that can be told."""
-
-_TEMPORARY = Value("str()", temporary=True)
-_RESULTS: Mapping[str, Value] = {
-    "tempfile.mkdtemp": _TEMPORARY,
-    "tempfile.gettempdir": _TEMPORARY,
-    "tempfile.mktemp": _TEMPORARY,
-    "tempfile.TemporaryDirectory": _TEMPORARY,
-    "tempfile.mkstemp": Value("pair()", items=(Value("constant"), _TEMPORARY)),
-    "tempfile.NamedTemporaryFile": Value("tempfile.NamedTemporaryFile()"),
-    "builtins.globals": Value("globals()"),
-    "builtins.locals": Value("globals()"),
-    "pathlib.Path().glob": Value("list()", items=(Value(_PATH),)),
-    "pathlib.Path().rglob": Value("list()", items=(Value(_PATH),)),
-    "pathlib.Path().iterdir": Value("list()", items=(Value(_PATH),)),
-    "tempfile.NamedTemporaryFile().name": _TEMPORARY,
-}
-_DATABASES = ("sqlite3.connect", "duckdb.connect")
 _NAMESPACES = ("globals()", "get_ipython().user_ns", "get_ipython().user_global_ns")
-_PASSING = frozenset(
-    f"builtins.{name}"
-    for name in [
-        "list",
-        "tuple",
-        "set",
-        "sorted",
-        "reversed",
-        "iter",
-        "next",
-        "enumerate",
-        "frozenset",
-    ]
+_PASSING = words(
+    "functools.partial builtins.list builtins.tuple builtins.set builtins.sorted builtins.reversed "
+    "builtins.iter builtins.next builtins.enumerate builtins.frozenset builtins.max builtins.min "
+    "builtins.zip"
 )
+"""Functions that give back what they are given."""

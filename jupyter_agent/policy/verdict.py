@@ -95,6 +95,7 @@ class PolicyContext:
         protected: Folders and files that steer the agent: code that writes there always asks.
         names: The kernel's names before the code runs, looked up only as the code uses them.
         granted: What the person has allowed for the session, as `grants` gives it.
+        own_names: Names that the agent's own code made, which it may delete.
     """
 
     root: Path
@@ -104,6 +105,7 @@ class PolicyContext:
     protected: frozenset[Path] = frozenset()
     names: Mapping[str, Known] = field(default_factory=dict)
     granted: Set[str] = frozenset()
+    own_names: Set[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

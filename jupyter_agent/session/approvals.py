@@ -48,6 +48,7 @@ class Approvals:
         self._granted: set[str] = set()
         self._seen: set[Path] = set()
         self._made: set[Path] = set()
+        self._own_names: dict[str, int] = {}
         self._mode: str = "auto"
         self._user: User = Nobody()
         self._running: tuple[str, tuple[Risk, ...], Sink] | None = None
@@ -125,10 +126,33 @@ class Approvals:
     def guarded(self) -> Iterator[EffectGuard | None]:
         """The judge of the code that is about to run; None if everything is allowed."""
         running, self._running = self._running, None
-        if self._mode == "auto" or running is None:
-            yield None
-            return
-        call_id, approved, emit = running
+        with self._naming():
+            if self._mode == "auto" or running is None:
+                yield None
+            else:
+                with self._judged(*running) as guard:
+                    yield guard
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Note the names that the code makes: they are the agent's while they keep their value."""
+        space = self._kernel.shell.user_ns
+        before, own = frozenset(space), self._names()
+        try:
+            yield
+        finally:
+            made = [name for name in space if name not in before or name in own]
+            self._own_names = {name: id(space[name]) for name in made}
+
+    def _names(self) -> frozenset[str]:
+        space = self._kernel.shell.user_ns
+        kept = self._own_names.items()
+        return frozenset(name for name, key in kept if name in space and id(space[name]) == key)
+
+    @contextmanager
+    def _judged(
+        self, call_id: str, approved: tuple[Risk, ...], emit: Sink
+    ) -> Iterator[EffectGuard]:
         guard = EffectGuard(
             call_id=call_id,
             around=self._surroundings(),
@@ -174,6 +198,7 @@ class Approvals:
             protected=frozenset({workspace.state_folder, _trusted_folder(), *kernel.own_files()}),
             names=KnownNames(kernel.shell.user_ns),
             granted=self._granted,
+            own_names=self._names(),
         )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Comprehension = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def free_names(tree: ast.Module) -> set[str]:
@@ -15,8 +14,53 @@ def free_names(tree: ast.Module) -> set[str]:
     A name that is bound on one branch only counts as free: the kernel's value may still be there.
     """
     free: set[str] = set()
-    _body(tree.body, set(), free)
+    _block(tree.body, set(), free)
     return free
+
+
+def _block(statements: Iterable[ast.stmt], bound: set[str], free: set[str]) -> None:
+    """Add to `free` the free names of statements, and to `bound` those that they surely bind."""
+    for statement in statements:
+        blocks = [] if isinstance(statement, _SCOPES) else list(_blocks(statement))
+        inside = {id(node) for block in blocks for part in block for node in ast.walk(part)}
+        nodes = [node for node in ast.walk(statement) if id(node) not in inside]
+        local = {name for node in nodes for name in _local_names(node)}
+        loads = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        free |= loads - local - bound
+        if isinstance(statement, ast.AugAssign):
+            free |= stored_names(statement.target) - bound
+        header = {name for node in nodes for name in bound_by(node)} - local
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            bound |= header
+            _block(statement.body, bound, free)
+            continue
+        for block in blocks:
+            _block(block, bound | header, free)
+        if not blocks:
+            bound |= header
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of statements in a compound statement."""
+    for part in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        for name in ("body", "orelse", "finalbody"):
+            if block := getattr(part, name, None):
+                yield block
+
+
+def _local_names(node: ast.AST) -> set[str]:
+    """The names that a function or a comprehension binds for itself."""
+    if isinstance(node, ast.comprehension):
+        return stored_names(node.target)
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        return set()
+    names = {argument.arg for argument in parameters(node.args)}
+    for part in node.body if isinstance(node.body, list) else ():
+        names |= stored_names(part)
+        for found in ast.walk(part):
+            if isinstance(found, (ast.Global, ast.Nonlocal)):
+                names -= set(found.names)
+    return names
 
 
 def stored_names(node: ast.AST) -> set[str]:
@@ -66,101 +110,3 @@ def imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
         else:
             first = alias.name.partition(".")[0]
             yield first, first
-
-
-def _body(statements: Iterable[ast.stmt], bound: set[str], free: set[str]) -> None:
-    for statement in statements:
-        _statement(statement, bound, free)
-
-
-def _statement(node: ast.stmt, bound: set[str], free: set[str]) -> None:
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            _function(node, bound, free)
-            bound.update(bound_by(node))
-        case ast.ClassDef():
-            _read([*node.bases, *node.keywords, *node.decorator_list], bound, free)
-            _body(node.body, set(bound), free)
-            bound.update(bound_by(node))
-        case ast.Import() | ast.ImportFrom():
-            bound.update(bound_by(node))
-        case ast.For() | ast.AsyncFor():
-            _read([node.iter, node.target], bound, free)
-            _body(node.body, bound | stored_names(node.target), free)
-            _body(node.orelse, set(bound), free)
-        case ast.With() | ast.AsyncWith():
-            for item in node.items:
-                _read([item], bound, free)
-                bound |= stored_names(item)
-            _body(node.body, bound, free)
-        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-            _assignment(node, bound, free)
-        case _:
-            _other(node, bound, free)
-
-
-def _assignment(
-    node: ast.Assign | ast.AnnAssign | ast.AugAssign, bound: set[str], free: set[str]
-) -> None:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    _read([*([node.value] if node.value else []), *targets], bound, free)
-    if isinstance(node, ast.AnnAssign):
-        _read([node.annotation], bound, free)
-    if isinstance(node, ast.AugAssign):
-        free |= stored_names(node.target) - bound
-    elif node.value is not None:
-        for target in targets:
-            bound |= stored_names(target)
-
-
-def _other(node: ast.AST, bound: set[str], free: set[str]) -> None:
-    """Branches, loops and the like: what they bind is not sure to be bound afterwards."""
-    bound = set(bound)
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt):
-            _statement(child, bound, free)
-        elif isinstance(child, (ast.ExceptHandler, ast.match_case)):
-            _other(child, bound | stored_names(child), free)
-        else:
-            _read([child], bound, free)
-
-
-def _function(node: _Function, bound: set[str], free: set[str]) -> None:
-    arguments = node.args
-    outside = [*node.decorator_list, *arguments.defaults, *arguments.kw_defaults]
-    hints = [argument.annotation for argument in parameters(arguments)]
-    _read([part for part in [*outside, *hints, node.returns] if part], bound, free)
-    own = {argument.arg for argument in parameters(arguments)}
-    for statement in node.body:
-        own |= stored_names(statement)
-    for found in ast.walk(node):
-        if isinstance(found, (ast.Global, ast.Nonlocal)):
-            own -= set(found.names)
-    _body(node.body, bound | own, free)
-
-
-def _read(nodes: Iterable[ast.AST], bound: set[str], free: set[str]) -> None:
-    """Note the free names in expressions."""
-    for node in nodes:
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Load) and node.id not in bound:
-                free.add(node.id)
-        elif isinstance(node, ast.Lambda):
-            defaults = [part for part in (*node.args.defaults, *node.args.kw_defaults) if part]
-            _read(defaults, bound, free)
-            own = {argument.arg for argument in parameters(node.args)}
-            _read([node.body], bound | own, free)
-        elif isinstance(node, _Comprehension):
-            _comprehension(node, bound, free)
-        else:
-            _read(ast.iter_child_nodes(node), bound, free)
-
-
-def _comprehension(node: ast.expr, bound: set[str], free: set[str]) -> None:
-    own = set(bound)
-    for part in ast.iter_child_nodes(node):
-        if isinstance(part, ast.comprehension):
-            _read([part.iter], own, free)
-            own |= stored_names(part.target)
-            _read(part.ifs, own, free)
-    _read([part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)], own, free)

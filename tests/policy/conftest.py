@@ -22,6 +22,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     workspace = tmp_path.resolve() / "workspace"
     (workspace / "data.csv").write_text("a\n1\n", encoding="utf-8")
     (workspace / "seen.csv").write_text("a\n1\n", encoding="utf-8")
+    (workspace / "helper.py").write_text("def clean(): pass\n", encoding="utf-8")
     (workspace / "link").symlink_to(tmp_path / "home")
     return workspace
 

@@ -108,11 +108,6 @@ print(os.getcwd(), os.environ.get("HOME"), os.cpu_count(), os.sep)
 import sys
 sys.path.append("src"); print(sys.version, sys.executable)
 ---
-import sys
-sys.exit(0)
----
-exit()
----
 import polars as pl
 pl.read_parquet("a.parquet").filter(pl.col("a") > 1).write_csv("b.csv")
 ---
@@ -161,11 +156,78 @@ with ProcessPoolExecutor() as ex:
     list(ex.map(abs, [1]))
 ---
 import pickle
-with open("m.pkl", "rb") as f:
+with open("new.pkl", "wb") as f:
+    pickle.dump(m, f)
+with open("new.pkl", "rb") as f:
     m = pickle.load(f)
 ---
 import pickle
-pickle.dump(m, open("new.pkl", "wb"))
+copy = pickle.loads(pickle.dumps(df))
+---
+import joblib
+m = joblib.load("seen.csv")
+---
+import torch
+m = torch.load("a.pt", weights_only=True)
+---
+import polars as pl
+for k in keys:
+    pl.DataFrame().write_parquet(f"part_{k}.parquet")
+---
+import torch
+for epoch in range(3):
+    torch.save(model, f"checkpoint_{epoch}.pt")
+---
+df.to_parquet(f"out/{name}.parquet")
+---
+from sqlalchemy import create_engine
+engine = create_engine("sqlite://")
+df.to_sql("t", engine, if_exists="replace")
+---
+import sqlite3
+con = sqlite3.connect("new.db")
+con.execute("INSERT INTO t VALUES (1)")
+df.to_sql("t", con)
+---
+con.execute(f"SELECT * FROM t WHERE a = {a}")
+---
+import torch
+torch.backends.cudnn.benchmark = True
+---
+import plotly.io as pio
+pio.templates.default = "plotly_white"
+---
+from PIL import Image
+Image.MAX_IMAGE_PIXELS = None
+---
+from IPython.display import HTML, Markdown
+HTML(df.style.bar().to_html())
+Markdown("see [the data](https://a.example/b)")
+---
+urls = ["https://a.example/b"]
+s = pd.Series(urls).str.startswith("https://")
+---
+open("page.html", "w").write("<script src='https://a.example/b.js'></script>")
+---
+df.drop(df.index[:3]); df.columns.delete(0); np.delete(a, 1)
+---
+from sklearn.neighbors import KNeighborsRegressor
+KNeighborsRegressor(weights="distance")
+---
+client.run("the model")
+---
+import shutil, tempfile
+folder = tempfile.mkdtemp()
+shutil.rmtree(folder)
+---
+import os, tempfile
+handle = tempfile.NamedTemporaryFile(delete=False)
+os.unlink(handle.name)
+---
+save_chart(fig, "fresh.png"); export(df, "seen.csv")
+---
+import os
+os.environ["PYTHONWARNINGS"] = "ignore"; os.environ["PYTHONHASHSEED"] = "0"
 ---
 import statsmodels.formula.api as smf
 smf.ols("y ~ x", data=df).fit().summary()

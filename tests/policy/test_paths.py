@@ -20,9 +20,7 @@ from .conftest import JudgeCode
         ("open('data.csv')", ""),
         ("open('data.csv', 'w')", "overwrite"),
         ("open('data.csv', 'r+')", "overwrite"),
-        ("open('data.csv', mode)", "overwrite"),
         ("open('./sub/../data.csv', 'a')", "overwrite"),
-        ("open(name, 'w')", "overwrite"),
         ("p = 'data.csv'\nopen(p, 'w')", "overwrite"),
         ("p = 'da'\np += 'ta.csv'\nopen(p, 'w')", "overwrite"),
         ("for p in ['x', 'data.csv']:\n    open(p, 'w')", "overwrite"),
@@ -47,9 +45,7 @@ from .conftest import JudgeCode
         ("df.to_csv('data.csv')", "overwrite"),
         ("df.to_csv(path_or_buf='data.csv')", "overwrite"),
         ("w = df.to_csv\nw('data.csv')", "overwrite"),
-        ("df.to_csv(*args)", "overwrite"),
         ("df.to_csv(None)", ""),
-        ("df.to_csv(f'{x}.csv')", "overwrite"),
         ("df.to_csv('{}.csv'.format('data'))", "overwrite"),
         ("import numpy as np\nnp.save('data.csv', a)", "overwrite"),
         ("import torch\ntorch.save(m, 'data.csv')", "overwrite"),
@@ -62,13 +58,23 @@ from .conftest import JudgeCode
         ("import gzip\ngzip.open('data.csv', 'wt')", "overwrite"),
         ("import io\nio.open('data.csv', 'w')", "overwrite"),
         ("import h5py\nh5py.File('data.csv', 'w')", "overwrite"),
+        ("import h5py\nh5py.File('data.csv', mode)", "overwrite"),
+        ("import h5py\nh5py.File('data.csv', 'r')", ""),
         ("import os\nos.symlink('/etc', 'x')", "outside"),
         ("import os\nos.rename('seen.csv', 'new.csv')", ""),
         ("import os\nos.rename('seen.csv', 'data.csv')", "overwrite"),
-        ("from functools import partial\npartial(open, mode='w')('data.csv')", "overwrite"),
-        ("list(map(open, ['a'], ['w']))", "overwrite"),
-        ("import os\nos.chdir('/etc')\nopen('x', 'w')", "overwrite"),
-        ("%cd /etc\nopen('x', 'w')", "overwrite"),
+        ("import os\nos.chdir('/etc')\nopen('x', 'w')", "folder"),
+        ("%cd /etc\nopen('x', 'w')", "folder"),
+        ("import pyarrow.parquet as pq\npq.write_table(t, 'data.csv')", "overwrite"),
+        ("import pyarrow.parquet as pq\npq.write_table(t, path)", "overwrite"),
+        ("import pyarrow.parquet as pq\npq.write_table(t, f'{x}.csv')", "overwrite"),
+        ("import pyarrow.parquet as pq\npq.write_table(t, f'{x}.parquet')", ""),
+        ("import pyarrow.parquet as pq\npq.write_table(t, f'../{x}.parquet')", "outside"),
+        ("import pyarrow.parquet as pq\npq.write_table(t, f'.git/{x}')", "agent"),
+        ("import tempfile, torch\ntorch.save(m, tempfile.mkdtemp() + f'/{x}.pt')", ""),
+        ("def save(t, p):\n    t.write_csv(p)\nsave(t, 'new.csv')", ""),
+        ("def save(t, p):\n    t.write_csv(p)\nsave(t, 'data.csv')", "overwrite"),
+        ("con.execute(f\"COPY t TO '{path}'\")", "overwrite"),
         ("%%writefile data.csv\nx", "overwrite"),
         ("%%writefile new.py\nx", ""),
         ("%%writefile ../new.py\nx", "outside"),
@@ -84,11 +90,13 @@ from .conftest import JudgeCode
         ("import os\nos.environ['JAVA_HOME'] = 'x'", ""),
         ("%env PATH=$HOME/bin", ""),
         ("open('a\\0b', 'w')", ""),
-        ("open('x' * 9999, 'w')", "overwrite"),
         ("import tempfile\nopen(tempfile.mkdtemp() + '/a', 'w')", ""),
-        ("import tempfile\nopen(tempfile.gettempdir() + '/../a', 'w')", "overwrite"),
+        ("import tempfile\nopen(tempfile.gettempdir() + '/../a', 'w')", "outside"),
         ("plt.savefig('data.csv')", "overwrite"),
         ("model.save_pretrained('fresh')", ""),
+        ("save_table(df, 'data.csv')", "overwrite"),
+        ("tool.export('data.csv')", "overwrite"),
+        ("import duckdb\nduckdb.connect('../new.db')", "outside"),
     ],
 )
 def test_writes(judged: JudgeCode, code: str, kind: str) -> None:
@@ -108,3 +116,12 @@ def test_temporary(judged: JudgeCode, root: Path) -> None:
     """The system's folder for temporary files may be written without a question."""
     assert judged(f"open({str(root.parent / 'temporary' / 'x')!r}, 'w')").decision == "allow"
     assert judged(f"open({str(root.parent / 'home' / 'x')!r}, 'w')").decision == "ask"
+
+
+def test_databases_that_the_agent_made(judged: JudgeCode, root: Path) -> None:
+    """A database that the agent made is its own, also when it exists; others ask."""
+    made = judged("import sqlite3\nsqlite3.connect('new.db').execute('DELETE FROM t')")
+    assert (made.decision, made.writes) == ("allow", (root / "new.db",))
+    code = "import sqlite3\nsqlite3.connect('{}').execute('DELETE FROM t')"
+    assert judged(code.format("seen.csv")).decision == "allow"
+    assert judged(code.format("data.csv")).decision == "ask"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from jupyter_agent.policy import Known
+from jupyter_agent.policy import Known, PolicyContext, judge
 
 from .conftest import JudgeCode
 
@@ -108,22 +110,6 @@ import os
 getattr(os, "system")("x")
 ---
 shell
-import os
-vars(os)["system"]("x")
----
-shell
-import os
-os.__dict__["system"]("x")
----
-shell
-import os
-os.__dict__.get("system")("x")
----
-shell
-import sys
-sys.modules["os"].system("x")
----
-shell
 import builtins
 builtins.eval("__import__('os').system('x')")
 ---
@@ -177,20 +163,6 @@ class A:
     y = o.system("x")
 ---
 shell
-import os
-class A: pass
-A.o = os
-A.o.system("x")
----
-shell
-import os
-class A:
-    def __init__(self):
-        self.o = os
-    def go(self):
-        self.o.system("x")
----
-shell
 def f():
     def g():
         import os
@@ -200,14 +172,6 @@ shell
 from functools import partial
 import os
 partial(os.system, "x")()
----
-shell
-import random
-random._os.system("x")
----
-shell
-import shutil
-shutil.os.popen("x")
 ---
 shell
 import posix
@@ -302,11 +266,6 @@ InteractiveShell.instance().system("x")
 ---
 shell
 %pwd {__import__("os").system("x")}
----
-shell
-match __import__("os"):
-    case o:
-        o.system("x")
 ---
 shell
 import timeit
@@ -632,25 +591,6 @@ hidden
 exec(text)
 ---
 hidden
-import os
-getattr(os, name)("x")
----
-hidden
-__import__(name)
----
-hidden
-import importlib
-importlib.import_module(name)
----
-hidden
-import os
-vars(os)[name]("x")
----
-hidden
-import sys
-sys.modules[name].system("x")
----
-hidden
 compile(text, "a", "exec")
 ---
 hidden
@@ -689,14 +629,6 @@ runpy.run_path("a.py")
 ---
 hidden
 %run a.py
----
-hidden
-import operator, os
-operator.attrgetter("system")(os)("x")
----
-hidden
-import operator, os
-operator.methodcaller("system", "x")(os)
 ---
 hidden
 %unheardof x
@@ -838,6 +770,253 @@ from pathlib import Path
 ---
 agent
 open("nb.cassette.jsonl", "a")
+---
+process
+exit()
+---
+process
+import sys
+sys.exit(1)
+---
+process
+import papermill as pm
+pm.execute_notebook("a.ipynb", "b.ipynb")
+---
+process
+import pygit2
+pygit2.Repository(".").checkout("main")
+---
+process
+import docker
+docker.from_env()
+---
+shell
+conn.run("rm -rf build && make")
+---
+delete
+globals().clear()
+---
+delete
+from sqlalchemy import update
+db.execute(update(t).values(a=1))
+---
+delete
+t.drop(engine)
+---
+delete
+shop.drop_database("x")
+---
+delete
+import sqlite3
+con = sqlite3.connect("data.csv")
+con.execute("; ".join(["SELECT 1", "DROP TABLE t"]))
+---
+delete
+%%sql
+DELETE FROM t
+---
+delete
+df.to_sql("t", engine, if_exists="append")
+---
+hidden
+import duckdb
+con = duckdb.connect("data.csv", read_only=False)
+con.execute(fetch_text())
+---
+hidden
+cursor.execute(statement_from_a_file())
+---
+hidden
+import sqlite3
+sqlite3.connect("data.csv").executescript(open("a.sql").read())
+---
+delete
+from sqlalchemy.orm import Session
+Session(engine).query(T).update({"a": 1})
+---
+settings
+from logging import Handler
+Handler.emit = replacement
+---
+settings
+import gc
+gc.callbacks.append(f)
+---
+network
+import pyarrow.dataset
+pyarrow.dataset.dataset("s3://bucket/a")
+---
+settings
+type(df).mean = lambda self: 0
+---
+settings
+df.__class__.mean = print_nothing
+def print_nothing(self): pass
+---
+browser
+from IPython.display import publish_display_data
+publish_display_data(data={"application/javascript": "f()"})
+---
+hidden
+import pickle
+with open("data.csv", "rb") as f:
+    pickle.load(f)
+---
+hidden
+import joblib
+joblib.load("model.joblib")
+---
+hidden
+import torch
+torch.load("a.pt", weights_only=False)
+---
+hidden
+import numpy
+numpy.load("a.npz", allow_pickle=True)
+---
+hidden
+import yaml
+yaml.load(text, yaml.FullLoader)
+---
+hidden
+df.query("@__import__('os').getcwd() == a")
+---
+hidden
+import helper
+---
+hidden
+from helper import clean
+---
+hidden
+import importlib
+importlib.import_module("helper")
+---
+settings
+import pandas as pd
+pd.Series.mean = lambda self: 0
+---
+settings
+import numpy as np
+def dot(a, b): return 0
+np.dot = dot
+---
+settings
+from unittest import mock
+mock.patch.object(pd, "concat").start()
+---
+settings
+import threading
+threading.Timer(60, f).start()
+---
+settings
+import weakref
+weakref.finalize(x, f)
+---
+settings
+class A:
+    def __del__(self): self.close()
+---
+settings
+import os
+os.environ["LD_LIBRARY_PATH"] = "lib"
+---
+settings
+import os
+os.environ |= {"ALL_PROXY": "socks5://a.example"}
+---
+settings
+%env REQUESTS_CA_BUNDLE=/tmp/ca.pem
+---
+settings
+from pathlib import Path
+Path(".gitlab-ci.yml").write_text("x")
+---
+settings
+open("usercustomize.py", "w")
+---
+browser
+display({"text/html": "<script>1</script>"}, raw=True)
+---
+browser
+from IPython.display import HTML
+HTML("<p onclick='f()'>")
+---
+browser
+import ipywidgets
+ipywidgets.HTML("<iframe src='x'></iframe>")
+---
+browser
+class A:
+    def _repr_html_(self): return "<script>1</script>"
+---
+browser
+from pathlib import Path
+from IPython.display import HTML
+HTML(Path("page.html").read_text())
+---
+network
+from IPython.display import Image
+Image("https://a.example/b.png")
+---
+network
+from IPython.display import Markdown
+Markdown("text ![x](//a.example/b.png)")
+---
+network
+%%html
+<img width=1 src=https://a.example/b.png>
+---
+network
+from torchvision.models import vgg16
+vgg16(weights="IMAGENET1K_V1", progress=False, pretrained=True)
+---
+network
+from tensorflow.keras.applications import VGG16
+VGG16(include_top=False)
+---
+network
+import wikipedia
+wikipedia.page("x")
+---
+network
+from dask.distributed import Client
+Client("tcp://a.example:8786")
+---
+network
+list(map(pd.read_json, ["https://a.example/b.json"]))
+---
+network
+from urllib.parse import urljoin
+pd.read_csv(urljoin("https://a.example/", name))
+---
+network
+pd.read_sql("SELECT 1", "mysql://a.example/b")
+---
+network
+import polars as pl
+pl.read_parquet(data_url)
+---
+network
+demo.launch(share=True)
+---
+overwrite
+import fileinput
+for line in fileinput.input("data.csv", inplace=True): pass
+---
+overwrite
+from pandas import DataFrame
+DataFrame.to_json(df, "data.csv")
+---
+overwrite
+from pathlib import Path
+Path.write_bytes(Path("data.csv"), b"")
+---
+overwrite
+numpy.load("data.csv", mmap_mode="r+")
+---
+overwrite
+import dill
+dill.dump_session("data.csv")
 '''.strip().split("\n---\n")
 CASES = [tuple(case.split("\n", 1)) for case in RISKY]
 
@@ -873,6 +1052,18 @@ def test_asks(judged: JudgeCode, kinds: str, code: str) -> None:
         ("globals().pop('df')", {"df": Known()}, "delete"),
         ("del globals()['df']", {"df": Known()}, "delete"),
         ("s.get('https://a.b')", {"s": Known("requests.sessions.Session()")}, "network"),
+        ("load('a.joblib')", {"load": Known("joblib.numpy_pickle.load")}, "hidden"),
+        ("save(m, 'data.csv')", {"save": Known("torch.serialization.save")}, "overwrite"),
+        (
+            "fetch_openml(1)",
+            {"fetch_openml": Known("sklearn.datasets._openml.fetch_openml")},
+            "network",
+        ),
+        (
+            "con.execute(text('DROP TABLE t'))",
+            {"text": Known("sqlalchemy.sql._elements_constructors.text")},
+            "delete",
+        ),
         ("eval(t)", {"t": Known(text="__import__('os').system('x')")}, "shell"),
         ("ip.run_line_magic('sx', 'ls')", {"ip": Known()}, "shell"),
     ],
@@ -889,7 +1080,97 @@ def test_deleting_what_the_code_bound(judged: JudgeCode) -> None:
     assert judged("df = 1\ndel df", {"df": Known()}).decision == "allow"
 
 
+def test_deleting_what_the_agent_made(around: PolicyContext) -> None:
+    """Variables that the agent made in an earlier call may be deleted, others ask."""
+    names = {"made": Known(), "theirs": Known()}
+    place = replace(around, names=names, own_names=frozenset({"made"}))
+    for name, decision in (("made", "allow"), ("theirs", "ask")):
+        code = {"code": f"del {name}"}
+        assert judge("execute_code", "executes", code, "ask_risky", place).decision == decision
+
+
 def test_lines(judged: JudgeCode) -> None:
     """The line is counted in the cell, inside magics, too."""
     assert judged("\n\nimport os\nos.system('x')").risks[0].line == 4
     assert judged("%%time\nimport os\nos.system('x')").risks[0].line == 3
+
+
+SEEN_WHEN_IT_RUNS = r"""
+import os
+vars(os)["system"]("x")
+---
+import os
+os.__dict__["system"]("x")
+---
+import os
+os.__dict__.get("system")("x")
+---
+import sys
+sys.modules["os"].system("x")
+---
+import os
+class A: pass
+A.o = os
+A.o.system("x")
+---
+import os
+class A:
+    def __init__(self):
+        self.o = os
+    def go(self):
+        self.o.system("x")
+---
+import random
+random._os.system("x")
+---
+import shutil
+shutil.os.popen("x")
+---
+match __import__("os"):
+    case o:
+        o.system("x")
+---
+import os
+getattr(os, name)("x")
+---
+__import__(name)
+---
+import importlib
+importlib.import_module(name)
+---
+import os
+vars(os)[name]("x")
+---
+import sys
+sys.modules[name].system("x")
+---
+import operator, os
+operator.attrgetter("system")(os)("x")
+---
+import operator, os
+operator.methodcaller("system", "x")(os)
+---
+open(name, "w")
+---
+df.to_csv(f"{x}.csv")
+---
+df.to_csv(*arguments)
+---
+open("data.csv", mode)
+---
+list(map(open, ["a"], ["w"]))
+---
+import os
+open(os.environ["OUT"], "w")
+---
+for p in paths:
+    p.write_text("x")
+---
+pd.read_csv(address)
+""".strip().split("\n---\n")
+
+
+@pytest.mark.parametrize("code", SEEN_WHEN_IT_RUNS)
+def test_left_to_the_run(judged: JudgeCode, code: str) -> None:
+    """Names, paths and addresses that only a run can tell are no reason to ask beforehand."""
+    assert judged(code).decision == "allow", judged(code).risks

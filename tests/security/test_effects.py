@@ -1,4 +1,4 @@
-"""Side effects of the agent's code in a real kernel: judged when they happen, whoever wrote the code.
+"""Side effects of the agent's code in a real kernel: they are judged when they happen.
 
 The person's module `tools` does what the code asks of it: no look at the code's text shows that.
 """
@@ -24,7 +24,11 @@ def run(*words): return subprocess.run(words, capture_output=True, text=True).st
 def fetch(address): return urllib.request.urlopen(address, timeout=2).read()
 def connect(host): return socket.create_connection((host, 80), timeout=2)
 def set_variable(name): os.environ[name] = "x"
-def browse(address): return webbrowser.open(address)
+def browse(address): return webbrowser.GenericBrowser("true").open(address)
+def loopback():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname()).close()
+        return socket.gethostbyname("localhost")
 def in_thread(function, *arguments):
     thread = threading.Thread(target=function, args=arguments)
     thread.start()
@@ -62,12 +66,13 @@ def desk(module_kernel: LiveKernel, tmp_path: Path) -> LiveKernel:
     return module_kernel
 
 
-def asked(desk: LiveKernel, code: str, *answers: str) -> tuple[Turn, list[str]]:
+def asked(desk: LiveKernel, code: str, *answers: str, fresh: bool = True) -> tuple[Turn, list[str]]:
     """A turn before a person who gives these answers; with the questions."""
     task = f"Ask {len(desk.logs()) + 1}"
     desk.script(task, execute_code(code), {"text": "Done."})
     logs, questions = desk.logs(), []
-    running = desk.start(f"%%agent --fresh\n{task}", allow_stdin=True)
+    first = "%%agent --fresh" if fresh else "%%agent"
+    running = desk.start(f"{first}\n{task}", allow_stdin=True)
     for answer in answers:
         questions.append(running.question(60))
         running.type(answer)
@@ -136,7 +141,7 @@ def test_always_is_for_a_kind_and_a_place(desk: LiveKernel, tmp_path: Path) -> N
     turn, (question,) = asked(desk, code, "a")
     assert "deletions in plots/" in question
     assert not turn.result.is_error
-    turn, (question,) = asked(desk, f"tools.remove('plots/a.svg'); {HAPPENS}", "n")
+    turn, (question,) = asked(desk, f"tools.remove('plots/a.svg'); {HAPPENS}", "n", fresh=False)
     assert "deletes data.csv" in question
     assert not (tmp_path / "plots" / "a.svg").exists()
 
@@ -164,9 +169,7 @@ def test_once_is_enough(desk: LiveKernel, tmp_path: Path) -> None:
         "import tempfile\nwith tempfile.TemporaryDirectory() as d: tools.write(d + '/x')",
         "import os; os.makedirs('a/b'); tools.write('a/b/c.txt')",
         "import os; tools.write(os.devnull)",
-        "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); "
-        "socket.create_connection(s.getsockname()).close()",
-        "import socket; socket.gethostbyname('localhost')",
+        "tools.loopback()",
         "tools.set_variable('OMP_NUM_THREADS')",
         "import concurrent.futures as c\nwith c.ThreadPoolExecutor() as p: p.submit(len, []).result()",
         "import multiprocessing as m\np = m.get_context('fork').Process(target=len, args=([],)); "
@@ -205,7 +208,7 @@ def test_what_outlives_its_call(desk: LiveKernel, tmp_path: Path) -> None:
         f"tools.later(0.3, tools.remove, 'data.csv')\n{late}\nleft = asyncio.create_task(late())"
     )
     end = time.monotonic() + 30
-    while "PermissionError" not in desk.run("print(left.exception() if left.done() else '')").said:
+    while "Refused" not in desk.run("print(left.exception() if left.done() else '')").said:
         assert time.monotonic() < end
     assert (tmp_path / "data.csv").exists()
 
@@ -268,7 +271,7 @@ def test_decisions_are_recorded(desk: LiveKernel, tmp_path: Path) -> None:
     turn, questions = asked(desk, code, "y", "no: keep it")
     assert len(questions) == 2
     (tmp_path / "data.csv").write_text("a,b\n1,2\n", encoding="utf-8")
-    desk.helper("%agent config mode replay", "%agent config provider auto")
+    desk.helper("%agent config mode replay")
     cell = desk.run(f"%%agent --fresh\n{turn.events[0]['task']}")
     assert "They say: keep it" in cell.transcript
     assert (tmp_path / "plots" / "a.svg").exists()
