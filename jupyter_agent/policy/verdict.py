@@ -91,21 +91,21 @@ class PolicyContext:
         root: The workspace's folder, absolute and without symlinks.
         folder: The kernel's working folder, from which relative paths in code start.
         seen: Files that the agent has read whole or written itself, absolute, without symlinks.
-        made: Files that the agent's code or tools made, absolute, without symlinks.
         protected: Folders and files that steer the agent: code that writes there always asks.
         names: The kernel's names before the code runs, looked up only as the code uses them.
         granted: What the person has allowed for the session, as `grants` gives it.
         own_names: Names that the agent's own code made, which it may delete.
+        made: Files that the agent's code or tools made, absolute, without symlinks.
     """
 
     root: Path
     folder: Path
     seen: Set[Path] = frozenset()
-    made: Set[Path] = frozenset()
     protected: frozenset[Path] = frozenset()
     names: Mapping[str, Known] = field(default_factory=dict)
     granted: Set[str] = frozenset()
     own_names: Set[str] = frozenset()
+    made: Set[Path] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

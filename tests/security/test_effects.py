@@ -91,7 +91,7 @@ def asked(desk: LiveKernel, code: str, *answers: str, fresh: bool = True) -> tup
         ("tools.write('.jupyter_agent/config.yaml')", "which steers the agent itself"),
         ("tools.run('id', '-u')", "runs id -u"),
         ("tools.run('pip', 'install', 'x')", "installs packages: pip install x"),
-        ("tools.fetch('http://data.example/a.csv')", "connects to http://data.example/a.csv"),
+        ("tools.fetch('http://data' + '.example/a.csv')", "connects to http://data.example/a.csv"),
         ("tools.connect('data.example')", "connects to data.example"),
         ("tools.set_variable('HTTPS_PROXY')", "changes the environment variable HTTPS_PROXY"),
         ("tools.browse('http://data.example')", "opens in your browser: http://data.example"),
@@ -171,7 +171,8 @@ def test_once_is_enough(desk: LiveKernel, tmp_path: Path) -> None:
         "import os; tools.write(os.devnull)",
         "tools.loopback()",
         "tools.set_variable('OMP_NUM_THREADS')",
-        "import concurrent.futures as c\nwith c.ThreadPoolExecutor() as p: p.submit(len, []).result()",
+        "import concurrent.futures as c\n"
+        "with c.ThreadPoolExecutor() as p: p.submit(len, []).result()",
         "import multiprocessing as m\np = m.get_context('fork').Process(target=len, args=([],)); "
         "p.start(); p.join()",
         "import sqlite3; sqlite3.connect('own.db').execute('create table t(a)')",
@@ -186,7 +187,7 @@ def test_harmless(desk: LiveKernel, code: str) -> None:
 
 
 def test_the_persons_own_cells(desk: LiveKernel, tmp_path: Path) -> None:
-    """Cells, threads and tasks of the person are never stopped, also while the agent's code runs."""
+    """Cells and threads of the person are never stopped, also while the agent's code runs."""
     desk.helper("import threading", "go, done = threading.Event(), threading.Event()")
     desk.helper(
         "def mine():",
@@ -203,9 +204,9 @@ def test_the_persons_own_cells(desk: LiveKernel, tmp_path: Path) -> None:
 
 def test_what_outlives_its_call(desk: LiveKernel, tmp_path: Path) -> None:
     """A timer and a task that the code leaves behind are refused later on."""
-    late = "import asyncio\nasync def late():\n    await asyncio.sleep(0.3)\n    tools.remove('data.csv')"
+    late = "async def late():\n    await asyncio.sleep(0.3)\n    tools.remove('data.csv')"
     desk.agent(
-        f"tools.later(0.3, tools.remove, 'data.csv')\n{late}\nleft = asyncio.create_task(late())"
+        f"import asyncio\ntools.later(0.3, tools.remove, 'data.csv')\n{late}\nleft = asyncio.create_task(late())"
     )
     end = time.monotonic() + 30
     while "Refused" not in desk.run("print(left.exception() if left.done() else '')").said:
