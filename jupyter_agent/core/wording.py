@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from jupyter_agent.core.events import FileChange, Grounded, Receipt, VariableChange
-from jupyter_agent.core.legible import line
+from jupyter_agent.core.legible import cut, line, whole
 from jupyter_agent.core.messages import Output
-from jupyter_agent.core.plaintext import count
+from jupyter_agent.core.plaintext import count, visible
 from jupyter_agent.core.transcript import CallState, CallView, TurnView
 
 UNSEEN = "not seen in any output"
@@ -167,18 +167,36 @@ def _decision(call: CallView) -> str:
 
 
 def body(call: CallView) -> str:
-    """The call's code or arguments. Empty if a diff shows them."""
+    """The call's code or arguments, each character in sight. Empty if a diff shows them."""
     if any(output.kind == "diff" for output in displayed(call)):
         return ""
+    return visible(_body(call))
+
+
+def _body(call: CallView) -> str:
     try:
         arguments = json.loads(call.call.arguments)
     except (ValueError, RecursionError):
         return call.call.arguments
-    if isinstance(arguments, dict) and isinstance(arguments.get("code"), str):
-        return str(arguments["code"]).rstrip()
     if not isinstance(arguments, dict):
         return call.call.arguments
+    if is_code(call) and isinstance(arguments.get("code"), str):
+        return str(arguments["code"]).rstrip()
     return "\n".join(f"{key}: {value}" for key, value in arguments.items())
+
+
+def shown_body(call: CallView, limit: int, asked_limit: int | None = None) -> str:
+    """`body` without secrets: all of it if the user was asked about the call, else shortened.
+
+    Args:
+        call: The call.
+        limit: The approximate length of the text if nobody was asked.
+        asked_limit: The same if the user was asked; None for no limit.
+    """
+    text = body(call)
+    if call.asked is None:
+        return cut(text, limit)
+    return whole(text) if asked_limit is None or len(text) <= asked_limit else cut(text, asked_limit)
 
 
 def is_code(call: CallView) -> bool:
@@ -222,5 +240,6 @@ def displayed(call: CallView) -> Sequence[Output]:
 
 def output_text(output: Output) -> str:
     if "text/plain" in output.data:
-        return str(output.data["text/plain"]).strip("\n")
+        text = str(output.data["text/plain"]).strip("\n")
+        return visible(text) if output.kind == "diff" else text
     return f"[{', '.join(output.data)}]" if output.data else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import all_in_one_line, one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.files import UNKNOWN_FILE, judge_folder, judge_write
 from jupyter_agent.policy.magics import Magic, is_known, judge_magic
@@ -343,7 +343,7 @@ class _Inspection:
 
     def _shell(self, name: str, arguments: _Arguments, node: ast.Call) -> None:
         texts = [value.beginning for value in self._values(arguments.find(0, "cmd", "command"))]
-        shown = one_line(next((text for text in texts if text), "")) or name.removeprefix(
+        shown = all_in_one_line(next((text for text in texts if text), "")) or name.removeprefix(
             "get_ipython()."
         )
         self.findings.add("shell", f"{_VERBS['shell']}: {shown}", node.lineno)
