@@ -41,7 +41,8 @@ def _tag(*names: str, after: str = "") -> re.Pattern[str]:
     opening, closing = _BRACKETS
     name = f"(?:{'|'.join(map(_alike, names))})"
     close = rf"{_NOTHING}[/\uff0f]?{_NOTHING}{name}(?![\w:.\-])"
-    apart = rf"{_BLANK}[/\uff0f]?{_BLANK}{name}(?=\s{{0,8}}/?\s{{0,8}}{closing}|\s{{1,8}}[\w-]{{1,40}}\s?=)"
+    end = rf"\s{{0,8}}/?\s{{0,8}}{closing}|\s{{1,8}}[\w-]{{1,40}}\s?="
+    apart = rf"{_BLANK}[/\uff0f]?{_BLANK}{name}(?={end})"
     return re.compile(rf"({opening}){after}(?={close}|{apart})", re.IGNORECASE)
 
 
@@ -87,7 +88,9 @@ def visible(text: str) -> str:
     """
     text = _UNSEEN.sub(_sign, clean(text).replace("\r\n", "\n"))
     text = _BLANKS.sub(lambda found: f" [{len(found[0]):,} blanks] ", text)
-    return _BLANK_LINES.sub(lambda found: f"\n[{found[0].count(chr(10)) - 1:,} blank lines]\n", text)
+    return _BLANK_LINES.sub(
+        lambda found: f"\n[{found[0].count(chr(10)) - 1:,} blank lines]\n", text
+    )
 
 
 def _sign(found: re.Match[str]) -> str:

@@ -196,7 +196,9 @@ def shown_body(call: CallView, limit: int, asked_limit: int | None = None) -> st
     text = body(call)
     if call.asked is None:
         return cut(text, limit)
-    return whole(text) if asked_limit is None or len(text) <= asked_limit else cut(text, asked_limit)
+    return (
+        whole(text) if asked_limit is None or len(text) <= asked_limit else cut(text, asked_limit)
+    )
 
 
 def is_code(call: CallView) -> bool:
