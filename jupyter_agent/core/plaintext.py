@@ -21,8 +21,8 @@ _BLANK_LINES = re.compile(rf"\n(?:[^\S\n]*\n){{{_MOST_BLANK_LINES + 1},}}")
 _LOOK_ALIKES = dict(zip("aceiopsxy", "асеіорѕху", strict=True))
 """Cyrillic letters that look like Latin ones."""
 _BRACKETS = (
-    r"[<\u00ab\u02c2\u2039\u227a\u2329\u276e\u2770\u27e8\u29fc\u3008\u300a\ufe64\uff1c]",
-    r"[>\u00bb\u02c3\u203a\u227b\u232a\u276f\u2771\u27e9\u29fd\u3009\u300b\ufe65\uff1e]",
+    r"[<\u02c2\u2039\u227a\u2329\u276e\u2770\u27e8\u29fc\u3008\ufe64\uff1c]",
+    r"[>\u02c3\u203a\u227b\u232a\u276f\u2771\u27e9\u29fd\u3009\ufe65\uff1e]",
 )
 """`<` and `>`, and what looks like them."""
 _NOTHING = r"[\u00ad\u200b-\u200d\u2060\ufeff]{0,8}"

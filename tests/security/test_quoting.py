@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from live_kernel import Json, LiveKernel
-from mcp.mcp_desk import Desk, bad
-from mcp.mcp_desk import desk as desk  # noqa: PLC0414 (a fixture)
 from model_server import Call, ModelServer, Reply, failed
 
 from jupyter_agent.core.messages import ToolCall
@@ -44,11 +44,10 @@ HARMLESS = (
     "<context:component-scan/>",
     "<rulesets> List<Rule> <contextual> x<rule",
     "<user><system>1</system></user>",
-    "1 \u2039 2, \u00abrule\u00bb, \u300arules of the game\u300b",
+    "1 \u2039 2, \u00abrules\u00bb, \u300arules of the game\u300b",
 )
 CODES = (
-    "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x1b\\link\x1b]8;;\x07"
-    " \x9b2J \x07\x08 a\rb \u202e"
+    "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x1b\\link\x1b]8;;\x07 \x9b2J \x07\x08 \u202e"
 )
 
 
@@ -118,7 +117,7 @@ def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKern
         yield kernel
 
 
-def call(name: str, **arguments: object) -> Call:
+def call(name: str, /, **arguments: object) -> Call:
     return Call(name, json.dumps(arguments))
 
 
@@ -195,15 +194,78 @@ def test_a_servers_error_text(kernel: LiveKernel, status: int) -> None:
         kernel.helper("%agent config provider scripted")
     shown += [kernel.run(f"%agent {words}").said for words in ("log show", "history", "show last")]
     assert "no red link" in " ".join(shown)
+    shown[0] = shown[0].replace("\x1b[", "")  # IPython's own colours
     for text in shown:
-        text = text.replace("\x1b[", "") if text == cell.error else text
         assert not set(text) & set("\x9b\x07\x08\u202e") and "evil.example" not in text
         assert "\\u001b]" not in text and "\x1b]" not in text
 
 
-async def test_a_tool_servers_texts(desk: Desk) -> None:
-    """Names, descriptions, errors and the last words of a tool server keep no codes and no tags."""
-    desk.user(dies=bad("says", CODES + TAGS[0]))
-    offer = await desk.offer()
-    shown = "\n".join([*offer.notices, *desk.servers.rows()])
-    assert "dies" in shown and not set(shown) & set("\x1b\x9b\x07\x08\u202e")
+WORDS = ("mcp", "mcp tools works", "tools")
+SERVER = """
+import json, sys
+words = json.loads(sys.argv[2])
+if sys.argv[1] == "dies":
+    sys.exit(words)
+for line in sys.stdin:
+    request = json.loads(line)
+    method, result = request["method"], {"content": [{"type": "text", "text": words}]}
+    if method == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+        result["serverInfo"] = {"name": words, "version": words}
+    elif method == "tools/list":
+        schema = {"type": "object", "properties": {"x": {"type": "string", "description": words}}}
+        result = {"tools": [
+            {"name": "look" + words, "description": words, "inputSchema": schema},
+            {"name": "fail", "description": words, "inputSchema": {"type": "object"}},
+        ]}
+    answer = {"jsonrpc": "2.0", "id": request.get("id"), "result": result}
+    if method == "tools/call" and request["params"]["name"] == "fail":
+        del answer["result"]
+        answer["error"] = {"code": -1, "message": words}
+    if "id" in request:
+        print(json.dumps(answer), flush=True)
+"""
+"""A tool server that says the same words everywhere, or dies of them."""
+
+
+def test_a_tool_servers_texts(tmp_path: Path) -> None:
+    """Names, descriptions, results, errors and last words of a tool server show no codes for a
+    terminal, and reach the model without a section's tag."""
+    script = tmp_path / "server.py"
+    script.write_text(SERVER, encoding="utf-8")
+    words = json.dumps(f"{CODES} {TAGS[0]} {TAGS[7]}")
+    config = tmp_path / "empty_config"
+    config.mkdir()
+    servers = {
+        way: {"command": sys.executable, "args": [str(script), way, words]}
+        for way in ("works", "dies")
+    }
+    config.joinpath("jupyter_agent_mcp.json").write_text(
+        json.dumps({"mcpServers": servers}), encoding="utf-8"
+    )
+    environ = {"ANTHROPIC_API_KEY": "k", "JUPYTER_AGENT_DISPLAY": "static"}
+    names: list[str] = []
+
+    def answer(body: Json) -> Reply:
+        if not names:
+            names.extend(tool["name"] for tool in body["tools"] if "works__" in tool["name"])
+            return Reply(calls=tuple(call(name) for name in names))
+        return Reply(text="Done.")
+
+    with LiveKernel(tmp_path, environ) as kernel, ModelServer(answer) as server:
+        kernel.load()
+        use(kernel, server)
+        cell = kernel.run("%%agent\nUse them.")
+        assert cell.status == "ok", cell.error
+        cells = [
+            cell,
+            *(kernel.run(f"%agent {words}") for words in ("mcp", "mcp tools works", "tools")),
+        ]
+        first, last = server.bodies[0], server.bodies[-1]
+    assert len(names) == 2
+    assert "evil.example" not in json.dumps(last) and "red link" in sent_results(last)
+    tools = [tool for tool in first["tools"] if tool["name"] in names]
+    texts = [sent_results(last), json.dumps(tools, ensure_ascii=False)]
+    assert [defused(text) for text in texts] == texts
+    for text in (*texts, *(json.dumps(each.outputs, ensure_ascii=False) for each in cells)):
+        assert not set(text) & set("\x1b\x9b\x07\x08\u202e") and "\\u001b" not in text
