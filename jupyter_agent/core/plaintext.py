@@ -103,19 +103,10 @@ def _sign(found: re.Match[str]) -> str:
 
 
 def all_in_one_line(text: str, limit: int = 300) -> str:
-    """All lines of a text in one, joined by ` ⏎ `; says how much is left out beyond the limit."""
+    """All lines of a text in one, joined by ` ⏎ `; says so if there is more than the limit."""
     lines = (" ".join(line.split()) for line in visible(text).split("\n"))
     whole = " ⏎ ".join(line for line in lines if line)
-    left_out = len(whole) - limit
-    return whole if left_out <= 0 else f"{whole[:limit]}… ({left_out:,} more characters)"
-
-
-def wrapped(text: str, width: int = 120) -> str:
-    """Text with long lines broken, for a place that neither wraps nor scrolls: `↪` goes on."""
-    return "\n".join(
-        "\n↪ ".join(line[at : at + width] for at in range(0, max(1, len(line)), width))
-        for line in text.split("\n")
-    )
+    return whole if len(whole) <= limit else f"{whole[:limit]}… (it goes on)"
 
 
 def defused(text: str) -> str:

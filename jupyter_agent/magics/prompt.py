@@ -11,7 +11,6 @@ from IPython.core.error import StdinNotImplementedError
 
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked
 from jupyter_agent.core.legible import whole
-from jupyter_agent.core.plaintext import wrapped
 from jupyter_agent.kernel.interrupts import Interrupts
 
 _TRIES = 3
@@ -73,7 +72,7 @@ def parse(call_id: str, typed: str) -> ApprovalAnswered | None:
 
 def _prompt(asked: ApprovalAsked) -> str:
     covers = f" ({whole(asked.always)})" if asked.always else ""
-    reasons = "".join(f"{wrapped(f'  - {whole(reason)}')}\n" for reason in asked.reasons)
+    reasons = "".join(f"  - {whole(reason)}\n" for reason in asked.reasons)
     return (
         f"The agent asks: {whole(asked.question)}\n{reasons}"
         f"[y]es, [n]o or no: why, [a]lways in this session{covers}: "

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from jupyter_agent.config import Settings
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
 from jupyter_agent.core.legible import whole
-from jupyter_agent.core.plaintext import wrapped
 from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.core.transcript import LiveTranscript, TurnView
 from jupyter_agent.core.wording import body, shown
@@ -151,7 +150,7 @@ class ByPrompt:
     def _about(self, call_id: str) -> str:
         calls = [call for call in self._watch.view.calls if call.call.id == call_id]
         texts = [text for call in calls for text in (body(call), *shown(call)) if text]
-        return wrapped(whole("\n".join(texts)))
+        return whole("\n".join(texts))
 
     def said(self) -> tuple[str, ...]:
         return ()

@@ -25,7 +25,7 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.legible import whole
 from jupyter_agent.core.messages import Message, ToolCall, Usage
-from jupyter_agent.core.plaintext import all_in_one_line, visible, wrapped
+from jupyter_agent.core.plaintext import all_in_one_line, visible
 from jupyter_agent.widgets.saved import saved_outputs
 from jupyter_agent.widgets.state import ViewState
 from jupyter_agent.widgets.terminal import TerminalView
@@ -57,8 +57,8 @@ CODES = {
 
 
 def seen(text: str) -> str:
-    """A text as a person reads it, with folded lines put together."""
-    return html.unescape(text).replace("\n↪ ", "").replace("\u2060", "")
+    """A text as a person reads it."""
+    return html.unescape(text).replace("\u2060", "")
 
 
 def asked(call: ToolCall) -> list[Event]:
@@ -153,7 +153,7 @@ def test_commands_between_anything(pieces: list[str]) -> None:
 def test_reasons_name_all_lines() -> None:
     """One line tells all lines of a command, and how much it leaves out."""
     assert all_in_one_line(f"echo hello\n\n  {PAYLOAD}\n") == f"echo hello ⏎ {PAYLOAD}"
-    assert all_in_one_line("a" * 400) == "a" * 300 + "… (100 more characters)"
+    assert all_in_one_line("a" * 400) == "a" * 300 + "… (it goes on)"
 
 
 def test_visible() -> None:
@@ -162,7 +162,6 @@ def test_visible() -> None:
     assert visible(f"a{' ' * 61}b{chr(10) * 7}c") == "a [61 blanks] b\n[6 blank lines]\nc"
     for text in ("def f():\n\treturn 1\n\n\n", "ü 😀 👩‍👩‍👧 日本 می‌خواهم", " " * 60 + "x"):
         assert visible(text) == text
-    assert wrapped("abcdef", 4) == "abcd\n↪ ef" and wrapped("ab\n\nc", 4) == "ab\n\nc"
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +184,7 @@ KINDS = ("a second line", "a very long line", "an overwritten command", "hundred
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_line_of_text(kernel: LiveKernel, kind: str) -> None:
-    """Where a line of text asks, it shows all lines, none too long, and so does what is saved."""
+    """Where a line of text asks, it shows all lines, and so does what is saved."""
     cell = prepare(kernel, kind)
     kernel.helper("%agent config display static")
     running = kernel.start(cell, allow_stdin=True)
@@ -193,7 +192,7 @@ def test_a_line_of_text(kernel: LiveKernel, kind: str) -> None:
     running.type("n")
     done = running.finish()
     kernel.helper("%agent config display auto")
-    assert PAYLOAD in seen(prompt) and max(map(len, prompt.split("\n"))) < 200
+    assert PAYLOAD in seen(prompt)
     assert prompt.rstrip().endswith(":") and "[n]o" in prompt
     for form, text in done.displays[0].items():
         assert PAYLOAD in seen(str(text)), form
