@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from jupyter_agent.core.messages import clean
 
@@ -29,6 +30,7 @@ _NOTHING = r"[\u00ad\u200b-\u200d\u2060\ufeff]{0,8}"
 _BLANK = r"[\s\u00ad\u200b-\u200d\u2060\ufeff]{0,8}"
 
 
+@lru_cache
 def _tag(*names: str, after: str = "") -> re.Pattern[str]:
     """A pattern for the bracket of a tag, also of one that only looks like it.
 
@@ -59,9 +61,6 @@ def _alike(name: str) -> str:
 
 _SECTIONS = ("context", "rules", "stored_data", "skill_content", "system_reminder")
 """The tags of sections that the session adds to a task, and one that models obey."""
-_ROLES = ("system", "system_prompt", "assistant", "user", "human")
-_SECTION, _DEFUSED = _tag(*_SECTIONS), _tag(*_SECTIONS, after=r"\\")
-_ROLE = _tag(*_ROLES)
 
 
 def plain(text: str) -> str:
@@ -111,17 +110,17 @@ def all_in_one_line(text: str, limit: int = 300) -> str:
 
 def defused(text: str) -> str:
     """Text that can neither end its section nor look like another one: `<\\/context>`."""
-    return _SECTION.sub(r"\1\\", text)
+    return without_tags(text, *_SECTIONS)
 
 
 def restored(text: str) -> str:
     """The text that `defused` has changed, for a file that a model writes as it read it."""
-    return _DEFUSED.sub(r"\1", text)
+    return _tag(*_SECTIONS, after=r"\\").sub(r"\1", text)
 
 
-def without_roles(text: str) -> str:
-    """Text without the tags of those who speak in a conversation: `<\\system>`."""
-    return _ROLE.sub(r"\1\\", text)
+def without_tags(text: str, *names: str) -> str:
+    """Text in which the tags of these names, and what looks like them, are broken: `<\\name>`."""
+    return _tag(*names).sub(r"\1\\", text)
 
 
 def shorten(text: str, limit: int, whole: str = "") -> str:
