@@ -128,12 +128,16 @@ _HOOKS = re.compile(
 )
 _TELEGRAM = re.compile(r"(?<!\d)\d{8,10}:AA[\w\-]{30,}")
 _DISCORD = re.compile(r"(?<![\w\-.])[MNO][\w\-]{22,28}\.[\w\-]{6,7}\.[\w\-]{27,45}(?![\w\-])")
-_AZURE = re.compile(
-    r"(?<![\w~.])[\w~.]{3}\dQ~[\w~.\-]{31,34}(?![\w~\-])"  # the secret of an application
-    r"|(?<![A-Za-z0-9])[A-Za-z0-9]{52}(?:JQQJ9|AZDO)[A-Za-z0-9]{20,27}(?![A-Za-z0-9])"
-)
-_TERRAFORM = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w\-]{60,}")
-_MAILCHIMP = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{32}-us\d{1,2}(?![0-9A-Za-z])")
+_WITHIN = {
+    ":AA": _TELEGRAM,
+    ".": _DISCORD,
+    "Q~": re.compile(r"(?<![\w~.])[\w~.]{3}\dQ~[\w~.\-]{31,34}(?![\w~\-])"),  # Azure
+    "JQQJ9": re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{52}JQQJ9[A-Za-z0-9]{20,27}(?![A-Za-z0-9])"),
+    "AZDO": re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{52}\w{20,24}AZDO\w{4}(?![A-Za-z0-9])"),
+    ".atlasv1.": re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w\-]{60,}"),
+    "-us": re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{32}-us\d{1,2}(?![0-9A-Za-z])"),
+}
+"""Keys that are known by a part in their middle, which comes first."""
 _RUN = re.compile(r"[A-Za-z0-9_\-]{13,}")
 _CUT = re.compile(r"\n?\[\.\.\. [\d,]{1,15} characters left out[^\]\n]{0,300}\]\n?")
 _LAST_WORD = re.compile(r"[^\s\"'\\\[\]]{6,}\Z")
@@ -464,6 +468,7 @@ def _all(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 def _tokens(text: str) -> Iterator[Span]:
     """Keys with a known beginning and a long run of letters and digits, rare in words."""
     done = 0
+    within = [pattern for part, pattern in _WITHIN.items() if part in text]
     for run in _RUN.finditer(text):
         if run.end() <= done or not _is_random(text, *run.span()):
             continue
@@ -473,7 +478,7 @@ def _tokens(text: str) -> Iterator[Span]:
                 if _is_random(text, *key.span()):
                     yield key.span()
         before = max(0, run.start() - 40)
-        for pattern in (_TELEGRAM, _DISCORD, _AZURE, _TERRAFORM, _MAILCHIMP):
+        for pattern in within:
             if found := pattern.search(text, before, min(run.end() + 40, before + 300)):
                 yield found.span()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,6 +13,8 @@ from jupyter_agent.core.messages import Output
 from jupyter_agent.core.plaintext import count, visible
 from jupyter_agent.core.transcript import CallState, CallView, TurnView
 
+_SHORTENED = re.compile(r"…$|^\[[\d,]+ (?:more )?lines ", re.MULTILINE)
+"""What a diff says in the place of lines, or of the end of a line."""
 UNSEEN = "not seen in any output"
 
 MARKS: dict[CallState, str] = {
@@ -167,8 +170,12 @@ def _decision(call: CallView) -> str:
 
 
 def body(call: CallView) -> str:
-    """The call's code or arguments, each character in sight. Empty if a diff shows them."""
-    if any(output.kind == "diff" for output in displayed(call)):
+    """The call's code or arguments, each character in sight. Empty if a diff shows them.
+
+    A shortened diff is not enough for a call that the user was asked about.
+    """
+    diffs = [output_text(output) for output in displayed(call) if output.kind == "diff"]
+    if diffs and not (call.asked is not None and any(map(_SHORTENED.search, diffs))):
         return ""
     return visible(_body(call))
 

@@ -16,16 +16,19 @@ from live_kernel import LiveKernel, execute_code
 from widgets.hostile import Screen, check_every_form, view_of
 
 from jupyter_agent.core.events import (
+    ApprovalAnswered,
     ApprovalAsked,
     Event,
     MessageFinished,
     StepStarted,
+    ToolFinished,
     ToolStarted,
     TurnStarted,
 )
 from jupyter_agent.core.legible import whole
-from jupyter_agent.core.messages import Message, ToolCall, Usage
+from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.core.plaintext import all_in_one_line, visible
+from jupyter_agent.files.diff import compare
 from jupyter_agent.widgets.saved import saved_outputs
 from jupyter_agent.widgets.state import ViewState
 from jupyter_agent.widgets.terminal import TerminalView
@@ -115,6 +118,23 @@ def test_arguments_that_are_no_object(text: str) -> None:
     text += PAYLOAD
     for form, shown in forms(ToolCall("c1", "server__run", text)).items():
         assert PAYLOAD in seen(shown), form
+
+
+@pytest.mark.parametrize("lines", ["x = 1\n" * 600, "x" * 900])
+def test_a_file_that_was_asked_about(lines: str) -> None:
+    """Where a shortened diff is saved, the whole content stands beside it."""
+    content = f"{lines}{PAYLOAD}\n"
+    call = call_of("write_file", {"path": "run.sh", "content": content})
+    diff = Output("diff", {"text/plain": compare(None, content, "run.sh").text})
+    result = ToolResult("c1", (Text("written"),), display=(diff,))
+    events = [*asked(call), ApprovalAnswered("c1", "yes"), ToolFinished(result, 0.1)]
+    assert PAYLOAD not in diff.data["text/plain"]
+    for form, text in saved_outputs(view_of(events))[0].data.items():
+        assert PAYLOAD in seen(text), form
+    unasked = [
+        event for event in events if not isinstance(event, (ApprovalAsked, ApprovalAnswered))
+    ]
+    assert PAYLOAD not in saved_outputs(view_of(unasked))[0].data["text/plain"]
 
 
 def test_secrets_of_a_question() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from front_end import FrontEnd
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from live_kernel import Cell, Json, LiveKernel, clean_environment
@@ -176,6 +177,22 @@ def test_a_question_full_of_secrets(desk: LiveKernel) -> None:
         shown = {"the question": prompt, **outputs([running.finish()])}
         assert "!true" in prompt and "[redacted]" in prompt
         assert not leaked(desk.folder, [secret for _, secret in some], shown)
+
+
+def test_the_page(desk: LiveKernel) -> None:
+    """No secret is sent to the page while a turn runs, nor kept in what it shows then."""
+    text = "\n".join(text for text, _ in HOLDING)
+    number = len(list(desk.folder.glob("script_*.yaml")))
+    desk.script("Show it there.", *replies(text, number))
+    desk.helper("%agent config display auto")
+    running = desk.start("%%agent --fresh\nShow it there.", allow_stdin=True)
+    page = FrontEnd(desk, running)
+    cell = running.finish()
+    desk.helper("%agent config display static")
+    sent = json.dumps([content for _, content in page.received], ensure_ascii=False)
+    assert cell.status == "ok" and "[redacted]" in sent and page.opened
+    secrets = [secret for _, secret in HOLDING]
+    assert not leaked(desk.folder, secrets, {"the page": sent, **outputs([cell])})
 
 
 def test_errors_that_quote_a_secret(desk: LiveKernel) -> None:
