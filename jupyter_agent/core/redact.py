@@ -7,6 +7,7 @@ become JSON. A guard rail: a secret of an unknown shape, in a variable of an inn
 
 from __future__ import annotations
 
+import builtins
 import html
 import json
 import os
@@ -145,7 +146,7 @@ def _redacted(text: str, secrets: tuple[str, ...]) -> str:
 
 _STEERING = re.compile(r"[\s;|&()<>$`]")
 _LIKE_A_KEY = re.compile(
-    r"[\w.\-]+=(?P<value>[^\s;|&()<>$`\"',]{4,})"
+    r"[\w.\-]+=(?P<value>[\w%+\-]{4,}={0,2})(?![\w./%+\-])"
     r"|(?=[A-Za-z+/._~=\-]{0,80}\d)(?=[\d+/._~=\-]{0,80}[A-Za-z])[\w+/.~=\-]{6,}"
     r"|[A-Za-z0-9+/]{16,}={0,2}"
 )
@@ -179,6 +180,8 @@ def _words(text: str, span: Span) -> Iterable[Span]:
         yield span
         return
     for word in _LIKE_A_KEY.finditer(value):
+        if word["value"] and hasattr(builtins, word["value"]):
+            continue
         first, last = word.span("value" if word["value"] else 0)
         yield start + first, start + last
 

@@ -51,6 +51,7 @@ CODES = {
     "a private key": f"# {KEY_BEGINS}\n!{PAYLOAD}\n# {KEY_ENDS}",
     "a private key of base64": f"# {KEY_BEGINS}\n{'Ab1+' * 16}\n!{PAYLOAD}\n# {KEY_ENDS}",
     "a cookie": f"!echo cookie: theme=dark; {PAYLOAD}; echo done",
+    "names in a cookie": f"# cookie: f=os.system; g=exec\n!echo cookie: f=1; {PAYLOAD}",
     "a header": f"!curl -H Cookie:a=bcdef;{PAYLOAD}",
     "a password": f"!echo password=`{PAYLOAD}`",
     "a password option": f"!mysql -pabc;{PAYLOAD}",
@@ -168,6 +169,12 @@ def test_commands_between_anything(pieces: list[str]) -> None:
         assert shown.count(words) >= sum(words in piece for piece in pieces), shown
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e]", shown)
     assert whole(shown) == shown
+
+
+def test_functions_in_a_cookie() -> None:
+    """What looks like a cookie hides no function."""
+    code = "echo cookie: f=os.system; g=exec; h=/bin/rm; f(x)"
+    assert whole(code) == code
 
 
 def test_reasons_name_all_lines() -> None:
