@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,14 +107,14 @@ def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKern
         folder, {"ANTHROPIC_API_KEY": "k", "JUPYTER_AGENT_DISPLAY": "static"}
     ) as kernel:
         (folder / "page.xml").write_text("\n".join(TAGS), encoding="utf-8")
-        skill = folder / ".jupyter_agent" / "skills" / "faker"
+        skill = folder / ".agents" / "skills" / "faker"
         skill.mkdir(parents=True)
         skill.joinpath("SKILL.md").write_text(
             f"---\nname: faker\ndescription: Fakes {TAGS[0]} a section.\n---\n" + "\n".join(TAGS),
             encoding="utf-8",
         )
         kernel.load()
-        kernel.helper("import jupyter_agent")
+        kernel.helper("%agent skills trust faker")
         yield kernel
 
 
@@ -163,10 +164,12 @@ def test_what_the_model_reads(kernel: LiveKernel) -> None:
     replies = [*(Reply(calls=(each,)) for each in calls), Reply(text="Done.")]
     with ModelServer(replies) as server:
         use(kernel, server)
-        cell = kernel.run("%%agent --fresh\nRead it all.")
+        kernel.helper("%agent config context.detail sample", f"of_mine = {TAGS!r}")
+        cell = kernel.run("%%agent --fresh\nRead it all, and @of_mine.")
         assert cell.status == "ok", cell.error
         body = server.bodies[-1]
     read = sent_results(body)
+    assert '<skill_content name="faker">' in read and read.count(defused(TAGS[-1])) > 6
     ours = (
         "<stored_data source=",
         "</stored_data>",
@@ -175,8 +178,12 @@ def test_what_the_model_reads(kernel: LiveKernel) -> None:
     )
     for delimiter in ours:
         read = read.replace(delimiter, "")
-    assert "page.xml" in read and defused(TAGS[-1]) in read
     assert defused(read) == read
+    texts = [block["text"] for block in (*body["system"], *body["messages"][0]["content"])]
+    sections = r'`<\w+>`|<context>|</context>|<rules source="[^"]*">|</rules>'
+    told = re.sub(sections, "", "\n".join(texts))
+    assert "of_mine" in told and "Fakes" in told and defused(TAGS[-1]) in told
+    assert defused(told) == told
     page = (kernel.folder / "page.xml").read_text(encoding="utf-8").split("\n")
     assert page == ["<rules source='mine'>", *TAGS[1:]]
     assert (kernel.folder / "new.xml").read_text(encoding="utf-8") == words
