@@ -33,6 +33,7 @@ LONGEST = (
     "magics/test_restart.py",
     "mcp/test_servers.py",
     "test_golden.py",
+    "security/test_secrets.py",
     "magics/test_mcp.py",
     "mcp/test_kernel.py",
     "magics/test_memory.py",

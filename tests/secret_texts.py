@@ -28,6 +28,25 @@ HOLDING: list[tuple[str, str]] = [
         "pypi" + "-AgEIcHlwaS5vcmcC" + LETTERS,
         "S" + "G." + LETTERS[:22] + "." + LETTERS + "abcdefghijk",
         "123456789" + ":AA" + LETTERS + "b",
+        *(
+            f"{begin}{LETTERS}"
+            for begin in ("dckr_oat" + "_", "KGAT" + "_", "fw" + "_", "vcp" + "_")
+        ),
+        *(f"{begin}{HEX}" for begin in ("dk" + "ea", "fc" + "-", "xkeysib" + "-" + HEX)),
+        *(f"{begin}{LETTERS}{LETTERS}" for begin in ("sb_sec" + "ret_", "pcsk" + "_", "AB" + "SK")),
+        "s" + "k_" + HEX + HEX[:16],
+        "re" + "_AbCd1234_" + LETTERS[:24],
+        "rzp" + "_live_" + LETTERS[:14],
+        "AK" + "ID" + LETTERS,
+        "s" + "k.eyJ1Ijoi" + LETTERS + "." + LETTERS[:22],
+        "abc8" + "Q~" + LETTERS + "ab",
+        LETTERS + LETTERS[:20] + "JQQJ9" + LETTERS[:24],
+        "AbCdEfGhIjKlMn.atlas" + "v1." + LETTERS + LETTERS,
+        HEX + "-us" + "12",
+        "github" + "_pat_" + LETTERS + "_" + LETTERS,
+        "ya2" + "9.a0AfH6SM" + LETTERS,
+        "GOCSPX" + "-" + LETTERS,
+        "ey" + f"J{LETTERS}.ey" + f"J{LETTERS}.{LETTERS}",
     ),
     ("https://hooks.slack.com/" + "services/T00000000/B00000000/" + LETTERS[:24], LETTERS[:24]),
     ("https://discord.com/api/" + "webhooks/123456789012345678/" + LETTERS, LETTERS),
@@ -115,6 +134,11 @@ HOLDING: list[tuple[str, str]] = [
     ('password="correct' + 'horse"', "correct" + "horse"),
     ("password: correct" + "horse", "correct" + "horse"),
     (f"- user: me\n  password: '{_WORD}'\n", _WORD),
+    (f"jdbc:postgresql://db/shop?user=a&password={_MIXED}", _MIXED),
+    (f"mongodb+srv://app:{_WORD}@cluster.example.net/db", _WORD),
+    (f"git clone https://oauth2:{LETTERS}@git.example.org/x", LETTERS),
+    (f"https://bucket.example.org/x?X-Amz-Signature={HEX}{HEX}", HEX),
+    (f"AccountEndpoint=https://x.example.org:443/;AccountKey={LETTERS}{LETTERS}==;", LETTERS),
 ]
 """A text, and what of it must not be stored."""
 
@@ -200,6 +224,18 @@ ORDINARY = [
     "import secrets, hashlib",
     '"Credentials": (".credentials", "Credentials"),',
     '"cookies": {"type": "array", "title": "Allcookies1"}',
+    "28d7bf7c1b2a3d4e5f60718293a4b5c6d7e8f901 a commit",
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  data.csv",
+    "id 123e4567-e89b-12d3-a456-426614174000, sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk=",
+    "sha512-" + "Ab1+/" * 17 + "A==",
+    "3.14159265358979323846, 1e-16, 0x1F600, 20240131T235959Z, +49 30 1234567",
+    "ENSG00000139618, NM_000059.4, CHEMBL25, rs1801133, GSE12345, PRJNA257197",
+    "ACGTACGTTTGACCAGTACGATTACAGGCATGAGCCACCGCGCCC",
+    "CC(=O)OC1=CC=CC=C1C(=O)O InChIKey=BSYNRYMUTXBXSQ-UHFFFAOYSA-N",
+    "s3://bucket/2024/part-00000-c000.snappy.parquet, re_evaluate_with_24_features",
+    "fw_rate_and_fw_speed, sl.normalise_columns_by_group, re_sampling_frequency_of_data",
+    "dose_response_curve_0123, key-value-store-benchmark-2024-results-final",
+    "np_random_state_1234567890, sk_learn_pipeline_v2_final, cio_summary_table",
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwAD",
 ]
 """Code and prose that stay as they are."""

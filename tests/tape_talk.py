@@ -98,6 +98,8 @@ class Talk:
             result = self.results.pop(0) if self.results else "344"
             if isinstance(result, str) and result.startswith("!"):
                 return ToolReturn(result[1:], is_error=True)
+            if isinstance(result, str) and result.startswith(("<stored_data", "<skill_content")):
+                return ToolReturn(result, quotes=True)  # as tools for memory and skills do
             return result
 
         spec = ToolSpec(name, "", {"type": "object"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from jupyter_agent.core.plaintext import one_line, plain
-from jupyter_agent.core.redact import redact, secret_values
+from jupyter_agent.core.plaintext import one_line, plain, visible
+from jupyter_agent.core.redact import redact, redact_words, secret_values
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _LONGEST_SECRET = 4_000
@@ -14,6 +14,15 @@ _LONGEST_SECRET = 4_000
 def stable(text: str) -> str:
     """Legible text without secrets and without memory addresses."""
     return _ADDRESS.sub("0x…", redact(plain(text), secret_values()))
+
+
+def whole(text: str) -> str:
+    """All of a code, a command or a question that a person decides about, without its secrets.
+
+    Nothing is cut, and nothing that would run is hidden: not by codes for a terminal, not behind
+    blanks, and not as a part of a secret.
+    """
+    return redact_words(visible(text), secret_values())
 
 
 def line(text: str, limit: int = 80) -> str:

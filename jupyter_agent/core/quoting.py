@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from jupyter_agent.core.plaintext import defused, plain
+from jupyter_agent.core.plaintext import defused, plain, without_tags
 from jupyter_agent.core.redact import redact, secret_values
 
 TAG = "stored_data"
@@ -22,7 +22,7 @@ SAVED_AT = re.compile(
 """The dates of saved entries in quotations, which a replay saves anew on another day."""
 SAVED_IN = re.compile(r"(?m)^(\s*saved_by: '?\w+), .{1,255}\.ipynb(?=,|'?$)")
 """In which notebook, which a kernel knows in JupyterLab and not in nbval."""
-_ROLE = re.compile(r"(?i)<(?=\s*/?\s*(?:system|assistant|user)\b)")
+_ROLES = ("system", "system_prompt", "assistant", "user", "human")
 _ASSIGNED = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|secret|(?:api|access)[_ -]?key|(?:auth[_ -]?)?token)"
     r"[\"']?\s*(?:[:=]|\bis\b)\s*[\"'`]?(?=[^\s\"'`]*\d)(?=[^\s\"'`]*[A-Za-z])[^\s\"'`]{8,}"
@@ -41,7 +41,7 @@ def secret_in(text: str) -> str:
 
 def escaped(text: str) -> str:
     """The text, unable to end its quotation and without invisible characters."""
-    return _ROLE.sub(r"<\\", defused(plain(text)))
+    return without_tags(defused(plain(text)), *_ROLES)
 
 
 def timeless(text: str) -> str:

@@ -7,6 +7,7 @@ become JSON. A guard rail: a secret of an unknown shape, in a variable of an inn
 
 from __future__ import annotations
 
+import builtins
 import html
 import json
 import os
@@ -29,7 +30,7 @@ from jupyter_agent.core.secret_shapes import (
     spans,
 )
 
-__all__ = ["MARK", "keep_secret", "redact", "redact_json", "secret_values"]
+__all__ = ["MARK", "keep_secret", "redact", "redact_json", "redact_words", "secret_values"]
 
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|_)(?:pg|api)?(?:key|token|secret|pass|pwd|credentials?|cookie|dsn)\d*(?:$|_)"
@@ -141,6 +142,48 @@ def _redacted(text: str, secrets: tuple[str, ...]) -> str:
     if secrets:
         found += _values_in(text, secrets)
     return replaced(text, merged(found)) if found else text
+
+
+_STEERING = re.compile(r"[\s;|&()<>$`]")
+_LIKE_A_KEY = re.compile(
+    r"[\w.\-]+=(?P<value>[\w%+\-]{4,}={0,2})(?![\w./%+\-])"
+    r"|(?=[A-Za-z+/._~=\-]{0,80}\d)(?=[\d+/._~=\-]{0,80}[A-Za-z])[\w+/.~=\-]{6,}"
+    r"|[A-Za-z0-9+/]{16,}={0,2}"
+)
+_DOTTED = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+")
+
+
+def redact_words(text: str, secrets: Iterable[str] = ()) -> str:
+    """Like `redact`, for code and commands that a person decides about: hides no part that runs.
+
+    Of a secret that goes over several words, such as a key of several lines, only the words that
+    look like a key are replaced, since others may be commands. A quoted text is replaced whole.
+
+    Args:
+        text: The code or the command.
+        secrets: Secret values, from `secret_values`.
+    """
+    values = tuple(secrets)
+    found = spans(text)
+    if values:
+        found += _values_in(text, values)
+    return replaced(text, merged([word for span in merged(found) for word in _words(text, span)]))
+
+
+def _words(text: str, span: Span) -> Iterable[Span]:
+    """The parts of a secret that cannot be something that runs."""
+    start, end = span
+    value = text[start:end]
+    around = text[start - 1 : start], text[end : end + 1]
+    is_literal = around in (('"', '"'), ("'", "'")) and not re.search(r"[\n$`\\]", value)
+    if is_literal or not (_STEERING.search(value) or _DOTTED.fullmatch(value)):
+        yield span
+        return
+    for word in _LIKE_A_KEY.finditer(value):
+        if word["value"] and hasattr(builtins, word["value"]):
+            continue
+        first, last = word.span("value" if word["value"] else 0)
+        yield start + first, start + last
 
 
 def _values_in(text: str, secrets: tuple[str, ...]) -> list[Span]:

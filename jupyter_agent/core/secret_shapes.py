@@ -81,6 +81,37 @@ _TOKENS = {
     "ops_eyJ": r"[A-Za-z0-9+/=_\-]{40,}",
     "AGE-SECRET-KEY-1": r"[A-Z0-9]{40,}",
     "HRKU-": rf"{_WORDY}{{20,}}",
+    "dkea": r"[0-9a-f]{32}(?:-\d)?",
+    "dose": r"[0-9a-f]{32}(?:-\d)?",
+    "dckr_oat_": rf"{_WORDY}{{16,}}",
+    "api_org_": rf"{_ALNUM}{{20,}}",
+    "sb_secret_": rf"{_WORDY}{{20,}}",
+    "wandb_v1_": rf"{_WORDY}{{20,}}",
+    "KGAT_": rf"{_ALNUM}{{20,}}",
+    "nfp_": rf"{_ALNUM}{{32,}}",
+    "vcp_": rf"{_ALNUM}{{20,}}",
+    "fm2_": r"[\w+/=\-]{40,}",
+    "fw_": rf"{_ALNUM}{{20,}}",
+    "tgp_v1_": rf"{_WORDY}{{20,}}",
+    "pcsk_": rf"{_WORDY}{{40,}}",
+    "fc-": r"[0-9a-f]{32}(?![0-9A-Za-z])",
+    "sk_": r"[0-9a-f]{48}(?![0-9A-Za-z])",
+    "re_": rf"{_ALNUM}{{8}}_{_ALNUM}{{24}}",
+    "xkeysib-": r"[0-9a-f]{40,}(?:-\w{10,})?",
+    "rzp_": rf"live_{_ALNUM}{{14,}}",
+    "ABSK": r"[A-Za-z0-9+/]{60,}={0,2}",
+    "AKID": rf"{_ALNUM}{{32}}(?![0-9A-Za-z])",
+    "ATBB": rf"{_ALNUM}{{24,}}",
+    "ATCTT3": r"[\w\-=]{20,}",
+    "CFPAT-": rf"{_WORDY}{{40,}}",
+    "CCIPAT_": rf"{_WORDY}{{20,}}",
+    "bkua_": r"[0-9a-f]{40}",
+    "oy2": r"[a-z0-9]{43}(?![0-9A-Za-z])",
+    "cio": rf"{_ALNUM}{{32}}(?![0-9A-Za-z])",
+    "pnu_": rf"{_ALNUM}{{36}}",
+    "sl.": rf"{_WORDY}{{60,}}",
+    "sk.eyJ": rf"{_WORDY}{{20,}}\.{_WORDY}{{16,}}",
+    "phx_": rf"{_ALNUM}{{32,}}",
     "eyJ": rf"{_WORDY}{{10,}}\.eyJ{_WORDY}{{10,}}\.{_WORDY}{{6,}}",
 }
 """The beginnings of known keys, each with a pattern for the rest."""
@@ -97,6 +128,16 @@ _HOOKS = re.compile(
 )
 _TELEGRAM = re.compile(r"(?<!\d)\d{8,10}:AA[\w\-]{30,}")
 _DISCORD = re.compile(r"(?<![\w\-.])[MNO][\w\-]{22,28}\.[\w\-]{6,7}\.[\w\-]{27,45}(?![\w\-])")
+_WITHIN = {
+    ":AA": _TELEGRAM,
+    ".": _DISCORD,
+    "Q~": re.compile(r"(?<![\w~.])[\w~.]{3}\dQ~[\w~.\-]{31,34}(?![\w~\-])"),  # Azure
+    "JQQJ9": re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{52}JQQJ9[A-Za-z0-9]{20,27}(?![A-Za-z0-9])"),
+    "AZDO": re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{52}\w{20,24}AZDO\w{4}(?![A-Za-z0-9])"),
+    ".atlasv1.": re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w\-]{60,}"),
+    "-us": re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{32}-us\d{1,2}(?![0-9A-Za-z])"),
+}
+"""Keys that are known by a part in their middle, which comes first."""
 _RUN = re.compile(r"[A-Za-z0-9_\-]{13,}")
 _CUT = re.compile(r"\n?\[\.\.\. [\d,]{1,15} characters left out[^\]\n]{0,300}\]\n?")
 _LAST_WORD = re.compile(r"[^\s\"'\\\[\]]{6,}\Z")
@@ -427,6 +468,7 @@ def _all(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 def _tokens(text: str) -> Iterator[Span]:
     """Keys with a known beginning and a long run of letters and digits, rare in words."""
     done = 0
+    within = [pattern for part, pattern in _WITHIN.items() if part in text]
     for run in _RUN.finditer(text):
         if run.end() <= done or not _is_random(text, *run.span()):
             continue
@@ -436,8 +478,8 @@ def _tokens(text: str) -> Iterator[Span]:
                 if _is_random(text, *key.span()):
                     yield key.span()
         before = max(0, run.start() - 40)
-        for pattern in (_TELEGRAM, _DISCORD):
-            if found := pattern.search(text, before, min(run.end(), before + 300)):
+        for pattern in within:
+            if found := pattern.search(text, before, min(run.end() + 40, before + 300)):
                 yield found.span()
 
 
@@ -445,8 +487,10 @@ def _tokens(text: str) -> Iterator[Span]:
 def _token() -> re.Pattern[str]:
     ways = []
     for prefix, tail in _TOKENS.items():
-        apart = "[A-Za-z0-9_-]" if prefix == "eyJ" else "[A-Za-z0-9]"
-        ways.append(rf"(?<!{apart}){re.escape(prefix)}{tail}")
+        apart = r"(?<![A-Za-z0-9])"
+        if prefix == "eyJ":  # not behind a hyphen, but for that of a diff: this takes linear time
+            apart = r"(?:(?<![A-Za-z0-9_-])|(?<=[\s\"'>|]-)|(?<=\A-))"
+        ways.append(rf"{apart}{re.escape(prefix)}{tail}")
     return re.compile("|".join(ways))
 
 

@@ -21,13 +21,15 @@ Effect = Literal["reads", "writes", "executes"]
 class ToolReturn:
     """A tool's return value, if a plain string does not suffice.
 
-    `content` is for the model, `display` for the user, `details` for the log.
+    `content` is for the model, `display` for the user, `details` for the log. `quotes` is True if
+    the content has delimiters of ours around stored text, which the tool has defused itself.
     """
 
     content: str | tuple[Text | Image, ...]
     display: tuple[Output, ...] = ()
     details: JsonObject = field(default_factory=dict)
     is_error: bool = False
+    quotes: bool = False
 
 
 ToolFunction = Callable[..., str | ToolReturn | Awaitable[str | ToolReturn]]

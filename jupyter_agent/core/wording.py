@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from jupyter_agent.core.events import FileChange, Grounded, Receipt, VariableChange
-from jupyter_agent.core.legible import line
+from jupyter_agent.core.legible import cut, line, whole
 from jupyter_agent.core.messages import Output
-from jupyter_agent.core.plaintext import count
+from jupyter_agent.core.plaintext import count, visible
 from jupyter_agent.core.transcript import CallState, CallView, TurnView
 
+_SHORTENED = re.compile(r"…$|^\[[\d,]+ (?:more )?lines ", re.MULTILINE)
+"""What a diff says in the place of lines, or of the end of a line."""
 UNSEEN = "not seen in any output"
 
 MARKS: dict[CallState, str] = {
@@ -169,18 +172,42 @@ def _decision(call: CallView) -> str:
 
 
 def body(call: CallView) -> str:
-    """The call's code or arguments. Empty if a diff shows them."""
-    if any(output.kind == "diff" for output in displayed(call)):
+    """The call's code or arguments, each character in sight. Empty if a diff shows them.
+
+    A shortened diff is not enough for a call that the user was asked about.
+    """
+    diffs = [output_text(output) for output in displayed(call) if output.kind == "diff"]
+    if diffs and not (call.asked is not None and any(map(_SHORTENED.search, diffs))):
         return ""
+    return visible(_body(call))
+
+
+def _body(call: CallView) -> str:
     try:
         arguments = json.loads(call.call.arguments)
     except (ValueError, RecursionError):
         return call.call.arguments
-    if isinstance(arguments, dict) and isinstance(arguments.get("code"), str):
-        return str(arguments["code"]).rstrip()
     if not isinstance(arguments, dict):
         return call.call.arguments
+    if is_code(call) and isinstance(arguments.get("code"), str):
+        return str(arguments["code"]).rstrip()
     return "\n".join(f"{key}: {value}" for key, value in arguments.items())
+
+
+def shown_body(call: CallView, limit: int, asked_limit: int | None = None) -> str:
+    """`body` without secrets: all of it if the user was asked about the call, else shortened.
+
+    Args:
+        call: The call.
+        limit: The approximate length of the text if nobody was asked.
+        asked_limit: The same if the user was asked; None for no limit.
+    """
+    text = body(call)
+    if call.asked is None:
+        return cut(text, limit)
+    return (
+        whole(text) if asked_limit is None or len(text) <= asked_limit else cut(text, asked_limit)
+    )
 
 
 def is_code(call: CallView) -> bool:
@@ -224,5 +251,6 @@ def displayed(call: CallView) -> Sequence[Output]:
 
 def output_text(output: Output) -> str:
     if "text/plain" in output.data:
-        return str(output.data["text/plain"]).strip("\n")
+        text = str(output.data["text/plain"]).strip("\n")
+        return visible(text) if output.kind == "diff" else text
     return f"[{', '.join(output.data)}]" if output.data else ""

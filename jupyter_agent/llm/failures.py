@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import httpx2
 
-from jupyter_agent.core.messages import clean
+from jupyter_agent.core.plaintext import plain
 from jupyter_agent.errors import ContextOverflow, ProviderError
 from jupyter_agent.llm.wire import mapping, string
 
@@ -70,11 +70,11 @@ class Endpoint:
     secrets: tuple[str, ...] = ()
 
     def line(self, text: str) -> str:
-        """`text` in one line of at most 300 characters, and without keys."""
+        """`text` in one line of at most 300 characters, without keys and control characters."""
         # A placeholder such as `x` is no secret, and replacing it would garble the text.
         for secret in (secret for secret in self.secrets if len(secret) >= 8):
             text = text.replace(secret, "[key]")
-        text = " ".join(clean(_KEY.sub("[key]", text)).split())
+        text = " ".join(plain(_KEY.sub("[key]", text).replace("\r", " ")).split())
         return text if len(text) <= _LINE else text[: _LINE - 1] + "…"
 
     def answered(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from IPython.core.error import StdinNotImplementedError
 
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked
-from jupyter_agent.core.legible import stable
+from jupyter_agent.core.legible import whole
 from jupyter_agent.kernel.interrupts import Interrupts
 
 _TRIES = 3
@@ -73,9 +73,9 @@ def parse(call_id: str, typed: str) -> ApprovalAnswered | None:
 
 
 def _prompt(asked: ApprovalAsked) -> str:
-    covers = f" ({stable(asked.always)})" if asked.always else ""
-    reasons = "".join(f"  - {stable(reason)}\n" for reason in asked.reasons)
+    covers = f" ({whole(asked.always)})" if asked.always else ""
+    reasons = "".join(f"  - {whole(reason)}\n" for reason in asked.reasons)
     return (
-        f"The agent asks: {stable(asked.question)}\n{reasons}"
+        f"The agent asks: {whole(asked.question)}\n{reasons}"
         f"[y]es, [n]o or no: why, [a]lways in this session{covers}: "
     )

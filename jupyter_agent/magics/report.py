@@ -63,10 +63,10 @@ class CommandReport:
 
 
 def without_secrets(said: CommandReport | str) -> CommandReport | str:
-    """A report without secrets, since the output of a command is saved with the notebook."""
+    """A report without secrets and control characters: the output is saved with the notebook."""
     secrets = secret_values()
     if isinstance(said, str):
-        return redact(said, secrets)
+        return redact(plain(said), secrets)
     return CommandReport(tuple(_part_without(part, secrets) for part in said.parts))
 
 
@@ -78,12 +78,15 @@ def _part_without(part: Table | str, secrets: tuple[str, ...]) -> Table | str:
 
 @contextmanager
 def errors_without_secrets() -> Iterator[None]:
-    """Remove secrets from the messages of errors in this context: IPython shows and saves them."""
+    """Remove secrets and control characters from the messages of errors in this context.
+
+    IPython shows them, and saves them with the notebook; some quote a server.
+    """
     try:
         yield
     except Exception as error:
         if error.args and isinstance(error.args[0], str):
-            error.args = (redact(error.args[0], secret_values()), *error.args[1:])
+            error.args = (redact(plain(error.args[0]), secret_values()), *error.args[1:])
         raise
 
 

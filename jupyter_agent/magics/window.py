@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jupyter_agent.config import Settings
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
-from jupyter_agent.core.legible import cut
+from jupyter_agent.core.legible import whole
 from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.core.transcript import LiveTranscript, TurnView
 from jupyter_agent.core.wording import body, shown
@@ -20,9 +20,6 @@ from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.widgets.live import LiveView
 from jupyter_agent.widgets.saved import SavedOutput
 from jupyter_agent.widgets.terminal import TerminalView
-
-MOST_SHOWN = 20_000
-"""Characters of a call that are shown with the question about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,7 @@ class ByPrompt:
     def _about(self, call_id: str) -> str:
         calls = [call for call in self._watch.view.calls if call.call.id == call_id]
         texts = [text for call in calls for text in (body(call), *shown(call)) if text]
-        return cut("\n".join(texts), MOST_SHOWN)
+        return whole("\n".join(texts))
 
     def said(self) -> tuple[str, ...]:
         return ()

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
 from jupyter_agent.core.messages import JsonObject
-from jupyter_agent.core.plaintext import plain, shorten
+from jupyter_agent.core.plaintext import defused, plain, shorten
 
 ANYTHING: JsonObject = {"type": "object"}
 _MOST_CHARACTERS = 20_000
@@ -134,7 +134,7 @@ def _clean_value(key: str, value: Any, depth: int) -> Any:
     if key in _VALUES:
         return _legible(value, depth)
     if key == "description" and isinstance(value, str):
-        return shorten(plain(value), _MOST_TEXT)
+        return shorten(defused(plain(value)), _MOST_TEXT)
     if isinstance(value, dict):
         return _clean(value, depth - 1)
     if isinstance(value, list):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import all_in_one_line, one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.calls import Call, CodeRisks, judge_call, judge_markup, judge_sql
 from jupyter_agent.policy.catalogue import VERBS
@@ -360,7 +360,7 @@ class _Inspection:
 
     def _shell(self, call: Call) -> None:
         texts = [value.beginning for value in call.argument(0, "cmd", "command")]
-        shown = one_line(next((text for text in texts if text), ""))
+        shown = all_in_one_line(next((text for text in texts if text), ""))
         shown = shown or call.name.removeprefix("get_ipython().")
         place = texts[0] if len(texts) == 1 else ""
         self.found.add("shell", f"{VERBS['shell']}: {shown}", call.line, place)

@@ -7,7 +7,7 @@ import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import all_in_one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.verdict import RiskKind
 
@@ -63,7 +63,8 @@ def judge_magic(name: str, line: str, cell: str | None) -> Magic:
         return _running(name, line, cell)
     if name in catalogue.WRITING_MAGICS:
         return _writing(name, line, expanded)
-    shown = one_line(f"{'%' if cell is None else '%%'}{name} {line}".rstrip(), 80)
+    first = f"{'%' if cell is None else '%%'}{name} {line}".rstrip()
+    shown = all_in_one_line(f"{first}\n{cell or ''}")
     risks = _risks(name, line, cell, shown)
     place = (line if cell is None else cell).strip()
     if name not in _PLAIN_SHELLS:

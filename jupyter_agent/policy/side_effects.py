@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from jupyter_agent.core.effects import SideEffect
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import all_in_one_line, one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.files import judge_folder, judge_write, steers
 from jupyter_agent.policy.verdict import PolicyContext, Risk
@@ -164,7 +164,7 @@ def _judge_command(line: str) -> Risk | None:
     plain = _PROBING.fullmatch(line) is not None
     if plain and (program in _PROBES or program in catalogue.LISTING_MAGICS):
         return None
-    shown = one_line(line)
+    shown = all_in_one_line(line)
     if _INSTALLERS.search(line):
         return Risk("install", f"installs packages: {shown}", place=line)
     return Risk("process", f"runs {shown}", place=line)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
-from jupyter_agent.core.plaintext import plain, shorten
+from jupyter_agent.core.plaintext import defused, plain, shorten
 from jupyter_agent.skills.discovery import Skill
 from jupyter_agent.skills.folder import SKILL_FILE, Contents, Resource
 from jupyter_agent.skills.frontmatter import LONGEST_DESCRIPTION
@@ -71,8 +71,7 @@ def skill_prompt(skill: Skill, raw: str, body: str, files: Contents) -> str:
         if part
     )
     # Its end cannot be faked from within.
-    inner = re.sub(r"(?i)<(/?\s*skill_content)", r"&lt;\1", inner)
-    return f'<skill_content name="{skill.name}">\n{inner}\n</skill_content>'
+    return f'<skill_content name="{skill.name}">\n{defused(inner)}\n</skill_content>'
 
 
 def with_working_paths(body: str, name: str, resources: Sequence[Resource]) -> str:
@@ -161,7 +160,7 @@ def _inert(description: str) -> str:
     text = " ".join(plain(description).split())
     if len(text) > LONGEST_DESCRIPTION:
         text = text[: LONGEST_DESCRIPTION - 1].rstrip() + "…"
-    return text.replace("<", "&lt;").replace(">", "&gt;").replace("**", "\\*\\*")
+    return defused(text).replace("<", "&lt;").replace(">", "&gt;").replace("**", "\\*\\*")
 
 
 def _size(count: int) -> str:

@@ -14,6 +14,7 @@ from typing import Annotated
 from pydantic import Field
 
 from jupyter_agent.core.messages import Output
+from jupyter_agent.core.plaintext import restored
 from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.atomic import atomic_write
@@ -56,7 +57,8 @@ def editing_tools(workspace: Workspace, before_write: BeforeWrite = nothing_befo
         To change a part of a file use edit_file. An existing file keeps its encoding and its
         kind of line endings. A notebook (.ipynb) must be valid nbformat JSON.
         """
-        return _write(workspace, path, content, before_write)
+        # The model may have read these words in a file, with section tags defused.
+        return _write(workspace, path, restored(content), before_write)
 
     @tool("writes")
     def edit_file(
@@ -70,7 +72,8 @@ def editing_tools(workspace: Workspace, before_write: BeforeWrite = nothing_befo
         old_str must occur exactly once, unless replace_all is true: give enough lines around it.
         In a notebook (.ipynb) it is looked for in the source of each cell.
         """
-        return _edit(workspace, path, Replacement(old_str, new_str), replace_all, before_write)
+        replacement = Replacement(restored(old_str), restored(new_str))
+        return _edit(workspace, path, replacement, replace_all, before_write)
 
     return [write_file, edit_file]
 

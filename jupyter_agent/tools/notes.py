@@ -70,4 +70,4 @@ def recalled(text: str) -> ToolReturn:
     """
     shown = timeless(text)
     display = (Output("result", {"text/plain": shown}),) if shown != text else ()
-    return ToolReturn(text, display)
+    return ToolReturn(text, display, quotes=True)

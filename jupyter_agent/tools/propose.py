@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import ToolError
 
@@ -33,7 +34,9 @@ def propose_tools(proposals: list[Proposal]) -> list[Tool]:
         """Offer the person a cell. It is inserted below this one when you are done, and not run."""
         if not source.strip():
             raise ToolError("The cell is empty. Give its source.")
-        proposals.append(Proposal(source.strip("\n"), kind))
+        # The cell is saved with the notebook.
+        source = redact(source.strip("\n"), secret_values())
+        proposals.append(Proposal(source, kind))
         number = len(proposals)
         return ToolReturn(
             f"Noted as proposal {number}. It is inserted below when the turn ends well.",

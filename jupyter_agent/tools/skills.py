@@ -27,6 +27,6 @@ def skill_tools(skills: Skills) -> list[Tool]:
         its text asks for them.
         """
         text = skills.load(name)
-        return ToolReturn(text, details={"skill": name})
+        return ToolReturn(text, details={"skill": name}, quotes=True)
 
     return [get_skill]

@@ -8,11 +8,13 @@ import inspect
 import json
 import traceback
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from jupyter_agent.core.messages import Text, ToolCall, ToolResult, ToolSpec
+from jupyter_agent.core.plaintext import defused
 from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ToolError
 
@@ -47,20 +49,26 @@ class Toolbox:
         return await self.carry_out(prepared) if isinstance(prepared, Prepared) else prepared
 
     async def carry_out(self, prepared: Prepared) -> ToolResult:
-        """Run a call and give its result, whatever happens. Only a cancellation passes through."""
+        """Run a call and give its result, whatever happens. Only a cancellation passes through.
+
+        Text in the result that looks like a delimiter of the session's own sections is defused.
+        """
         call = prepared.call
         try:
             returned = await _call(prepared.tool, prepared.values)
         except ToolError as error:
-            return ToolResult(call.id, (Text(str(error)),), is_error=True)
+            return _as_data(ToolResult(call.id, (Text(str(error)),), is_error=True))
         except Exception as error:
-            return ToolResult(
+            failure = ToolResult(
                 call.id,
                 (Text(f"The tool {call.name} failed: {type(error).__name__}: {error}"),),
                 is_error=True,
                 details={"traceback": traceback.format_exc()},
             )
-        return result_of(call, returned)
+            return _as_data(failure)
+        result = result_of(call, returned)
+        is_quoted = isinstance(returned, ToolReturn) and returned.quotes
+        return result if is_quoted else _as_data(result)
 
     def _find(self, name: str) -> Tool:
         if name in self._tools:
@@ -119,6 +127,14 @@ async def _call(tool: Tool, values: Mapping[str, Any]) -> str | ToolReturn:
     if not isinstance(returned, (str, ToolReturn)):
         raise TypeError(f"it returned {type(returned).__name__}, not text")
     return returned
+
+
+def _as_data(result: ToolResult) -> ToolResult:
+    """The result without delimiters of the session's sections in its texts."""
+    content = tuple(
+        Text(defused(block.text)) if isinstance(block, Text) else block for block in result.content
+    )
+    return result if content == result.content else replace(result, content=content)
 
 
 def result_of(call: ToolCall, returned: str | ToolReturn) -> ToolResult:

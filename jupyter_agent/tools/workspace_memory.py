@@ -170,4 +170,4 @@ def _said(saved: Saved) -> ToolReturn:
         )
     body = f"{known.path}, document_id: {known.entry.id}\n### {known.entry.title}\n\n"
     body += known.entry.content
-    return ToolReturn(f"{text}\n{quoted(escaped(body), known.path)}{tail}")
+    return ToolReturn(f"{text}\n{quoted(escaped(body), known.path)}{tail}", quotes=True)

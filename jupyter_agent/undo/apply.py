@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.files.atomic import atomic_write, private_folder, temporary_of
+from jupyter_agent.files.atomic import atomic_write, only_owner, private_folder, temporary_of
 from jupyter_agent.undo.journal import (
     FileEntry,
     Journal,
@@ -180,6 +180,8 @@ class _Work:
             return
         private_folder(trash.parent)
         shutil.move(self._place(path), trash)
+        if trash.lstat().st_nlink == 1:  # the permissions of a second link are the same
+            only_owner(trash)
 
     def remove_folder(self, path: str, entry: FileEntry) -> None:
         """Remove a folder that is to go, and folders above a removed file that are empty now."""

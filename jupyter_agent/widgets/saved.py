@@ -31,12 +31,15 @@ from jupyter_agent.core.wording import (
     numbers,
     pieces,
     shown,
+    shown_body,
     summary,
     unseen,
 )
 
 HTML_LIMIT, HTML_TOTAL = 10_000, 450_000
 """Characters of one output in the HTML transcript, and of all outputs together."""
+ASKED_LIMIT = 100_000
+"""Characters of one code or command that the user was asked about."""
 TEXT_LIMIT, TEXT_TOTAL = 1_000, 75_000
 """Characters of one output in the plain and the Markdown transcript, and of all together."""
 
@@ -206,7 +209,8 @@ def _html_call(call: CallView, limit: int) -> Iterator[str]:
     if question := asked_about(call):
         yield f'<div style="{_SMALL}">{_inline(question, limit)}</div>'
     if wanted := body(call):
-        yield f'<pre style="{_PRE}">{_escape(wanted, limit)}</pre>'
+        inside = _escape(wanted, limit) if call.asked is None else _escaped(_asked(call, limit))
+        yield f'<pre style="{_PRE}">{inside}</pre>'
     if call.result is None and call.output:
         yield f'<pre style="{_OUT}">{_escape(call.output, limit)}</pre>'
     for kind, text in pieces(call):
@@ -214,6 +218,11 @@ def _html_call(call: CallView, limit: int) -> Iterator[str]:
         inside = _tinted(escaped, 2 * limit) if kind == "diff" else escaped
         yield f'<pre style="{_FAILED if kind == "error" else _OUT}">{inside}</pre>'
     yield "</details>"
+
+
+def _asked(call: CallView, limit: int) -> str:
+    """What the user was asked about: all of it, unless it is long enough to burden the notebook."""
+    return shown_body(call, limit, ASKED_LIMIT)
 
 
 def _tinted(diff: str, room: int) -> str:
@@ -287,8 +296,8 @@ def _plain_call(call: CallView, limit: int) -> Iterator[str]:
     yield f"     {MARKS[call.state]} {line(call.call.name)}{words}"
     if question := asked_about(call):
         yield f"         {_indented(question, 9, limit)}"
-    if wanted := body(call) or call.gist:
-        yield f"         {_indented(wanted, 9, limit)}"
+    if wanted := _asked(call, limit) or call.gist:
+        yield "         " + wanted.replace("\n", "\n" + " " * 9)
     for text in shown(call):
         yield f"         │ {_indented(text, 9, limit, '│ ')}"
 
@@ -326,8 +335,8 @@ def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
     yield f"\n{_span(call.call.name)} {MARKS[call.state]}{words}\n"
     if question := asked_about(call):
         yield f"\n{inert(line(question, 300))}\n"
-    if wanted := body(call) or call.gist:
-        yield _fenced(wanted, limit, "python" if is_code(call) else "")
+    if wanted := _asked(call, limit) or call.gist:
+        yield _fence(wanted, "python" if is_code(call) else "")
     for kind, text in pieces(call):
         yield _fenced(text, limit, "diff" if kind == "diff" else "")
 
@@ -343,7 +352,11 @@ def _span(text: str) -> str:
 
 
 def _fenced(text: str, limit: int, language: str = "") -> str:
+    return _fence(cut(text, limit), language)
+
+
+def _fence(text: str, language: str = "") -> str:
     """A code block whose fence is longer than any run of backticks inside."""
-    text = inert("```\n" + cut(text, limit))[4:]
+    text = inert("```\n" + text)[4:]
     ticks = code_fence(text)
     return f"\n{ticks}{language}\n{text}\n{ticks}\n"

@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from jupyter_agent.core.legible import cut, line, stable
+from jupyter_agent.core.legible import cut, line, stable, whole
 from jupyter_agent.core.messages import Output
 from jupyter_agent.core.transcript import CallView, StepView, TurnView
-from jupyter_agent.core.wording import body, displayed, ending, is_code, note, output_text
+from jupyter_agent.core.wording import (
+    body,
+    displayed,
+    ending,
+    is_code,
+    note,
+    output_text,
+    shown_body,
+)
 
 Json = dict[str, Any]
 Path = list[str | int]
@@ -25,6 +33,8 @@ OUTPUT_LIMIT = 20_000
 """Characters of one text that the live view gets; the saved form and the log have more."""
 PICTURE_LIMIT = 3_000_000
 """Characters of one picture (base64). A larger one is shown when the turn is over."""
+_ROWS, _COLUMNS = 14, 90
+"""The size of a card's box, about."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif")
 
 
@@ -140,7 +150,7 @@ def _call(call: CallView) -> Json:
         "note": stable(note(call)),
         "seconds": None if call.seconds is None else round(call.seconds, 1),
         "language": "python" if is_code(call) else "text",
-        "body": cut(body(call), OUTPUT_LIMIT),
+        "body": shown_body(call, OUTPUT_LIMIT),
         "outputs": list(_outputs(call)),
         "question": _question(call),
     }
@@ -150,10 +160,16 @@ def _question(call: CallView) -> Json | None:
     if call.asked is None or call.state != "asking":
         return None
     return {
-        "text": stable(call.asked.question),
-        "reasons": [stable(reason) for reason in call.asked.reasons],
-        "always": stable(call.asked.always),
+        "text": whole(call.asked.question) + _size(body(call)),
+        "reasons": [whole(reason) for reason in call.asked.reasons],
+        "always": whole(call.asked.always),
     }
+
+
+def _size(text: str) -> str:
+    """The size of a text that does not fit into its box: it scrolls."""
+    rows = sum(1 + len(each) // _COLUMNS for each in text.split("\n"))
+    return f" (About {rows:,} lines: scroll the box to see all.)" if rows > _ROWS else ""
 
 
 def _outputs(call: CallView) -> Iterator[Json]:

@@ -20,7 +20,7 @@ from jupyter_agent.core.events import (
     ToolStarted,
     TurnFinished,
 )
-from jupyter_agent.core.legible import cut, line, stable
+from jupyter_agent.core.legible import cut, line, stable, whole
 from jupyter_agent.core.transcript import CallView, TurnView, reduce
 from jupyter_agent.core.wording import (
     MARKS,
@@ -37,8 +37,6 @@ from jupyter_agent.core.wording import (
 _LINES = 12
 """Lines of code, and of an output, that are shown; `%agent show` has all."""
 _CHARACTERS = 2_000
-_LONGEST_QUESTION = 50_000
-"""Characters shown of a call in question: the user must see what they allow."""
 _STYLES = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "asking": "33"}
 _COLOURS = {"done": "good", "failed": "bad", "refused": "bad", "interrupted": "bad"}
 
@@ -120,14 +118,14 @@ class TerminalView:
         )
         asking = call.state == "asking"
         if call.asked is None or asking:
-            self._block(body(call) or call.gist, "    ", whole=asking)
+            self._block(body(call) or call.gist, "    ", asking=asking)
         for text in shown(call):
-            self._block(text, "    │ ", "dim", whole=asking)
+            self._block(text, "    │ ", "dim", asking=asking)
 
-    def _block(self, text: str, margin: str, style: str = "", whole: bool = False) -> None:
-        """Write a few lines; all of them (`whole`) if the user must decide by them."""
-        lines = cut(text, _LONGEST_QUESTION if whole else _CHARACTERS).split("\n")
-        most = len(lines) if whole else _LINES
+    def _block(self, text: str, margin: str, style: str = "", asking: bool = False) -> None:
+        """Write a few lines; all of them if the user is asked about them."""
+        lines = (whole(text) if asking else cut(text, _CHARACTERS)).split("\n")
+        most = len(lines) if asking else _LINES
         for each in lines[:most]:
             self._line(margin + each, style)
         if len(lines) > most:

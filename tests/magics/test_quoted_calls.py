@@ -133,12 +133,13 @@ def test_a_server_that_calls_by_its_api(kernel: LiveKernel) -> None:
     """After a native call the server's texts are texts, in other sessions and settings, too."""
     native = Call("read_file", json.dumps(READ["arguments"]))
     beside = Reply(text=WAYS["tags"], calls=(native,))
-    quoted = [Reply(text=WAYS[way]) for way in ("tags", "bare JSON", "a function")]
-    with ModelServer([beside, *quoted]) as server:
+    ways = [*WAYS, "a function"]
+    with ModelServer([beside, *(Reply(text=WAYS[way]) for way in ways)]) as server:
         use(kernel, server)
         first = at(kernel)
         kernel.helper("%agent config max_steps 7", "%agent reset")
-        assert at(kernel).results == []
+        for way in ways[1:-1]:
+            assert at(kernel).results == [] and kernel.value("str(_agent)") == WAYS[way]
         kernel.run("%%agent --session other\nDo it.")
         assert kernel.value("str(_agent)") == WAYS["a function"]
         check_openai(server.bodies[-1])

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from jupyter_agent.core.messages import Block, Context, Image, Message, Text, ToolCall, ToolResult
-from jupyter_agent.core.plaintext import one_line, plain, shorten
+from jupyter_agent.core.plaintext import defused, one_line, plain, shorten, without_tags
 from jupyter_agent.core.redact import redact, secret_values
 
 LINE = 160
@@ -261,7 +261,7 @@ def rendered(messages: Sequence[Message]) -> Iterator[str]:
 
 def inert(text: str) -> str:
     """The text, unable to end its section of the prompt."""
-    return text.replace("</execution", "<\\/execution")
+    return without_tags(defused(text), "execution")
 
 
 def _rendered(block: Block, by_agent: bool) -> str:

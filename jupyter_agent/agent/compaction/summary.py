@@ -21,7 +21,7 @@ from jupyter_agent.agent.compaction.rounds import SUMMARY
 from jupyter_agent.agent.prompts import render
 from jupyter_agent.core.events import MessageFinished
 from jupyter_agent.core.messages import Message, Text, Usage
-from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.plaintext import defused, one_line
 from jupyter_agent.core.ports import Model, Request
 from jupyter_agent.errors import ProviderError
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
@@ -102,7 +102,7 @@ async def summary(
     quoted = best_lines(lines, room - word_count(body), body)
     if quoted:
         body = "\n".join([body, "", HEADING, *(f"- {line}" for line in quoted)])
-    return Summary(f"{SUMMARY}\n\n{body}", by_model, problem)
+    return Summary(f"{SUMMARY}\n\n{defused(body)}", by_model, problem)
 
 
 def _quoted(earlier: Iterable[str]) -> list[str]:
