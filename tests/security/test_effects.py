@@ -21,7 +21,7 @@ def write(path, mode="w"):
     with open(path, mode) as file: file.write("x")
 def move(path, to): os.rename(path, to)
 def run(*words): return subprocess.run(words, capture_output=True, text=True).stdout
-def fetch(address): return urllib.request.urlopen(address, timeout=2).read()
+def fetch(host): return urllib.request.urlopen(f"http://{host}/a.csv", timeout=2).read()
 def connect(host): return socket.create_connection((host, 80), timeout=2)
 def set_variable(name): os.environ[name] = "x"
 def browse(address): return webbrowser.GenericBrowser("true").open(address)
@@ -91,7 +91,7 @@ def asked(desk: LiveKernel, code: str, *answers: str, fresh: bool = True) -> tup
         ("tools.write('.jupyter_agent/config.yaml')", "which steers the agent itself"),
         ("tools.run('id', '-u')", "runs id -u"),
         ("tools.run('pip', 'install', 'x')", "installs packages: pip install x"),
-        ("tools.fetch('http://data' + '.example/a.csv')", "connects to http://data.example/a.csv"),
+        ("tools.fetch('data.example')", "connects to http://data.example/a.csv"),
         ("tools.connect('data.example')", "connects to data.example"),
         ("tools.set_variable('HTTPS_PROXY')", "changes the environment variable HTTPS_PROXY"),
         ("tools.browse('http://data.example')", "opens in your browser: http://data.example"),
@@ -204,10 +204,13 @@ def test_the_persons_own_cells(desk: LiveKernel, tmp_path: Path) -> None:
 
 def test_what_outlives_its_call(desk: LiveKernel, tmp_path: Path) -> None:
     """A timer and a task that the code leaves behind are refused later on."""
-    late = "async def late():\n    await asyncio.sleep(0.3)\n    tools.remove('data.csv')"
-    desk.agent(
-        f"import asyncio\ntools.later(0.3, tools.remove, 'data.csv')\n{late}\nleft = asyncio.create_task(late())"
+    code = (
+        "import asyncio\n"
+        "async def late():\n    await asyncio.sleep(0.3)\n    tools.remove('data.csv')\n"
+        "tools.later(0.3, tools.remove, 'data.csv')\n"
+        "left = asyncio.create_task(late())"
     )
+    desk.agent(code)
     end = time.monotonic() + 30
     while "Refused" not in desk.run("print(left.exception() if left.done() else '')").said:
         assert time.monotonic() < end
@@ -278,3 +281,27 @@ def test_decisions_are_recorded(desk: LiveKernel, tmp_path: Path) -> None:
     assert (tmp_path / "plots" / "a.svg").exists()
     assert (tmp_path / "data.csv").read_text() == "x"
     desk.helper("%agent config mode live")
+
+
+LIBRARIES = (
+    "numpy pandas matplotlib.pyplot sklearn.linear_model sklearn.ensemble scipy.stats "
+    "scipy.optimize polars pyarrow.parquet duckdb dask.dataframe dask.distributed xarray PIL.Image "
+    "joblib sqlalchemy requests httpx fsspec yaml bs4 lxml.etree jinja2 tqdm.auto networkx "
+    "statsmodels.api seaborn plotly.express altair bokeh.plotting numba torch xgboost lightgbm "
+    "ibis openpyxl h5py tables nltk spacy geopandas sympy ipywidgets nbformat nbclient papermill "
+    "tiktoken huggingface_hub psutil"
+).split()
+
+
+def test_imports_ask_nothing(tmp_path: Path) -> None:
+    """Libraries of data work are imported in a home without caches, and nothing is asked."""
+    home = tmp_path / "home"
+    home.mkdir()
+    places = {"HOME": str(home), "MPLCONFIGDIR": None, "XDG_CACHE_HOME": None}
+    with LiveKernel(tmp_path, {**ASKS, **places}) as kernel:
+        kernel.load()
+        lines = [f"try:\n    import {name}\nexcept ImportError:\n    pass" for name in LIBRARIES]
+        turn = kernel.agent("\n".join(lines), "import sys\nprint('pandas' in sys.modules)")
+    assert not [event for event in turn.events if event["type"] == "effect_decided"]
+    assert [result.is_error for result in turn.results] == [False, False]
+    assert turn.results[1].text == "True"
