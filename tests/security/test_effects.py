@@ -283,14 +283,13 @@ def test_decisions_are_recorded(desk: LiveKernel, tmp_path: Path) -> None:
     desk.helper("%agent config mode live")
 
 
-LIBRARIES = (
-    "numpy pandas matplotlib.pyplot sklearn.linear_model sklearn.ensemble scipy.stats "
-    "scipy.optimize polars pyarrow.parquet duckdb dask.dataframe dask.distributed xarray PIL.Image "
-    "joblib sqlalchemy requests httpx fsspec yaml bs4 lxml.etree jinja2 tqdm.auto networkx "
-    "statsmodels.api seaborn plotly.express altair bokeh.plotting numba torch xgboost lightgbm "
-    "ibis openpyxl h5py tables nltk spacy geopandas sympy ipywidgets nbformat nbclient papermill "
-    "tiktoken huggingface_hub psutil"
-).split()
+LIBRARIES = """
+numpy pandas matplotlib.pyplot sklearn.linear_model sklearn.ensemble scipy.stats scipy.optimize
+polars pyarrow.parquet duckdb dask.dataframe dask.distributed xarray PIL.Image joblib sqlalchemy
+requests httpx fsspec yaml bs4 lxml.etree jinja2 tqdm.auto networkx statsmodels.api seaborn
+plotly.express altair bokeh.plotting numba torch xgboost lightgbm ibis openpyxl h5py tables nltk
+spacy geopandas sympy ipywidgets nbformat nbclient papermill tiktoken huggingface_hub psutil
+"""
 
 
 def test_imports_ask_nothing(tmp_path: Path) -> None:
@@ -300,7 +299,9 @@ def test_imports_ask_nothing(tmp_path: Path) -> None:
     places = {"HOME": str(home), "MPLCONFIGDIR": None, "XDG_CACHE_HOME": None}
     with LiveKernel(tmp_path, {**ASKS, **places}) as kernel:
         kernel.load()
-        lines = [f"try:\n    import {name}\nexcept ImportError:\n    pass" for name in LIBRARIES]
+        lines = [
+            f"try:\n    import {name}\nexcept ImportError:\n    pass" for name in LIBRARIES.split()
+        ]
         turn = kernel.agent("\n".join(lines), "import sys\nprint('pandas' in sys.modules)")
     assert not [event for event in turn.events if event["type"] == "effect_decided"]
     assert [result.is_error for result in turn.results] == [False, False]
