@@ -58,7 +58,7 @@ from jupyter_agent.recording.tape import (
     RecordedApproval,
     ShorteningDue,
 )
-from jupyter_agent.recording.trusted import is_trusted
+from jupyter_agent.recording.trusted import trusted_turns
 from jupyter_agent.recording.varying import learn, match, unmarked
 
 
@@ -73,7 +73,7 @@ class Player(CassetteTape):
         file_name: The name of its file.
         workspace: The workspace of the tools; None: the current folder.
         files: The file of each turn if they come from several files.
-        origins: The files with the digests of their contents.
+        origins: The files, for the trust in their turns.
     """
 
     asks_servers = False
@@ -85,7 +85,7 @@ class Player(CassetteTape):
         file_name: str,
         workspace: Workspace | None = None,
         files: Sequence[str] = (),
-        origins: Sequence[tuple[Path, str]] = (),
+        origins: Sequence[Path] = (),
     ) -> None:
         super().__init__(workspace)
         self.cassette = cassette = without_secrets(cassette)
@@ -108,7 +108,7 @@ class Player(CassetteTape):
         self._today = Today(self._root)
         self._served_turns: set[int] = set()
         self._changed_prompts: dict[str, bool] = {}
-        self._strangers: list[str] = []
+        self._strangers: frozenset[int] = frozenset()
         self._candidates: list[int] = []
         self._task, self._step = "", 0
         self._summaries_given = 0
@@ -125,9 +125,13 @@ class Player(CassetteTape):
     # ---- the turn
 
     def attend(self, is_somebody_there: bool) -> None:
-        """If a user is there, recorded approvals of foreign cassettes do not count."""
-        strangers = [path.name for path, digest in self._origins if not is_trusted(path, digest)]
-        self._strangers = strangers if is_somebody_there else []
+        """If a user is there, recorded approvals of foreign turns do not count."""
+        known = trusted_turns(self._origins) if is_somebody_there else frozenset()
+        self._strangers = frozenset(
+            number
+            for number, turn in enumerate(self.cassette.turns)
+            if is_somebody_there and turn.digest not in known
+        )
         self._believed.clear()
 
     def begin(self, conversation: Sequence[Message]) -> None:
@@ -359,7 +363,7 @@ class Player(CassetteTape):
 
     def _is_judged_anew(self, call_id: str) -> bool:
         """True if the recorded decision about a call does not count here."""
-        if not self._strangers or call_id in self._believed:
+        if self._candidates[0] not in self._strangers or call_id in self._believed:
             return False
         recorded = self._decision(call_id)
         return recorded is None or recorded.answer != "no"
@@ -400,11 +404,12 @@ class Player(CassetteTape):
     # ---- the receipt
 
     def warnings(self) -> list[str]:
-        if not self._strangers:
+        if not self._candidates or self._candidates[0] not in self._strangers:
             return []
+        name = self._files[self._candidates[0]] if self._files else self._file_name
         return [
-            f"{' and '.join(self._strangers)}: not recorded or trusted here, so what it allowed "
-            "is asked about again. To trust it: %agent trust."
+            f"{name}: this turn was not recorded or trusted here, so what it allowed is asked "
+            "about again. To trust it: %agent trust."
         ]
 
     def notices(self) -> list[str]:
