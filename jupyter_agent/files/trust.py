@@ -39,6 +39,8 @@ _LOCK_SECONDS = 10.0
 
 SETTINGS = "settings"
 """The kind of the settings of a workspace's own file; one digest is over all that need trust."""
+HELD = "held"
+"""The kind of entries for changes by the agent's code that do not count until the user says so."""
 
 Trusted = dict[str, dict[str, list[str]]]
 """Digests by kind and by place."""

@@ -102,11 +102,11 @@ class Kernel:
         self.is_being_recorded = False
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
-        self.protected = ProtectedSettings()
-        self.undo = KernelUndo(lambda: self.workspace, name, self.own_files, shell.user_ns)
         self._configured = configured
-        self._folder = self.path.parent if self.path else folder
         self._by_command = config.layer(SETTINGS_COMMAND, {})
+        self.protected = ProtectedSettings(self._in_memory)
+        self.undo = KernelUndo(lambda: self.workspace, name, self.own_files, shell.user_ns)
+        self._folder = self.path.parent if self.path else folder
         self._cassette: Path | None = None
         self._provider: tuple[object, Model] | None = None
         self._conversations: tuple[Path, Conversations] | None = None
@@ -177,7 +177,8 @@ class Kernel:
     def set(self, key: str, value: str) -> None:
         """`%agent config KEY VALUE`. Raises `ConfigError` and changes nothing on a bad value."""
         self.refuse_while_busy()
-        values = {**self._by_command.values, key: value}
+        *_, set_so_far = self.protected.layers.counting()
+        values = {**set_so_far.values, key: value}
         self._by_command = config.layer(SETTINGS_COMMAND, values, text=True)
 
     @property
@@ -375,7 +376,11 @@ class Kernel:
 
     def _nearer(self, turn: config.Layer | None = None) -> list[config.Layer | None]:
         """The layers that win over the environment."""
-        return [self._configured(), self._by_command, turn]
+        return [*self.protected.layers.counting(), turn]
+
+    def _in_memory(self) -> list[config.Layer]:
+        """The layers that this process holds, as they are."""
+        return [self._configured() or config.layer("", {}), self._by_command]
 
 
 def retention_limits(settings: config.Settings) -> dict[str, Limit]:

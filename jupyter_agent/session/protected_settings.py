@@ -1,8 +1,9 @@
 """Protects the settings that decide a turn's server and rights from the agent's code.
 
-Environment variables (keys, addresses, proxies, certificates, `JUPYTER_AGENT_*`), settings files
-and the trust store are remembered before a turn's code runs. Changes by that code do not count
-for the next turn: variables are put back, changed files are read in their earlier version. One
+Environment variables (keys, addresses, proxies, certificates, `JUPYTER_AGENT_*`), settings files,
+settings in memory, the user's skills and the trust store are remembered before a turn's code runs.
+Changes by that code do not count for the next turn: variables are put back, changed files are read
+in their earlier version, changed skills wait. One
 line says so, and `%agent trust` accepts the changes. Other variables, and the user's own cells,
 take effect at once. If a turn's code ends the kernel, the next kernel finds the earlier state in
 the turn's marker (`turn_marker`). A guard rail: the agent's code shares the process.
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, MutableMapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +31,8 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.definitions import USER_FILE as USER_SERVERS
 from jupyter_agent.mcp.definitions import WORKSPACE_FILE as WORKSPACE_SERVERS
 from jupyter_agent.session import turn_marker
+from jupyter_agent.session.held_layers import HeldLayers, Layers
+from jupyter_agent.skills.discovery import hold_skill, user_skills
 
 _NAMES = re.compile(
     r"JUPYTER_AGENT_\w+|ANTHROPIC_\w+|OPENAI_\w+|(?:https?|all|no|ftp|wss?)_proxy|"
@@ -41,8 +45,7 @@ _NAMES = re.compile(
 )
 """Variables by which a server, a key, a way to it, or a file of settings is found."""
 _ACCEPT = "This does not count until you say so: %agent trust"
-_HELD = "held"
-"""The kind of the trust store's entries for changed files of the user's, for later kernels."""
+_HELD = trust.HELD
 
 
 @dataclass
@@ -53,22 +56,29 @@ class Pending:
         variables: For each name the restored value, and the one that the agent's code set; None
             stands for no value.
         files: Files that the agent's code changed.
+        settings: Settings in memory that the agent's code changed, by their keys.
     """
 
     variables: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)
+    settings: list[str] = field(default_factory=list)
 
 
 class ProtectedSettings:
     """The protected settings of one kernel.
 
+    Args:
+        in_memory: Returns the layers of settings that this process holds.
+
     Attributes:
         pending: Changes by the agent's code that the user has not accepted.
+        layers: The settings in memory, with held changes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, in_memory: Callable[[], Layers] = tuple) -> None:
         self._before: _State | None = None
         self.pending = Pending()
+        self.layers = HeldLayers(in_memory)
         self._looked_at: object = None
         self._found: list[str] = []
         self._accepted: set[tuple[Path, str]] = set()
@@ -131,6 +141,7 @@ class ProtectedSettings:
         self._before = None
         with suppress(Exception):  # code of earlier turns may have patched these functions
             self._forget_settled()
+            self.layers.begin()
             self._before = _State(workspace)
             self._turn = turn_marker.begin(self._before.for_kernels_to_come())
 
@@ -143,13 +154,17 @@ class ProtectedSettings:
         before, self._before = self._before, None
         if before is None:
             return ()
-        names, files, trusts = self._put_back(before), list[Path](), False
+        names, more, files, trusts = self._put_back(before), list[str](), list[Path](), False
         with suppress(Exception):  # the turn's code may have patched these functions
             files = self._hold(before)
             trusts = _trust_again(before.trusted, before.root)
             if self._turn is not None:
                 turn_marker.end(self._turn)
-        changed = [*names, *(path.name for path in files), *(["what you trust"] if trusts else [])]
+        with suppress(Exception):
+            more = [*self.layers.end(), *_hold_skills(before.skills)]
+            self.pending.settings = self.layers.keys
+        changed = [*names, *more, *(path.name for path in files)]
+        changed += ["what you trust"] if trusts else []
         if not changed:
             return ()
         return (
@@ -168,6 +183,7 @@ class ProtectedSettings:
             self._accepted.add((path, held.digest_of(held.content_of(path))))
             held.release(path)
             _hold_no_longer(path)
+        self.layers.accept()
         self.pending = Pending()
 
     def _forget_settled(self) -> None:
@@ -183,10 +199,12 @@ class ProtectedSettings:
                 if os.environ.get(name) == values[0]
             },
             [path for path in waiting.files if held.is_held(path)],
+            self.layers.keys,
         )
 
     def _put_back(self, before: _State) -> list[str]:
         current = deciding_variables()
+        hidden = _put_back_hidden(before.hidden, before.variables.keys() | current.keys())
         changed = sorted(
             name
             for name in current.keys() | before.variables.keys()
@@ -198,7 +216,7 @@ class ProtectedSettings:
             for value in secret_values({name: new or ""}):
                 keep_secret(value)
             _set(os.environ, name, old)
-        return changed
+        return sorted({*changed, *hidden})
 
     def _hold(self, before: _State) -> list[Path]:
         changed = [
@@ -225,6 +243,8 @@ class _State:
         files = (*_own_files(), folder / config.WORKSPACE_FILE, folder / WORKSPACE_SERVERS)
         self.root = workspace.root
         self.variables = deciding_variables()
+        self.hidden = _hidden_variables()
+        self.skills = user_skills()
         self.files = {path: _contents(path) for path in files}
         self.trusted = trust.grants()
 
@@ -343,6 +363,70 @@ def _own_files() -> tuple[Path, ...]:
 def deciding_variables() -> dict[str, str]:
     """The environment variables that decide a turn's server and settings."""
     return {name: value for name, value in os.environ.items() if _NAMES.fullmatch(name)}
+
+
+def _hidden_variables() -> dict[bytes, bytes]:
+    """The deciding variables of the process itself, which child processes and C code get.
+
+    `os.putenv` and C functions set them past `os.environ`. Empty on systems without a known way to
+    read them.
+    """
+    if sys.platform == "win32":
+        return {}
+    import ctypes
+
+    entries = ctypes.POINTER(ctypes.c_char_p)
+    try:
+        library = ctypes.CDLL(None)
+        if sys.platform == "darwin":
+            library._NSGetEnviron.restype = ctypes.POINTER(entries)
+            found = library._NSGetEnviron().contents
+        else:
+            found = entries.in_dll(library, "environ")
+    except (OSError, ValueError, AttributeError):
+        return {}
+    variables, number = {}, 0
+    while found and (entry := found[number]) is not None:
+        name, _, value = entry.partition(b"=")
+        if _NAMES.fullmatch(os.fsdecode(name)):
+            variables[name] = value
+        number += 1
+    return variables
+
+
+def _put_back_hidden(before: dict[bytes, bytes], shown: Collection[str]) -> list[str]:
+    """Restore variables that were set past `os.environ`.
+
+    Args:
+        before: The variables at the start of the turn, by `_hidden_variables`.
+        shown: The names that `os.environ` has or had, whose changes are told anyway.
+
+    Returns:
+        The names of the other changed variables.
+    """
+    changed, now = [], _hidden_variables()
+    for name in before.keys() | now.keys():
+        if before.get(name) == now.get(name):
+            continue
+        if name in before:
+            os.putenv(name, before[name])
+        else:
+            os.unsetenv(name)
+        changed += [os.fsdecode(name)] if os.fsdecode(name) not in shown else []
+    return changed
+
+
+def _hold_skills(before: Mapping[str, object]) -> list[str]:
+    """Hold the user's skills that changed since the start of a turn. Returns their names.
+
+    Args:
+        before: The skills at the start of the turn, by `user_skills`.
+
+    Raises:
+        ConfigError: The trust store cannot be written.
+    """
+    changed = [path for path, stamp in user_skills().items() if before.get(path) != stamp]
+    return [f"the skill {Path(path).name}" for path in changed if hold_skill(Path(path))]
 
 
 def _set(environ: MutableMapping[str, str], name: str, value: str | None) -> None:

@@ -126,7 +126,7 @@ def check(where: Path | list[Place]) -> str:
 
 
 def trust_skill(catalogue: Catalogue, name: str) -> str:
-    """Remember that the person trusts a skill of the workspace as it is now."""
+    """Remember that the person trusts a skill as it is now."""
     skill = catalogue.any(name)
     if skill.is_trusted:
         return f"{name} ({skill.shown}) is in use already."
@@ -136,7 +136,10 @@ def trust_skill(catalogue: Catalogue, name: str) -> str:
         raise ConfigError(f"{skill.shown}: {error}.") from None
     if now != skill.digest:
         raise ConfigError(f"{skill.shown} is being changed. Look at it again, then trust it.")
-    trust.trust(KIND, skill.folder, skill.digest)
+    if skill.origin == "user":
+        trust.revoke(trust.HELD, skill.folder)
+    else:
+        trust.trust(KIND, skill.folder, skill.digest)
     return f"{name} ({skill.shown}) is trusted as it is now. %agent reset makes it known."
 
 
