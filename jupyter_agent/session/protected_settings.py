@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -204,7 +204,7 @@ class ProtectedSettings:
 
     def _put_back(self, before: _State) -> list[str]:
         current = deciding_variables()
-        hidden = _put_back_hidden(before.hidden, before.variables.keys() | current.keys())
+        hidden = _put_back_hidden(before.hidden)
         changed = sorted(
             name
             for name in current.keys() | before.variables.keys()
@@ -394,15 +394,11 @@ def _hidden_variables() -> dict[bytes, bytes]:
     return variables
 
 
-def _put_back_hidden(before: dict[bytes, bytes], shown: Collection[str]) -> list[str]:
-    """Restore variables that were set past `os.environ`.
+def _put_back_hidden(before: dict[bytes, bytes]) -> list[str]:
+    """Restore the variables of the process itself. Returns the names of those that had changed.
 
     Args:
         before: The variables at the start of the turn, by `_hidden_variables`.
-        shown: The names that `os.environ` has or had, whose changes are told anyway.
-
-    Returns:
-        The names of the other changed variables.
     """
     changed, now = [], _hidden_variables()
     for name in before.keys() | now.keys():
@@ -412,7 +408,7 @@ def _put_back_hidden(before: dict[bytes, bytes], shown: Collection[str]) -> list
             os.putenv(name, before[name])
         else:
             os.unsetenv(name)
-        changed += [os.fsdecode(name)] if os.fsdecode(name) not in shown else []
+        changed.append(os.fsdecode(name))
     return changed
 
 
