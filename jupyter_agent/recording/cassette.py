@@ -434,8 +434,8 @@ def _turn(path: Path, block: Sequence[tuple[int, JsonObject, str]]) -> RecordedT
             raise _damaged(path, number, "not what a cassette holds there") from None
     opening, *steps, ending = read
     unknown = tuple(text for *_, text in others)
-    where = {"line": first, "digest": digest}
-    return RecordedTurn(steps=tuple(steps), others=unknown, **where, **opening, **ending)
+    turn = RecordedTurn(steps=tuple(steps), line=first, others=unknown, **opening, **ending)
+    return replace(turn, digest=digest)
 
 
 @dataclass(frozen=True)
@@ -632,8 +632,8 @@ def record(
     """Put one turn into the cassette at `path`, which is made if it does not exist.
 
     `blank` is an empty cassette with the provider and model. The header of a cassette with
-    scripted replies says `scripted` until the last of them is recorded again. The turn is trusted, and
-    so are the others that were before.
+    scripted replies says `scripted` until the last of them is recorded again. The turn is trusted,
+    and so are the others that were before.
 
     Raises:
         ConfigError: The file cannot be read or written.

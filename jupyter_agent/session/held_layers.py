@@ -56,6 +56,10 @@ class HeldLayers:
         now = self._current()
         return sorted({key for (n, key), (_, new) in self._held.items() if _has(now[n], key, new)})
 
+    def release(self, key: str) -> None:
+        """Let a setting count: the user has set it."""
+        self._held = {place: values for place, values in self._held.items() if place[1] != key}
+
     def accept(self) -> None:
         """Let the changed values count."""
         self._held.clear()

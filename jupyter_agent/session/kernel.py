@@ -36,6 +36,7 @@ from jupyter_agent.session.effective_settings import (
     effective_settings,
     workspace_of,
 )
+from jupyter_agent.session.folder_trust import first_look, in_short, planted, waiting
 from jupyter_agent.session.protected_settings import ProtectedSettings, deciding_variables
 from jupyter_agent.session.provider_choice import choose
 from jupyter_agent.skills.discovery import Place, places
@@ -169,6 +170,19 @@ class Kernel:
         """The settings of the folder that wait for trust, on one line; empty if none do."""
         return (self._resolved or self.effective()).notice
 
+    def first_look(self) -> list[str]:
+        """What came with the folder and waits for trust, a line each; once for the same things."""
+        effective = self._resolved or self.effective()
+        with suppress(ConfigError):  # the trust store cannot be written
+            return first_look(waiting(effective, ()), effective.workspace.root)
+        return []
+
+    def inert(self) -> list[str]:
+        """What of the folder has no effect until the user trusts it, a short line each."""
+        effective = self.effective()
+        waits = in_short(waiting(effective, self.cassettes))
+        return [*waits, *planted(effective.workspace)]
+
     def take_notices(self) -> tuple[str, ...]:
         """Notices about changes of protected settings, a line each; returned once."""
         notices, self._notices = (self.protected.take_notice(), *self._notices), ()
@@ -177,9 +191,9 @@ class Kernel:
     def set(self, key: str, value: str) -> None:
         """`%agent config KEY VALUE`. Raises `ConfigError` and changes nothing on a bad value."""
         self.refuse_while_busy()
-        *_, set_so_far = self.protected.layers.counting()
-        values = {**set_so_far.values, key: value}
+        values = {**self._by_command.values, key: value}
         self._by_command = config.layer(SETTINGS_COMMAND, values, text=True)
+        self.protected.layers.release(key)
 
     @property
     def cassette(self) -> Path | None:

@@ -56,12 +56,10 @@ class Pending:
         variables: For each name the restored value, and the one that the agent's code set; None
             stands for no value.
         files: Files that the agent's code changed.
-        settings: Settings in memory that the agent's code changed, by their keys.
     """
 
     variables: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)
-    settings: list[str] = field(default_factory=list)
 
 
 class ProtectedSettings:
@@ -162,7 +160,6 @@ class ProtectedSettings:
                 turn_marker.end(self._turn)
         with suppress(Exception):
             more = [*self.layers.end(), *_hold_skills(before.skills)]
-            self.pending.settings = self.layers.keys
         changed = [*names, *more, *(path.name for path in files)]
         changed += ["what you trust"] if trusts else []
         if not changed:
@@ -199,7 +196,6 @@ class ProtectedSettings:
                 if os.environ.get(name) == values[0]
             },
             [path for path in waiting.files if held.is_held(path)],
-            self.layers.keys,
         )
 
     def _put_back(self, before: _State) -> list[str]:
@@ -216,6 +212,8 @@ class ProtectedSettings:
             for value in secret_values({name: new or ""}):
                 keep_secret(value)
             _set(os.environ, name, old)
+        for name in hidden.keys() - set(changed):
+            self.pending.variables[name] = os.environ.get(name), hidden[name]
         return sorted({*changed, *hidden})
 
     def _hold(self, before: _State) -> list[Path]:
@@ -394,13 +392,13 @@ def _hidden_variables() -> dict[bytes, bytes]:
     return variables
 
 
-def _put_back_hidden(before: dict[bytes, bytes]) -> list[str]:
-    """Restore the variables of the process itself. Returns the names of those that had changed.
+def _put_back_hidden(before: dict[bytes, bytes]) -> dict[str, str | None]:
+    """Restore the variables of the process itself. Returns the changed ones; None: it was removed.
 
     Args:
         before: The variables at the start of the turn, by `_hidden_variables`.
     """
-    changed, now = [], _hidden_variables()
+    changed, now = {}, _hidden_variables()
     for name in before.keys() | now.keys():
         if before.get(name) == now.get(name):
             continue
@@ -408,7 +406,7 @@ def _put_back_hidden(before: dict[bytes, bytes]) -> list[str]:
             os.putenv(name, before[name])
         else:
             os.unsetenv(name)
-        changed.append(os.fsdecode(name))
+        changed[os.fsdecode(name)] = os.fsdecode(now[name]) if name in now else None
     return changed
 
 

@@ -227,6 +227,8 @@ class Turn:
         self._emit(TurnStarted(self._task, model.name, model.model, model.source))
         for line in self._session.notices.new(self._kernel.ignored):
             self._emit(Noticed(line, not self._tape.is_exact, in_sight=True))
+        if not self._tape.is_exact:
+            self._notify(self._kernel.first_look())
 
     def _notify(self, lines: Iterable[str]) -> None:
         """Show notices to the user; they last unless the turn is recorded or replayed."""

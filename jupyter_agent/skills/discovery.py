@@ -173,6 +173,24 @@ def load(place: Place, folder: Path) -> Skill:
     return Skill(front, place.origin, real, f"{place.shown}/{folder.name}", fingerprint, warnings)
 
 
+def accept(skill: Skill) -> None:
+    """Trust a skill as it was found.
+
+    Raises:
+        ConfigError: It has changed since, or the trust store cannot be written.
+    """
+    try:
+        now = digest(skill.folder, contents(skill.folder))
+    except SkillError as error:
+        raise ConfigError(f"{skill.shown}: {error}.") from None
+    if now != skill.digest:
+        raise ConfigError(f"{skill.shown} is being changed. Look at it again, then trust it.")
+    if skill.origin == "user":
+        trust.revoke(trust.HELD, skill.folder)
+    else:
+        trust.trust(KIND, skill.folder, skill.digest)
+
+
 def is_unchanged(skill: Skill) -> bool:
     """True if a skill of the workspace is what it was when it was found, and trusted.
 

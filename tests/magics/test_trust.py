@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import yaml
 from live_kernel import Cell, LiveKernel
 from model_server import Call, ModelServer, Reply
 from steered import KEY, Steered, asked_and_answered, environ
+
 
 @pytest.fixture
 def own() -> Iterator[ModelServer]:

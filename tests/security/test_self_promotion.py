@@ -23,7 +23,7 @@ WAYS = {
         "pathlib.Path('.env').write_text('JUPYTER_AGENT_API_BASE={url}\\nOPENAI_BASE_URL={url}')\n"
         "dotenv.load_dotenv('.env', override=True)"
     ),
-    "exec of a text": "exec('import os; os.environ[\"OPENAI_BASE_URL\"] = \"{url}\"')",
+    "exec of a text": 'exec(\'import os; os.environ["OPENAI_BASE_URL"] = "{url}"\')',
     "the C library": (
         "import ctypes\nctypes.CDLL(None).setenv(b'OPENAI_BASE_URL', b'{url}', 1)\n"
         "import os\nos.environ.data = os.environ._data[b'OPENAI_BASE_URL'] = b'{url}'"
@@ -86,7 +86,8 @@ WAYS = {
         "pathlib.Path('.jupyter_agent/config.yaml').write_text('api_base: {url}')\n"
         "digest = digest_of(config.layer('x', {{'api_base': '{url}'}}), here, here)\n"
         "path = pathlib.Path('empty_config/jupyter_agent_trust.json')\n"
-        "store = json.loads(path.read_text()) if path.exists() else {{'version': 1, 'trusted': {{}}}}\n"
+        "empty = {{'version': 1, 'trusted': {{}}}}\n"
+        "store = json.loads(path.read_text()) if path.exists() else empty\n"
         "store['trusted']['settings'] = {{os.path.realpath(here): [digest]}}\n"
         "path.write_text(json.dumps(store))"
     ),
@@ -144,7 +145,7 @@ def test_variables_past_the_mapping_are_put_back(steered: Steered) -> None:
     assert "JUPYTER_AGENT_API_BASE, SSL_CERT_FILE" in first.transcript, first.transcript
     shell = "import subprocess; left = subprocess.run('env', capture_output=True).stdout"
     steered.kernel.helper(shell)
-    assert steered.kernel.value("b'SSL_CERT_FILE' in left or b'API_BASE' in left") is False
+    assert steered.kernel.value("b'theirs.pem' in left or b'API_BASE' in left") is False
 
 
 def test_a_skill_of_the_persons_own_waits(tmp_path: Path) -> None:
