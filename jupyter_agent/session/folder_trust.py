@@ -32,7 +32,7 @@ from jupyter_agent.undo.storage import foreign_records
 
 TOLD = "told"
 """The kind of the trust store's entries for lists that the user was shown."""
-_MOST_TOLD = 12
+_MOST_TOLD = 30
 _DOES = {
     "provider": "uses the provider {} instead of yours",
     "api_base": "sends your conversation and your key to {}",
