@@ -95,6 +95,7 @@ def test_nothing_of_a_hostile_folder_acts(
     outside = sorted(path.name for path in clone.folder.parent.iterdir())
     with LiveKernel(clone.folder, here(clone, **environ(own))) as kernel:
         kernel.load()
+        assert "trip.jsonl was not written by you" in kernel.helper("%agent status").said
         first = kernel.run(f"%%agent\n{TASK}")
         assert "From my own server." in str(first.outputs)
         assert not theirs.requests and not clone.touched.exists()
@@ -119,7 +120,6 @@ def test_nothing_of_a_hostile_folder_acts(
         status = kernel.helper("%agent status").said
         for words in ("api_base", "MCP server events", "Skill two", "trip.cassette", "checkpoints"):
             assert words in status, words
-        assert "is not resumed" in status
         shown = kernel.helper("%agent trust show").said
         for key in (*HOSTILE, *OTHERS, *LOOSE):
             assert f"{key}: " in shown, key
