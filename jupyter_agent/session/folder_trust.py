@@ -96,7 +96,7 @@ def waiting(effective: EffectiveSettings, recordings: Iterable[Path]) -> Iterato
         line = f"Cassette {one_line(cassette.name, 60)}: {cassette.does}"
         yield Waiting((line,), cassette.trust)
     folders = places(effective.workspace, effective.settings.settings.tools.skills_dir)
-    for skill in discover(folders).untrusted:
+    for skill in discover(each for each in folders if each.origin != "shipped").untrusted:
         about = one_line(skill.front.description, 100)
         line = (
             f"Skill {skill.name} ({skill.shown}): gives the model its text, and code its scripts; "

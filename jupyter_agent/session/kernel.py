@@ -105,7 +105,7 @@ class Kernel:
         name = self.path.name if self.path else ""
         self._configured = configured
         self._by_command = config.layer(SETTINGS_COMMAND, {})
-        self.protected = ProtectedSettings(self._in_memory)
+        self.protected = ProtectedSettings(self._in_memory, self._since_agent_cell)
         self.undo = KernelUndo(lambda: self.workspace, name, self.own_files, shell.user_ns)
         self._folder = self.path.parent if self.path else folder
         self._cassette: Path | None = None
@@ -391,6 +391,10 @@ class Kernel:
     def _nearer(self, turn: config.Layer | None = None) -> list[config.Layer | None]:
         """The layers that win over the environment."""
         return [*self.protected.layers.counting(), turn]
+
+    def _since_agent_cell(self) -> int | None:
+        """A number that changes when a cell of the user's runs; None in such a cell."""
+        return self.recent.begun if self.recent.is_agent_cell else None
 
     def _in_memory(self) -> list[config.Layer]:
         """The layers that this process holds, as they are."""

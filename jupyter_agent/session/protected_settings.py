@@ -67,13 +67,21 @@ class ProtectedSettings:
 
     Args:
         in_memory: Returns the layers of settings that this process holds.
+        cells: Returns a number that changes when a cell of the user's runs; None in such a cell.
 
     Attributes:
         pending: Changes by the agent's code that the user has not accepted.
         layers: The settings in memory, with held changes.
     """
 
-    def __init__(self, in_memory: Callable[[], Layers] = tuple) -> None:
+    def __init__(
+        self,
+        in_memory: Callable[[], Layers] = tuple,
+        cells: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._cells = cells
+        self._after: tuple[int, _Environment] | None = None
+        self._late: list[str] = []
         self._before: _State | None = None
         self.pending = Pending()
         self.layers = HeldLayers(in_memory)
@@ -84,7 +92,13 @@ class ProtectedSettings:
         self.look()
 
     def look(self) -> None:
-        """Hold changes that the code of other or earlier kernels has made since the last look."""
+        """Hold changes that the code of other or earlier kernels has made since the last look.
+
+        And those of this kernel's variables since the last turn, if no cell of the user's has run:
+        a thread of the turn's code made them.
+        """
+        with suppress(Exception):  # the turn's code may have patched these functions
+            self._look_between_turns()
         with suppress(OSError, ConfigError):
             for place, _ in turn_marker.others():
                 with turn_marker.outlived(place) as is_over:
@@ -102,6 +116,14 @@ class ProtectedSettings:
             for began in filter(None, (turn_marker.read(place) for place, _ in running)):
                 for path in self._changed_since(began):
                     self._note(path)
+
+    def _look_between_turns(self) -> None:
+        after, self._after = self._after, None
+        if after is None or self._before is not None:
+            return
+        if after[0] == self._cells():
+            self._late += [*self._put_back(after[1]), *self.layers.end()]
+            self._after = after
 
     def _hold_for_good(self, began: turn_marker.TurnMarker) -> None:
         """Hold changes since the start of a turn whose kernel died, also for later kernels."""
@@ -131,8 +153,12 @@ class ProtectedSettings:
 
     def take_notice(self) -> str:
         """The changes by code in other kernels, on one line; returned once, empty if none."""
+        late, self._late = ", ".join(dict.fromkeys(self._late)), []
         names, self._found = ", ".join(self._found), []
-        return f"Changed by the agent's code in another kernel: {names}. {_ACCEPT}" if names else ""
+        lines = [f"Changed since the last turn, by no cell of yours: {late}."] if late else []
+        if names:
+            lines.append(f"Changed by the agent's code in another kernel: {names}.")
+        return " ".join([*lines, _ACCEPT]) if lines else ""
 
     def begin(self, workspace: Workspace) -> None:
         """Remember the current state: a turn begins in a workspace."""
@@ -152,7 +178,8 @@ class ProtectedSettings:
         before, self._before = self._before, None
         if before is None:
             return ()
-        names, more, files, trusts = self._put_back(before), list[str](), list[Path](), False
+        names, more = self._put_back(before.environment), list[str]()
+        files, trusts = list[Path](), False
         with suppress(Exception):  # the turn's code may have patched these functions
             files = self._hold(before)
             trusts = _trust_again(before.trusted, before.root)
@@ -160,6 +187,10 @@ class ProtectedSettings:
                 turn_marker.end(self._turn)
         with suppress(Exception):
             more = [*self.layers.end(), *_hold_skills(before.skills)]
+        with suppress(Exception):
+            self.layers.begin()
+            cells = self._cells()
+            self._after = (cells, _Environment.now()) if cells is not None else None
         changed = [*names, *more, *(path.name for path in files)]
         changed += ["what you trust"] if trusts else []
         if not changed:
@@ -198,7 +229,7 @@ class ProtectedSettings:
             [path for path in waiting.files if held.is_held(path)],
         )
 
-    def _put_back(self, before: _State) -> list[str]:
+    def _put_back(self, before: _Environment) -> list[str]:
         current = deciding_variables()
         hidden = _put_back_hidden(before.hidden)
         changed = sorted(
@@ -233,6 +264,23 @@ class ProtectedSettings:
         return changed
 
 
+@dataclass(frozen=True)
+class _Environment:
+    """The deciding variables at one moment.
+
+    Attributes:
+        variables: Those of `os.environ`.
+        hidden: Those of the process itself, by `_hidden_variables`.
+    """
+
+    variables: dict[str, str]
+    hidden: dict[bytes, bytes]
+
+    @classmethod
+    def now(cls) -> _Environment:
+        return cls(deciding_variables(), _hidden_variables())
+
+
 class _State:
     """The protected state at one moment."""
 
@@ -240,8 +288,7 @@ class _State:
         folder = workspace.state_folder
         files = (*_own_files(), folder / config.WORKSPACE_FILE, folder / WORKSPACE_SERVERS)
         self.root = workspace.root
-        self.variables = deciding_variables()
-        self.hidden = _hidden_variables()
+        self.environment = _Environment.now()
         self.skills = user_skills()
         self.files = {path: _contents(path) for path in files}
         self.trusted = trust.grants()

@@ -142,7 +142,7 @@ def test_a_folder_is_listed_once(clone: Clone, own: ModelServer) -> None:
         later = kernel.run("%%agent\nThree.").transcript
         assert told not in later and "are ignored until you trust them" in later
         clone.servers()
-        assert told in kernel.run("%%agent\nFour.").transcript
+        assert told in kernel.run("%%agent --fresh\nFour.").transcript
 
 
 def test_one_yes_for_all_and_a_change_asks_again(

@@ -148,6 +148,34 @@ def test_variables_past_the_mapping_are_put_back(steered: Steered) -> None:
     assert steered.kernel.value("b'theirs.pem' in left or b'API_BASE' in left") is False
 
 
+def test_a_thread_that_waits_until_the_turn_is_over(tmp_path: Path) -> None:
+    """What a thread changes between two turns is put back, but not what a cell of the person's
+    changes, before, after or around a turn.
+    """
+    steered = Steered(tmp_path)
+    with steered.theirs, steered.own, steered.kernel as kernel:
+        kernel.load()
+        steered.code = (
+            "import os, pathlib, threading\n"
+            "def later():\n"
+            "    os.environ['OPENAI_BASE_URL'] = '{url}'\n"
+            "    pathlib.Path('changed').touch()\n"
+            "threading.Timer(1, later).start()"
+        ).replace("{url}", steered.theirs.openai_url)
+        assert TELLS not in kernel.run("%%agent\nGo.").transcript
+        kernel.await_file("changed")
+        second = kernel.run("%%agent\nAnd now?")
+        assert "by no cell of yours: OPENAI_BASE_URL" in second.transcript
+        assert "Mine." in str(second.outputs) and not steered.theirs.requests
+        kernel.helper("import os", "os.environ['NO_PROXY'] = 'a'")
+        assert "by no cell" not in kernel.run("%%agent\nAnd now?").transcript
+        both = "from jupyter_agent import ask\nawait ask('a')\nos.environ['NO_PROXY'] = 'b'\n"
+        asked = kernel.run(f"{both}await ask('b')\nos.environ['NO_PROXY'] = 'c'")
+        assert asked.status == "ok" and "by no cell" not in str(asked.outputs)
+        assert "by no cell" not in kernel.run("%%agent\nAnd now?").transcript
+        assert kernel.value("os.environ['NO_PROXY']") == "c"
+
+
 def test_a_skill_of_the_persons_own_waits(tmp_path: Path) -> None:
     """A skill that the agent's code puts among the person's own is not used before a yes."""
     steered = Steered(tmp_path)
