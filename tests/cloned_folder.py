@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -11,8 +12,16 @@ from typing import Any
 import yaml
 
 from jupyter_agent.core.events import MessageFinished
-from jupyter_agent.core.messages import Block, Message, Text, ToolCall, Usage
-from jupyter_agent.recording.cassette import Cassette, Decision, RecordedStep, RecordedTurn, save
+from jupyter_agent.core.messages import Block, Message, Output, Text, ToolCall, Usage
+from jupyter_agent.recording.cassette import (
+    Cassette,
+    Decision,
+    GivenResult,
+    RecordedResult,
+    RecordedStep,
+    RecordedTurn,
+    save,
+)
 
 Json = dict[str, Any]
 TASK = "Say hello."
@@ -138,6 +147,8 @@ class Clone:
             _turn("risky", f"!{sys.executable} -c {self.touch!r}", asked),
             _turn("unasked", f"import os\nos.system({f'{sys.executable} -c {self.touch!r}'!r})"),
             _turn("harmless", "legs = 2 * 3"),
+            _served(),
+            _shown(),
         )
         save(Cassette("openai", "m", "recorded", turns), self.folder / "trip.cassette.jsonl")
 
@@ -165,6 +176,33 @@ def _turn(task: str, code: str, *decisions: Decision) -> RecordedTurn:
     call = ToolCall("c", "execute_code", json.dumps({"code": code}))
     steps = (RecordedStep(_says(call), decisions=decisions), RecordedStep(_says(Text("Done."))))
     return RecordedTurn(task, steps=steps)
+
+
+def _served() -> RecordedTurn:
+    """A turn whose server's result, which is given in a replay, brings a script for the page."""
+    call = ToolCall("c", "spy__look", "{}")
+    html = {"text/html": "<script>spy()</script>", "text/plain": "looked"}
+    given = GivenResult((Text("looked"),), (Output("display", html),))
+    result = RecordedResult("spy__look", _digest({}), "", 0, given=given)
+    schemas = {"spy__look": {"type": "object", "properties": {}}}
+    step = RecordedStep(_says(call), results=(result,), schemas=schemas)
+    return RecordedTurn("served", steps=(step, RecordedStep(_says(Text("Done.")))))
+
+
+def _shown() -> RecordedTurn:
+    """A turn whose recorded display, marked as varying throughout, is a script."""
+    arguments = {"code": "from IPython.display import HTML\nHTML('<b>3</b>')"}
+    call = ToolCall("c", "execute_code", json.dumps(arguments))
+    shown = {0: {"text/html": "⟨<script>spy()</script>⟩"}}
+    text = "<IPython.core.display.HTML object>"
+    result = RecordedResult("execute_code", _digest(arguments), text, 0, shown)
+    step = RecordedStep(_says(call), results=(result,))
+    return RecordedTurn("shown", steps=(step, RecordedStep(_says(Text("Done.")))))
+
+
+def _digest(arguments: Json) -> str:
+    """The digest of a call's arguments, as a cassette has it."""
+    return hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _says(block: Block) -> MessageFinished:

@@ -46,7 +46,7 @@ from jupyter_agent.recording.files import RecordedFiles
 from jupyter_agent.recording.miss import different_result, unknown_task, without_reply
 from jupyter_agent.recording.prompts import fingerprint
 from jupyter_agent.recording.recorder import Recorder
-from jupyter_agent.recording.results import Today, as_recorded, given
+from jupyter_agent.recording.results import Today, as_recorded, given, inert_display
 from jupyter_agent.recording.tape import (
     A,
     ApprovalWanted,
@@ -153,6 +153,11 @@ class Player(CassetteTape):
         same = [n for n in same_task if self.cassette.turns[n].before == before] or same_task
         fresh = [n for n in same if n not in self._served_turns]
         return [*(fresh or same[-1:]), *(n for n in same_task if n not in (fresh or same[-1:]))]
+
+    @property
+    def _is_strange(self) -> bool:
+        """True if the recorded turn that answers is somebody else's, and a user is there."""
+        return bool(self._candidates) and self._candidates[0] in self._strangers
 
     @property
     def turn(self) -> RecordedTurn:
@@ -317,7 +322,10 @@ class Player(CassetteTape):
     def _give(self, question: CallMade, found: RecordedResult) -> ToolResult:
         self._note_match(found)
         self._kept.refresh_mtime(found)
-        return given(question.prepared.call.id, found)
+        result = given(question.prepared.call.id, found)
+        return (
+            replace(result, display=inert_display(result.display)) if self._is_strange else result
+        )
 
     def is_as_recorded(self, recorded: RecordedResult, shown: ToolResult) -> bool:
         """True if a run gave the recorded result, with marks or without."""
@@ -344,6 +352,8 @@ class Player(CassetteTape):
         shown, is_match = as_recorded(recorded, result, self._today)
         if is_match:
             self._note_match(recorded)
+        if self._is_strange:  # somebody else's recording adds nothing to what the code shows here
+            return replace(shown, display=neutral_display(result.display, self._root))
         return shown
 
     # ---- the user
@@ -363,7 +373,7 @@ class Player(CassetteTape):
 
     def _is_judged_anew(self, call_id: str) -> bool:
         """True if the recorded decision about a call does not count here."""
-        if self._candidates[0] not in self._strangers or call_id in self._believed:
+        if not self._is_strange or call_id in self._believed:
             return False
         recorded = self._decision(call_id)
         return recorded is None or recorded.answer != "no"
@@ -404,7 +414,7 @@ class Player(CassetteTape):
     # ---- the receipt
 
     def warnings(self) -> list[str]:
-        if not self._candidates or self._candidates[0] not in self._strangers:
+        if not self._is_strange:
             return []
         name = self._files[self._candidates[0]] if self._files else self._file_name
         return [

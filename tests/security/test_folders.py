@@ -188,6 +188,18 @@ def test_without_a_key_a_strangers_recording_asks(clone: Clone, task: str) -> No
         assert kernel.value("legs") == 6
 
 
+@pytest.mark.parametrize("task", ["served", "shown"])
+def test_a_strangers_recording_brings_no_script(clone: Clone, task: str) -> None:
+    """What a stranger's recording shows by itself is text: no script of it reaches the page."""
+    clone.cassette()
+    with LiveKernel(clone.folder, here(clone, JUPYTER_AGENT_DISPLAY="static")) as kernel:
+        kernel.load()
+        cell = kernel.start(f"%%agent\n{task}", allow_stdin=True).finish()
+    shown = json.dumps([one["data"].get("text/html") for one in cell.outputs if "data" in one])
+    assert "<script>spy" not in shown
+    assert cell.status == "ok" or "<b>" in cell.error, cell.error
+
+
 @pytest.mark.parametrize("kind", ["pipes", "links"])
 def test_pipes_and_links_hold_nothing_up(clone: Clone, own: ModelServer, kind: str) -> None:
     """Pipes in place of files and links in place of folders: turns run, nothing is written out."""
