@@ -193,7 +193,7 @@ class Kernel:
         self.refuse_while_busy()
         values = {**self._by_command.values, key: value}
         self._by_command = config.layer(SETTINGS_COMMAND, values, text=True)
-        self.protected.layers.release(key)
+        self.protected.was_set(key)
 
     @property
     def cassette(self) -> Path | None:

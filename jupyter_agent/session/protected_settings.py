@@ -160,6 +160,12 @@ class ProtectedSettings:
             lines.append(f"Changed by the agent's code in another kernel: {names}.")
         return " ".join([*lines, _ACCEPT]) if lines else ""
 
+    def was_set(self, key: str) -> None:
+        """Let a setting in memory count: the user has set it, between two turns."""
+        if self._before is None:
+            self.layers.release(key)
+            self.layers.begin()
+
     def begin(self, workspace: Workspace) -> None:
         """Remember the current state: a turn begins in a workspace."""
         self._before = None
