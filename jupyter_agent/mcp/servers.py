@@ -234,7 +234,7 @@ class Servers:
     def _waiting_for_trust(self) -> list[str]:
         return [
             f"MCP server {definition.name} comes with the workspace and is not used until you "
-            f"trust it: %agent mcp trust {definition.name} ({definition.does})"
+            f"trust it: %agent mcp trust {definition.name} (it {definition.would})"
             for definition in self.untrusted()
         ]
 

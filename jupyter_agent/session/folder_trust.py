@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
 
 from jupyter_agent import config
 from jupyter_agent.core.plaintext import count, one_line, plain
@@ -37,7 +40,7 @@ _DOES = {
     "provider": "uses the provider {} instead of yours",
     "api_base": "sends your conversation and your key to {}",
     "api_key": "uses an API key from the folder; the owner of the key may see what is sent",
-    "http.proxy": "sends everything through a proxy that the folder names",
+    "http.proxy": "sends everything, and your key, through the proxy {}",
     "http.ca_bundle": "accepts any server with a certificate from {}",
     "http.headers": "sends headers from the folder to the model server",
     "script": "takes the model's replies, and so the code to run, from {}",
@@ -51,13 +54,13 @@ _DOES = {
     "local.model": "downloads and loads the model {}",
     "local.model_path": "loads the model {}",
     "local.download": "downloads models that are not on this machine ({})",
-    "memory.roots": "reads memory from {}, and sends what the model searches there",
+    "memory.roots": "reads memory from {}, and sends what the model looks for there",
     "budget.tokens": "lets a turn use more tokens than yours ({})",
     "budget.usd": "lets a turn cost more than yours ({} US dollars)",
     "session.resume": "brings a stored conversation back without asking ({})",
     "session.save": "writes conversations to the disk ({})",
     "undo.enabled": "keeps nothing to undo turns from",
-    "log.enabled": "writes run logs, or none ({})",
+    "log.enabled": "decides whether logs of turns are written ({})",
 }
 """What a setting of a folder does, with a place for its value."""
 
@@ -75,12 +78,15 @@ class Waiting:
     accept: Callable[[], object]
 
 
-def waiting(effective: EffectiveSettings, recordings: Iterable[Path]) -> Iterator[Waiting]:
+def waiting(
+    effective: EffectiveSettings, recordings: Iterable[Path], *, with_servers: bool = True
+) -> Iterator[Waiting]:
     """Everything that came with a folder and waits for trust. Starts and sends nothing.
 
     Args:
         effective: The settings of the folder.
         recordings: The cassettes that a replay may answer from.
+        with_servers: False leaves out MCP servers.
     """
     acting = untrusted_settings(effective)
     if acting is not None:
@@ -88,7 +94,7 @@ def waiting(effective: EffectiveSettings, recordings: Iterable[Path]) -> Iterato
         head = f"Settings of this folder ({STATE_FOLDER}/{config.WORKSPACE_FILE}):"
         digest = digest_of(acting, effective.workspace.root, effective.beside)
         yield Waiting((head, *lines), partial(trust_settings, effective, digest))
-    for server in waiting_servers(effective.workspace):
+    for server in waiting_servers(effective.workspace) if with_servers else ():
         line = f"MCP server {one_line(server.name, 40)}: {server.would}"
         place = effective.workspace.root
         yield Waiting((line,), partial(trust.trust, SERVERS, place, server.digest))
@@ -109,6 +115,10 @@ def first_look(found: Iterable[Waiting], root: Path) -> list[str]:
     """The lines about what waits in a folder; empty if the user was shown the same before.
 
     So a folder that was in use before something of it had to be trusted is listed once.
+
+    Args:
+        found: What waits, without MCP servers, about which each session has a notice.
+        root: The workspace's folder.
     """
     lines = [line for one in found for line in one.lines]
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
@@ -141,7 +151,23 @@ def planted(workspace: Workspace) -> list[str]:
     return lines
 
 
+def _host(address: str) -> str:
+    """An address without a name and a password that may be in it."""
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "in http.proxy"
+    return f"{parts.scheme}://{parts.hostname or '?'}{port}"
+
+
 def _does(key: str, acting: config.Layer) -> str:
-    value = "a value that is not shown" if config.is_secret(key) else str(acting.values[key])
-    shown = one_line(plain(value), 400)
+    value = acting.values[key]
+    if key == "http.proxy" and isinstance(value, SecretStr):
+        text = _host(value.get_secret_value())
+    elif isinstance(value, list):
+        text = ", ".join(map(str, value))
+    else:
+        text = "a value that is not shown" if config.is_secret(key) else str(value)
+    shown = one_line(plain(text), 400)
     return f"{key}: {_DOES[key].format(shown)}" if key in _DOES else f"{key}: is set to {shown}"

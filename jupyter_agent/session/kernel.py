@@ -174,7 +174,8 @@ class Kernel:
         """What came with the folder and waits for trust, a line each; once for the same things."""
         effective = self._resolved or self.effective()
         with suppress(ConfigError):  # the trust store cannot be written
-            return first_look(waiting(effective, ()), effective.workspace.root)
+            found = waiting(effective, (), with_servers=False)
+            return first_look(found, effective.workspace.root)
         return []
 
     def inert(self) -> list[str]:

@@ -105,8 +105,10 @@ def test_nothing_of_a_hostile_folder_acts(
         assert "Rule one of the folder." in sent  # what a project's rules are for
         for said in (
             f"api_base: sends your conversation and your key to {clone.url}",
-            f"MCP server streaming: sends what the agent asks of it to {clone.url}/mcp",
-            "MCP server program: runs the program",
+            "%agent mcp trust streaming (it sends what the agent asks of it to "
+            f"{clone.url}/mcp, when a conversation begins)",
+            "%agent mcp trust program (it runs the program",
+            f"http.proxy: sends everything, and your key, through the proxy {clone.url[:-3]}",
             "Skill one (.jupyter_agent/skills/one): gives the model its text",
         ):
             assert said in first.transcript, said
@@ -141,7 +143,8 @@ def test_a_folder_is_listed_once(clone: Clone, own: ModelServer) -> None:
         kernel.restart()
         later = kernel.run("%%agent\nThree.").transcript
         assert told not in later and "are ignored until you trust them" in later
-        clone.servers()
+        text = "---\nname: one\ndescription: Another.\n---\nx"
+        (clone.state / "skills/one/SKILL.md").write_text(text, encoding="utf-8")
         assert told in kernel.run("%%agent --fresh\nFour.").transcript
 
 

@@ -33,7 +33,7 @@ def status(sessions: KernelSessions) -> CommandReport:
         {kind for name in sessions.names for kind in sessions[name].setup.approvals.granted}
     )
     allowed = f"; allowed in this session: {', '.join(granted)}" if granted else ""
-    notices = [*sessions["default"].setup.preview().resources.notices, kernel.ignored]
+    notices = sessions["default"].setup.preview().resources.notices
     inert = kernel.inert()
     return report(
         table(
