@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from pydantic import SecretStr
 
 from jupyter_agent import config
 from jupyter_agent.core.plaintext import count, one_line, plain
+from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.workspace import Workspace
@@ -124,7 +126,8 @@ def first_look(found: Iterable[Waiting], root: Path) -> list[str]:
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
     if not lines or digest in trust.digests(TOLD, root):
         return []
-    trust.replace(TOLD, root, digest)
+    with suppress(ConfigError):  # then it is listed again
+        trust.replace(TOLD, root, digest)
     more = len(lines) - _MOST_TOLD
     left_out = [f"({more} more lines: %agent trust show)"] if more > 0 else []
     head = "Not in use until you trust it, which you decide once, for all of it: %agent trust"

@@ -173,10 +173,8 @@ class Kernel:
     def first_look(self) -> list[str]:
         """What came with the folder and waits for trust, a line each; once for the same things."""
         effective = self._resolved or self.effective()
-        with suppress(ConfigError):  # the trust store cannot be written
-            found = waiting(effective, (), with_servers=False)
-            return first_look(found, effective.workspace.root)
-        return []
+        found = waiting(effective, (), with_servers=False)
+        return first_look(found, effective.workspace.root)
 
     def inert(self) -> list[str]:
         """What of the folder has no effect until the user trusts it, a short line each."""

@@ -132,6 +132,7 @@ class ProtectedSettings:
             digest = held.digest_of(held.content_of(path))
             if not _hold_again(path):
                 _write_down(path, digest, held.before(path))
+        self._found += _hold_skills(began.skills)
         if _trust_again(began.trusted, began.root, by_others=True):
             self._found.append("what you trust")
 
@@ -295,7 +296,7 @@ class _State:
         files = (*_own_files(), folder / config.WORKSPACE_FILE, folder / WORKSPACE_SERVERS)
         self.root = workspace.root
         self.environment = _Environment.now()
-        self.skills = user_skills()
+        self.skills = _stamps_of_skills()
         self.files = {path: _contents(path) for path in files}
         self.trusted = trust.grants()
 
@@ -306,7 +307,7 @@ class _State:
             path.name: (held.digest_of(content), counting)
             for path, (content, counting) in own.items()
         }
-        return turn_marker.TurnMarker(self.root, files, self.trusted)
+        return turn_marker.TurnMarker(self.root, files, self.trusted, self.skills)
 
 
 def _contents(path: Path) -> tuple[bytes | None, bytes | None]:
@@ -463,16 +464,20 @@ def _put_back_hidden(before: dict[bytes, bytes]) -> dict[str, str | None]:
     return changed
 
 
-def _hold_skills(before: Mapping[str, object]) -> list[str]:
+def _stamps_of_skills() -> dict[str, str]:
+    return {path: str(stamp) for path, stamp in user_skills().items()}
+
+
+def _hold_skills(before: Mapping[str, str]) -> list[str]:
     """Hold the user's skills that changed since the start of a turn. Returns their names.
 
     Args:
-        before: The skills at the start of the turn, by `user_skills`.
+        before: The skills at the start of the turn, by `_stamps_of_skills`.
 
     Raises:
         ConfigError: The trust store cannot be written.
     """
-    changed = [path for path, stamp in user_skills().items() if before.get(path) != stamp]
+    changed = [path for path, stamp in _stamps_of_skills().items() if before.get(path) != stamp]
     return [f"the skill {Path(path).name}" for path in changed if hold_skill(Path(path))]
 
 

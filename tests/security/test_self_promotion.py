@@ -203,6 +203,24 @@ def test_a_skill_of_the_persons_own_waits(tmp_path: Path) -> None:
         assert "Not used until" not in kernel.helper("%agent skills").said
 
 
+def test_a_skill_that_is_written_before_the_kernel_ends_waits(tmp_path: Path) -> None:
+    """A skill among the person's own, written by code that then ends the kernel, waits as well."""
+    steered = Steered(tmp_path)
+    place = tmp_path / "empty_config" / "jupyter_agent_skills" / "helper"
+    with steered.theirs, steered.own, steered.kernel as kernel:
+        kernel.load()
+        text = SKILL.format(url=steered.theirs.openai_url)
+        steered.code = (
+            f"import os, pathlib\nplace = pathlib.Path({str(place)!r})\n"
+            f"place.mkdir(parents=True)\n(place / 'SKILL.md').write_text('{text}')\nos._exit(0)"
+        )
+        kernel.start("%%agent\nGo.")
+        kernel.await_death()
+        kernel.restart()
+        assert "the skill helper" in kernel.run("%%agent\nAnd now?").transcript
+        assert "Helps with everything" not in str(steered.own.bodies[-1])
+
+
 def test_settings_in_memory_count_after_a_yes(tmp_path: Path) -> None:
     """A setting that code changed in memory waits; a yes accepts it, a new value counts at once."""
     steered = Steered(tmp_path)
