@@ -5,6 +5,7 @@
 For each `example_notebooks/scripts/NAME.yaml`: execute the notebook once in mode `record` with the
 scripted provider, then once more from the new cassette, and keep that second execution. Fails
 where the two differ: a notebook whose replay shows anything else than its recording is no good.
+The digests of all recorded turns go into the package, which trusts these turns wherever they are.
 
 Where there is a `NAME.person.yaml`, a list of texts, a person is there for the recording, and types
 these, one for each question of the agent.
@@ -25,6 +26,7 @@ import yaml
 from nbclient import NotebookClient
 
 from jupyter_agent.notebooks.outputs import differences
+from jupyter_agent.recording import trusted
 from jupyter_agent.recording.cassette import load
 
 EXAMPLES = Path(__file__).parents[1] / "example_notebooks"
@@ -106,7 +108,15 @@ def make(name: str) -> None:
     print(f"{name}: {load(cassette).replies} replies")
 
 
+def digests() -> str:
+    """The digests of the turns of all examples, a line each."""
+    found = (load(path) for path in sorted(EXAMPLES.glob("*.cassette.jsonl")))
+    return "".join(f"{turn.digest}\n" for cassette in found for turn in cassette.turns)
+
+
 if __name__ == "__main__":
     scripts = (EXAMPLES / "scripts").glob("[0-9]*.yaml")
     for each in sys.argv[1:] or sorted(p.stem for p in scripts if "." not in p.stem):
         make(each)
+    known = Path(trusted.__file__).with_name(trusted.EXAMPLES)
+    known.write_text(digests(), encoding="ascii")

@@ -131,7 +131,7 @@ _STRICT_TO_LOOSE: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "session.resume": ("ask", "auto"),
         "images.enabled": (False, True),
         "undo.enabled": (True, False),
-        "log.enabled": (True, False),
+        "session.save": (False, True),
         **{key: (False, True) for key in KEYS if key.startswith("tools.enable_")},
     }
 )
@@ -148,7 +148,7 @@ _HARMLESS = frozenset(
     {
         *("model", "instructions", "max_steps", "max_tokens", "timeout", "token_limit"),
         *("display", "tracing", "images.max_side", "images.per_step", "compaction.enabled"),
-        *("tools.skills_dir", "session.save"),
+        "tools.skills_dir",
         *(key for key in KEYS if key.startswith(("retry.", "thinking."))),
     }
 )

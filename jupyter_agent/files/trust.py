@@ -39,6 +39,8 @@ _LOCK_SECONDS = 10.0
 
 SETTINGS = "settings"
 """The kind of the settings of a workspace's own file; one digest is over all that need trust."""
+HELD = "held"
+"""The kind of entries for changes by the agent's code that do not count until the user says so."""
 
 Trusted = dict[str, dict[str, list[str]]]
 """Digests by kind and by place."""
@@ -62,10 +64,15 @@ def is_trusted(kind: str, place: str | Path, digest: str) -> bool:
     """
     if _FROM_OUTSIDE and kind in _KINDS_OF_A_WORKSPACE:
         return True
+    return digest in digests(kind, place)
+
+
+def digests(kind: str, place: str | Path) -> frozenset[str]:
+    """All digests of a kind that the user trusted in this place; empty if the store is torn."""
     try:
-        return digest in _read().get(kind, {}).get(_place(place), [])
+        return frozenset(_read().get(kind, {}).get(_place(place), []))
     except ConfigError:
-        return False
+        return frozenset()
 
 
 def grants() -> frozenset[Grant]:
@@ -109,15 +116,15 @@ def revoke_since(before: frozenset[Grant], root: Path, by_others: bool = False) 
     return bool(new)
 
 
-def replace(kind: str, place: str | Path, digest: str) -> None:
-    """Trust this digest, and no other one of its kind in this place.
+def replace(kind: str, place: str | Path, *digests: str) -> None:
+    """Trust these digests, and no other ones of their kind in this place.
 
     Raises:
         ConfigError: As `trust`.
     """
     with _changing() as trusted:
-        trusted.setdefault(kind, {})[_place(place)] = [digest]
-    _BY_THIS_PROCESS.add((kind, _place(place), digest))
+        trusted.setdefault(kind, {})[_place(place)] = list(dict.fromkeys(digests))
+    _BY_THIS_PROCESS.update((kind, _place(place), digest) for digest in digests)
 
 
 def trust(kind: str, place: str | Path, digest: str) -> None:

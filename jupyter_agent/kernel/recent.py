@@ -39,12 +39,16 @@ class RecentCells:
 
     Attributes:
         count: The number of cells that the user has run.
+        begun: The number of cells that have begun and are no `%%agent` cells.
+        is_agent_cell: True if the running cell, or the last one, is a `%%agent` cell.
     """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._cells: deque[RecentCell] = deque(maxlen=KEPT)
         self.count = 0
+        self.begun = 0
+        self.is_agent_cell = False
         self._depth = 0
         self._text = BoundedText(OUTPUT // 2, OUTPUT // 2)
         self._undo: list[Callable[[], None]] = []
@@ -78,6 +82,8 @@ class RecentCells:
         self._depth += 1
         if self._depth > 1:
             return  # a cell that runs inside of another one: the agent's, or a script's
+        self.is_agent_cell = str(info.raw_cell).lstrip().startswith("%%agent")
+        self.begun += not self.is_agent_cell
         if not _is_ours(str(info.raw_cell)):
             self._listen()
 

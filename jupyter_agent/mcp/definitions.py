@@ -6,16 +6,18 @@
     }}
 
 Two files: `.jupyter_agent/mcp.json` of the workspace, and `jupyter_agent_mcp.json` in Jupyter's
-configuration folder. Of two servers of one name the workspace's counts.
+configuration folder. Of two servers of one name the workspace's counts, once it is trusted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -48,6 +50,9 @@ _TYPES = {
 """What `type` may be, by whether there is a url."""
 _MOST_BYTES = 1_000_000
 _MOST_SERVERS = 50
+_MOST_PROGRAM_BYTES = 32_000_000
+"""Of a larger file that an entry names, the size counts for the digest and the content does not."""
+_LONGEST_SHOWN = 4_000
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -162,9 +167,9 @@ class Definition:
         name: The key in `mcpServers`.
         place: The file, as messages name it.
         entry: What the file says of it.
-        digest: Over the name and the whole entry, for the trust store.
+        digest: Over the name, the whole entry and the workspace's files that it names, for the
+            trust store.
         from_workspace: Whether it came with the workspace.
-        hides_another: Whether the person has one of the same name.
     """
 
     name: str
@@ -172,7 +177,6 @@ class Definition:
     entry: ServerEntry = field(compare=False)
     digest: str
     from_workspace: bool
-    hides_another: bool = False
 
     @property
     def needs_trust(self) -> bool:
@@ -194,6 +198,24 @@ class Definition:
         return one_line(" ".join(words.split()), 200) + one_line(given, 200) + vouched
 
     @property
+    def would(self) -> str:
+        """What it does once it is trusted, in a sentence, with the whole command or address."""
+        entry = self.entry
+        if entry.url:
+            text = f"sends what the agent asks of it to {entry.url}"
+        else:
+            text = f"runs the program {' '.join([entry.command, *entry.args])}"
+            text += f" in the folder {entry.cwd}" if entry.cwd else ""
+            variables = ", ".join(f"{name}={value}" for name, value in entry.env.items())
+            text += f" with {variables}" if variables else ""
+        text += ", when a conversation begins"
+        if self._takes:
+            text += f"; it gets your variables {', '.join(self._takes)}"
+        if entry.trust_annotations:
+            text += "; tools that it calls read-only then run without a question"
+        return one_line(" ".join(text.split()), _LONGEST_SHOWN)
+
+    @property
     def _takes(self) -> list[str]:
         """The variables of the environment that it gets."""
         entry = self.entry
@@ -204,22 +226,26 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What the files say: the servers by name, and what is wrong, one line each."""
+    """What the files say.
+
+    Attributes:
+        servers: The servers by name; of two of one name the workspace's.
+        problems: What is wrong, one line each.
+        replaced: The person's own servers whose names the workspace uses, too.
+    """
 
     servers: Mapping[str, Definition]
     problems: tuple[str, ...] = ()
+    replaced: Mapping[str, Definition] = field(default_factory=dict)
 
 
 def read_definitions(state_folder: Path) -> Definitions:
     """Both files. What cannot be understood becomes a problem; nothing is raised."""
-    user, problems = _read(Path(jupyter_config_dir()) / USER_FILE, USER_FILE, False)
+    user, problems = _read(Path(jupyter_config_dir()) / USER_FILE, USER_FILE, None)
     shown = f"{state_folder.name}/{WORKSPACE_FILE}"
-    nearer, more = _read(state_folder / WORKSPACE_FILE, shown, True)
-    problems += more
-    for name in [name for name in nearer if name in user]:
-        problems.append(f"{shown}: its server {_shown(name)} replaces the one in {USER_FILE}.")
-        nearer[name] = replace(nearer[name], hides_another=True)
-    return Definitions({**user, **nearer}, tuple(problems))
+    nearer, more = _read(state_folder / WORKSPACE_FILE, shown, state_folder.parent)
+    replaced = {name: own for name, own in user.items() if name in nearer}
+    return Definitions({**user, **nearer}, (*problems, *more), replaced)
 
 
 def expand(text: str, environ: Mapping[str, str], where: str) -> str:
@@ -242,7 +268,14 @@ def expand(text: str, environ: Mapping[str, str], where: str) -> str:
     return _VARIABLE.sub(value, text)
 
 
-def _read(path: Path, place: str, from_workspace: bool) -> tuple[dict[str, Definition], list[str]]:
+def _read(path: Path, place: str, root: Path | None) -> tuple[dict[str, Definition], list[str]]:
+    """The servers of a file, and its problems.
+
+    Args:
+        path: The file.
+        place: Its name in messages.
+        root: The workspace whose file it is; None: the file is the person's own.
+    """
     try:
         entries = _entries(path, place)
     except ConfigError as error:
@@ -251,7 +284,7 @@ def _read(path: Path, place: str, from_workspace: bool) -> tuple[dict[str, Defin
     problems: list[str] = []
     for name, entry in list(entries.items())[:_MOST_SERVERS]:
         try:
-            found[name] = _definition(name, entry, place, from_workspace)
+            found[name] = _definition(name, entry, place, root)
         except ConfigError as error:
             problems.append(str(error))
     if len(entries) > _MOST_SERVERS:
@@ -302,7 +335,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _definition(name: str, entry: Any, place: str, from_workspace: bool) -> Definition:
+def _definition(name: str, entry: Any, place: str, root: Path | None) -> Definition:
     where = f"{place}: mcpServers.{_shown(name)}"
     if not name.strip() or len(name) > 64 or not name.isprintable():
         raise ConfigError(f"{where}: the name must have 1 to 64 visible characters.")
@@ -322,9 +355,24 @@ def _definition(name: str, entry: Any, place: str, from_workspace: bool) -> Defi
             if part != "[key]"
         )
         raise ConfigError(f"{where}{path}{first['msg']}") from None
-    raw = json.dumps([name, entry], sort_keys=True, ensure_ascii=True)
+    programs = dict(_programs(read, root)) if root is not None else {}
+    whole = [name, entry, programs] if programs else [name, entry]
+    raw = json.dumps(whole, sort_keys=True, ensure_ascii=True)
     digest = hashlib.sha256(raw.encode("ascii")).hexdigest()
-    return Definition(name, place, read, digest, from_workspace)
+    return Definition(name, place, read, digest, root is not None)
+
+
+def _programs(entry: ServerEntry, root: Path) -> Iterator[tuple[str, str]]:
+    """The files of the workspace that a command names, each with a digest of its content."""
+    real = Path(os.path.realpath(root))
+    for word in [entry.command, *entry.args] if entry.command else []:
+        with suppress(OSError, ValueError):  # too long for a path, or it cannot be read
+            path = Path(os.path.realpath(real / entry.cwd / word))
+            if not path.is_relative_to(real) or not path.is_file():
+                continue
+            size = path.stat().st_size
+            content = path.read_bytes() if size <= _MOST_PROGRAM_BYTES else str(size).encode()
+            yield word, hashlib.sha256(content).hexdigest()
 
 
 def _problem(text: str) -> PydanticCustomError:

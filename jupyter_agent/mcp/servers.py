@@ -47,6 +47,38 @@ class Offer:
     notices: tuple[str, ...] = ()
 
 
+def is_trusted(definition: Definition, workspace: Workspace) -> bool:
+    """True if a server may be used: it is the person's own, or they trusted it as it is."""
+    if not definition.needs_trust:
+        return True
+    return trust.is_trusted(TRUST_KIND, workspace.root, definition.digest)
+
+
+def in_force(workspace: Workspace) -> Definitions:
+    """The servers that the files name, as they count here.
+
+    A server of the workspace takes the place of the person's own of the same name only if it is
+    trusted, or switches it off.
+    """
+    found = read_definitions(workspace.state_folder)
+    servers, problems = dict(found.servers), list(found.problems)
+    for name, own in found.replaced.items():
+        nearer = servers[name]
+        if nearer.entry.disabled or is_trusted(nearer, workspace):
+            problems.append(
+                f"{nearer.place}: its server {one_line(name)} replaces the one in {own.place}."
+            )
+        else:
+            servers[name] = own
+    return Definitions(servers, tuple(problems), found.replaced)
+
+
+def waiting(workspace: Workspace) -> list[Definition]:
+    """The servers of the workspace that wait for trust. Starts nothing."""
+    definitions = read_definitions(workspace.state_folder).servers.values()
+    return [one for one in definitions if not one.entry.disabled and not is_trusted(one, workspace)]
+
+
 class Servers:
     """The servers of one kernel. They are started at first need and end with the kernel.
 
@@ -96,7 +128,8 @@ class Servers:
     def status(self) -> str:
         """All servers and their states, for `%agent mcp`."""
         self._read()
-        rows = [self._row(definition) for definition in self._definitions.servers.values()]
+        named = {**self._definitions.servers, **{one.name: one for one in self.untrusted()}}
+        rows = [self._row(definition) for definition in named.values()]
         lines = [*rows, *self._definitions.problems]
         return "\n".join(lines) or f"No MCP servers. Name some in {STATE_FOLDER}/mcp.json."
 
@@ -112,7 +145,8 @@ class Servers:
         Raises:
             ConfigError: There is no such server, or the answer cannot be kept.
         """
-        definition = self._known(name)
+        definition = next((one for one in self.untrusted() if one.name == name), None)
+        definition = definition or self._known(name)
         if not definition.needs_trust:
             return f"{name} needs no trust."
         trust.trust(TRUST_KIND, self._workspace().root, definition.digest)
@@ -163,7 +197,7 @@ class Servers:
         """Read the files anew. A server whose entry is changed or gone, or that is not trusted any
         more, is ended, and stays so unless all is as it was again."""
         workspace, settings = self._workspace(), self._settings()
-        self._definitions = read_definitions(workspace.state_folder)
+        self._definitions = in_force(workspace)
         self._servers = {}
         for name, definition in self._definitions.servers.items():
             times = _times(definition, settings)
@@ -191,22 +225,16 @@ class Servers:
         return self._definitions.servers[name]
 
     def _may_run(self, definition: Definition) -> bool:
-        return not definition.entry.disabled and self._is_trusted(definition)
-
-    def _is_trusted(self, definition: Definition) -> bool:
-        if not definition.needs_trust:
-            return True
-        return trust.is_trusted(TRUST_KIND, self._workspace().root, definition.digest)
+        return not definition.entry.disabled and is_trusted(definition, self._workspace())
 
     def untrusted(self) -> list[Definition]:
         """The servers of the workspace that wait for trust. Starts nothing."""
-        definitions = read_definitions(self._workspace().state_folder).servers.values()
-        return [one for one in definitions if not one.entry.disabled and not self._is_trusted(one)]
+        return waiting(self._workspace())
 
     def _waiting_for_trust(self) -> list[str]:
         return [
             f"MCP server {definition.name} comes with the workspace and is not used until you "
-            f"trust it: %agent mcp trust {definition.name} ({definition.does})"
+            f"trust it: %agent mcp trust {definition.name} (it {definition.would})"
             for definition in self.untrusted()
         ]
 
@@ -240,7 +268,7 @@ class Servers:
         server = self._servers[definition.name]
         if definition.entry.disabled:
             state = "disabled"
-        elif not self._is_trusted(definition):
+        elif not is_trusted(definition, self._workspace()):
             state = f"not trusted yet: %agent mcp trust {definition.name}"
         elif server.state == "failed":
             state = f"failed: {server.problem}"

@@ -34,7 +34,6 @@ from jupyter_agent.recording.tape import (
     RecordedApproval,
     Tape,
 )
-from jupyter_agent.recording.trusted import digest_of
 
 
 class Cached(Tape):
@@ -175,7 +174,7 @@ class Cached(Tape):
             return None
         stamp = self._path.stat().st_mtime_ns
         if self._loaded is None or self._loaded[0] != stamp:
-            origins = [(self._path, digest_of(self._path))]
-            player = Player(load(self._path), self._path.name, self._workspace, origins=origins)
+            cassette, name = load(self._path), self._path.name
+            player = Player(cassette, name, self._workspace, origins=[self._path])
             self._loaded = stamp, player
         return self._loaded[1]

@@ -22,7 +22,6 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -43,7 +42,7 @@ from jupyter_agent.core.messages import Image, JsonObject, Output, Text, clean, 
 from jupyter_agent.core.redact import redact, redact_json, secret_values
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.atomic import atomic_write
-from jupyter_agent.recording.trusted import is_trusted, trust_as_written
+from jupyter_agent.recording.trusted import trust_turns, trusted_turns
 from jupyter_agent.recording.varying import OPEN, marked, spans, unmarked
 from jupyter_agent.version import __version__
 
@@ -225,6 +224,7 @@ class RecordedTurn:
         variables: The variables that it changed.
         files: The files that it changed.
         line: The number of its first line in the file; 0 if it was not read from one.
+        digest: The digest of its lines in the file; empty if it was not read from one.
         others: Lines of kinds that this version does not know, which it keeps.
     """
 
@@ -237,6 +237,7 @@ class RecordedTurn:
     variables: tuple[RecordedVariable, ...] = ()
     files: tuple[FileState, ...] = ()
     line: int = field(default=0, compare=False)
+    digest: str = field(default="", compare=False)
     others: tuple[str, ...] = ()
 
     @property
@@ -436,7 +437,8 @@ def _turn(path: Path, block: Sequence[tuple[int, JsonObject, str]]) -> RecordedT
             raise _damaged(path, number, "not what a cassette holds there") from None
     opening, *steps, ending = read
     unknown = tuple(text for *_, text in others)
-    return RecordedTurn(steps=tuple(steps), line=first, others=unknown, **opening, **ending)
+    turn = RecordedTurn(steps=tuple(steps), line=first, others=unknown, **opening, **ending)
+    return replace(turn, digest=digest)
 
 
 @dataclass(frozen=True)
@@ -519,8 +521,8 @@ def _reply(value: Any) -> MessageFinished:
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def save(cassette: Cassette, path: Path) -> None:
-    """Write a cassette atomically, without secrets."""
+def save(cassette: Cassette, path: Path) -> list[str]:
+    """Write a cassette atomically, without secrets. Returns the digests of its turns."""
     secrets = secret_values()
     source = _weakest_source(cassette)
     header = {
@@ -531,14 +533,17 @@ def save(cassette: Cassette, path: Path) -> None:
         "source": source,
     }
     blocks = [[_text(redact_json(header, secrets))]]
+    digests = []
     for turn in cassette.turns:
         sourced = replace(turn, source=_if_other(turn.source or cassette.source, source))
         rows = [redact_json(row, secrets) for row in _rows(sourced)]
         rows[0] = {"kind": "turn", "digest": _digest(rows), **rows[0]}
         rows[-1] = {"kind": "end", "digest": rows[0]["digest"], **rows[-1]}
+        digests.append(str(rows[0]["digest"]))
         blocks.append([*map(_text, rows[:-1]), *turn.others, _text(rows[-1])])
     text = "\n\n".join("\n".join(block) for block in blocks) + "\n"
     atomic_write(path, clean(text).encode("utf-8"))
+    return digests
 
 
 def _if_other(source: Source, header: Source) -> Source | None:
@@ -630,8 +635,8 @@ def record(
     """Put one turn into the cassette at `path`, which is made if it does not exist.
 
     `blank` is an empty cassette with the provider and model. The header of a cassette with
-    scripted replies says `scripted` until the last of them is recorded again. The written file is
-    trusted, unless it keeps turns of a file that was not.
+    scripted replies says `scripted` until the last of them is recorded again. The turn is trusted,
+    and so are the others that were before.
 
     Raises:
         ConfigError: The file cannot be read or written.
@@ -640,9 +645,10 @@ def record(
     try:
         lock = Path(tempfile.gettempdir()) / f"jupyter_agent-{key}.lock"
         with FileLock(lock, timeout=10, mode=0o600):
-            is_own = not path.exists() or is_trusted(path)
             present = load(path) if path.exists() else blank
-            updated = present.with_turn(replace(turn, source=turn.source or blank.source), written)
+            known = trusted_turns([path])
+            new = replace(turn, source=turn.source or blank.source, digest="")
+            updated = present.with_turn(new, written)
             kept = replace(
                 updated,
                 provider=blank.provider,
@@ -651,10 +657,12 @@ def record(
                     replace(each, source=each.source or present.source) for each in updated.turns
                 ),
             )
-            save(kept, path)
-            here = Counter([*written, turn.place])
-            if is_own or Counter(each.place for each in updated.turns) <= here:
-                trust_as_written(path)
+            own = [
+                digest
+                for each, digest in zip(updated.turns, save(kept, path), strict=True)
+                if each is new or each.digest in known
+            ]
+            trust_turns(path, own, is_all=len(own) == len(updated.turns))
     except (OSError, Timeout) as error:
         raise ConfigError(
             f"The turn is done, but it could not be recorded in {path.name}: "

@@ -46,7 +46,7 @@ from jupyter_agent.recording.files import RecordedFiles
 from jupyter_agent.recording.miss import different_result, unknown_task, without_reply
 from jupyter_agent.recording.prompts import fingerprint
 from jupyter_agent.recording.recorder import Recorder
-from jupyter_agent.recording.results import Today, as_recorded, given
+from jupyter_agent.recording.results import Today, as_recorded, given, inert_display
 from jupyter_agent.recording.tape import (
     ALLOWED_UNASKED,
     A,
@@ -60,7 +60,7 @@ from jupyter_agent.recording.tape import (
     RecordedApproval,
     ShorteningDue,
 )
-from jupyter_agent.recording.trusted import is_trusted
+from jupyter_agent.recording.trusted import trusted_turns
 from jupyter_agent.recording.varying import learn, match, unmarked
 
 
@@ -75,7 +75,7 @@ class Player(CassetteTape):
         file_name: The name of its file.
         workspace: The workspace of the tools; None: the current folder.
         files: The file of each turn if they come from several files.
-        origins: The files with the digests of their contents.
+        origins: The files, for the trust in their turns.
     """
 
     asks_servers = False
@@ -87,7 +87,7 @@ class Player(CassetteTape):
         file_name: str,
         workspace: Workspace | None = None,
         files: Sequence[str] = (),
-        origins: Sequence[tuple[Path, str]] = (),
+        origins: Sequence[Path] = (),
     ) -> None:
         super().__init__(workspace)
         self.cassette = cassette = without_secrets(cassette)
@@ -110,7 +110,7 @@ class Player(CassetteTape):
         self._today = Today(self._root)
         self._served_turns: set[int] = set()
         self._changed_prompts: dict[str, bool] = {}
-        self._strangers: list[str] = []
+        self._strangers: frozenset[int] = frozenset()
         self._candidates: list[int] = []
         self._task, self._step = "", 0
         self._summaries_given = 0
@@ -127,9 +127,13 @@ class Player(CassetteTape):
     # ---- the turn
 
     def attend(self, is_somebody_there: bool) -> None:
-        """If a user is there, recorded approvals of foreign cassettes do not count."""
-        strangers = [path.name for path, digest in self._origins if not is_trusted(path, digest)]
-        self._strangers = strangers if is_somebody_there else []
+        """If a user is there, recorded approvals of foreign turns do not count."""
+        known = trusted_turns(self._origins) if is_somebody_there else frozenset()
+        self._strangers = frozenset(
+            number
+            for number, turn in enumerate(self.cassette.turns)
+            if is_somebody_there and turn.digest not in known
+        )
         self._believed.clear()
 
     def begin(self, conversation: Sequence[Message]) -> None:
@@ -151,6 +155,11 @@ class Player(CassetteTape):
         same = [n for n in same_task if self.cassette.turns[n].before == before] or same_task
         fresh = [n for n in same if n not in self._served_turns]
         return [*(fresh or same[-1:]), *(n for n in same_task if n not in (fresh or same[-1:]))]
+
+    @property
+    def _is_strange(self) -> bool:
+        """True if the recorded turn that answers is somebody else's, and a user is there."""
+        return bool(self._candidates) and self._candidates[0] in self._strangers
 
     @property
     def turn(self) -> RecordedTurn:
@@ -317,7 +326,10 @@ class Player(CassetteTape):
     def _give(self, question: CallMade, found: RecordedResult) -> ToolResult:
         self._note_match(found)
         self._kept.refresh_mtime(found)
-        return given(question.prepared.call.id, found)
+        result = given(question.prepared.call.id, found)
+        return (
+            replace(result, display=inert_display(result.display)) if self._is_strange else result
+        )
 
     def is_as_recorded(self, recorded: RecordedResult, shown: ToolResult) -> bool:
         """True if a run gave the recorded result, with marks or without."""
@@ -344,6 +356,8 @@ class Player(CassetteTape):
         shown, is_match = as_recorded(recorded, result, self._today)
         if is_match:
             self._note_match(recorded)
+        if self._is_strange:  # somebody else's recording adds nothing to what the code shows here
+            return replace(shown, display=neutral_display(result.display, self._root))
         return shown
 
     # ---- the user
@@ -364,7 +378,7 @@ class Player(CassetteTape):
 
     def _is_judged_anew(self, call_id: str) -> bool:
         """True if the recorded decision about a call does not count here."""
-        if not self._strangers or call_id in self._believed:
+        if not self._is_strange or call_id in self._believed:
             return False
         recorded = self._decision(call_id)
         return recorded is None or recorded.answer != "no"
@@ -418,11 +432,12 @@ class Player(CassetteTape):
     # ---- the receipt
 
     def warnings(self) -> list[str]:
-        if not self._strangers:
+        if not self._is_strange:
             return []
+        name = self._files[self._candidates[0]] if self._files else self._file_name
         return [
-            f"{' and '.join(self._strangers)}: not recorded or trusted here, so what it allowed "
-            "is asked about again. To trust it: %agent trust."
+            f"{name}: this turn was not recorded or trusted here, so what it allowed is asked "
+            "about again. To trust it: %agent trust."
         ]
 
     def notices(self) -> list[str]:

@@ -6,12 +6,20 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.core.messages import Image, Text, ToolCall, ToolResult, is_bitmap, is_served
+from jupyter_agent.core.messages import (
+    Image,
+    Output,
+    Text,
+    ToolCall,
+    ToolResult,
+    is_bitmap,
+    is_served,
+)
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.core.redact import MARK
 from jupyter_agent.core.tool import Prepared
@@ -41,6 +49,7 @@ VARYING = "varying"
 """The detail of a result with the texts in it that vary from run to run."""
 WIDGET = "application/vnd.jupyter.widget-view+json"
 """The view of a widget, which each kernel names anew."""
+_INERT = frozenset({"text/plain", "image/png", "image/jpeg", "image/gif", "image/webp"})
 _LONGEST_SHOWN = 50_000
 """Characters of one rich output that a cassette keeps."""
 _ERROR = "error: "
@@ -131,6 +140,15 @@ def given(call_id: str, recorded: RecordedResult) -> ToolResult:
     """A recorded result, for tools that a replay does not run."""
     whole = recorded.given or GivenResult()
     return ToolResult(call_id, whole.content, recorded.is_error, whole.display, whole.details)
+
+
+def inert_display(outputs: Iterable[Output]) -> tuple[Output, ...]:
+    """Outputs without anything that a page could run: their plain texts and pictures."""
+    plain = (
+        replace(one, data={kind: data for kind, data in one.data.items() if kind in _INERT})
+        for one in outputs
+    )
+    return tuple(one for one in plain if one.data)
 
 
 def as_recorded(

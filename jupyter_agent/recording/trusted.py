@@ -1,8 +1,8 @@
 """The trust in cassettes: those that this user recorded here, or accepted.
 
 A cassette may come with somebody else's folder, and its recorded approvals are not this user's.
-Trust goes by the digest of the file's content, so that a file that is changed from outside must be
-trusted again.
+Trust goes by the digest of each turn, so that only a turn that is changed from outside must be
+trusted again. The turns of the package's example notebooks are known by their digests, too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,25 +21,27 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
 
 if TYPE_CHECKING:
-    from jupyter_agent.recording.cassette import Cassette
+    from jupyter_agent.recording.cassette import Cassette, RecordedTurn
 
 KIND = "cassette"
+EXAMPLES = "example_turns.txt"
+"""The file with the digests of the turns of the example notebooks; `make examples` writes it."""
 _MOST_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class UntrustedCassette:
-    """A cassette that was neither recorded nor accepted here.
+    """A cassette with turns that were neither recorded nor accepted here.
 
     Args:
         path: The file.
         does: The consequences of trusting it, in one line.
-        digest: The digest of the content that was examined.
+        digests: The digests of the content that was examined: of the file, then of each turn.
     """
 
     path: Path
     does: str
-    digest: str
+    digests: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -45,7 +49,7 @@ class UntrustedCassette:
 
     def trust(self) -> None:
         """Accept it with this content. Raises `ConfigError` if the store cannot be written."""
-        _accept(self.path, self.digest)
+        trust.replace(KIND, self.path, *self.digests)
 
 
 def cassettes(paths: Iterable[Path]) -> list[UntrustedCassette]:
@@ -58,25 +62,30 @@ def _untrusted(paths: Iterable[Path]) -> Iterator[UntrustedCassette]:
 
     for path in paths:
         digest = digest_of(path)
-        if not digest or is_trusted(path, digest):
+        if not digest or trust.is_trusted(KIND, path, digest):
             continue
         with suppress(ConfigError):
-            yield UntrustedCassette(path, _does(load(path)), digest)
+            cassette = load(path)
+            known = trusted_turns([path])
+            strange = [turn for turn in cassette.turns if turn.digest not in known]
+            if strange or not cassette.turns:
+                digests = (digest, *(turn.digest for turn in cassette.turns))
+                yield UntrustedCassette(path, _does(cassette, strange), digests)
 
 
-def _does(cassette: Cassette) -> str:
-    """A line, for instance: 12 recorded replies, whose code then runs without asking you: it was
-    allowed 2 calls that ask (runs the shell command ls)."""
-    allowed = [
-        decision
-        for turn in cassette.turns
-        for step in turn.steps
-        for decision in step.decisions
-        if decision.answer != "no"
-    ]
-    replies = (
-        "1 recorded reply" if cassette.replies == 1 else f"{cassette.replies} recorded replies"
-    )
+def _does(cassette: Cassette, turns: Iterable[RecordedTurn]) -> str:
+    """A line, for instance: 12 recorded replies, whose calls then run in a replay without asking
+    you: 2 calls were allowed when it was recorded (runs the shell command ls).
+
+    Args:
+        cassette: The whole recording.
+        turns: Its turns that are not trusted.
+    """
+    steps = [step for turn in turns for step in turn.steps]
+    allowed = [decision for step in steps for decision in step.decisions if decision.answer != "no"]
+    replies = "1 recorded reply" if len(steps) == 1 else f"{len(steps)} recorded replies"
+    if len(steps) < cassette.replies:
+        replies += f" (of {cassette.replies}) that are new here"
     line = f"{replies}, whose calls then run in a replay without asking you"
     if not allowed:
         return line
@@ -94,14 +103,31 @@ def digest_of(path: Path) -> str:
         return ""
 
 
-def is_trusted(path: Path, digest: str | None = None) -> bool:
-    """True if a cassette was recorded or accepted here.
+def is_trusted(path: Path) -> bool:
+    """True if all turns of a cassette were recorded or accepted here."""
+    from jupyter_agent.recording.cassette import load
 
-    Args:
-        path: The file.
-        digest: The digest of its content; None reads the file.
+    if trust.is_trusted(KIND, path, digest_of(path)):
+        return True
+    with suppress(ConfigError):
+        turns = load(path).turns
+        return bool(turns) and {turn.digest for turn in turns} <= trusted_turns([path])
+    return False
+
+
+def trusted_turns(paths: Iterable[Path]) -> frozenset[str]:
+    """The digests of the turns that the user recorded or accepted in these files.
+
+    Those of the example notebooks are among them.
     """
-    return trust.is_trusted(KIND, path, digest_of(path) if digest is None else digest)
+    known = (trust.digests(KIND, path) for path in paths)
+    return _of_the_examples().union(*known)
+
+
+@cache
+def _of_the_examples() -> frozenset[str]:
+    text = (files("jupyter_agent.recording") / EXAMPLES).read_text(encoding="ascii")
+    return frozenset(text.split())
 
 
 def trust_as_written(path: Path) -> None:
@@ -109,15 +135,26 @@ def trust_as_written(path: Path) -> None:
 
     If the trust store cannot be written, the recording stays and is asked about.
     """
+    from jupyter_agent.recording.cassette import load
+
     with suppress(ConfigError):
-        _accept(path, digest_of(path))
+        trust_turns(path, (turn.digest for turn in load(path).turns), is_all=True)
+
+
+def trust_turns(path: Path, digests: Iterable[str], *, is_all: bool) -> None:
+    """Trust turns of a cassette that the product itself wrote for the user, and no others.
+
+    Args:
+        path: The file.
+        digests: The digests of the turns.
+        is_all: True if the file has no other turns.
+    """
+    whole = [digest_of(path)] if is_all else []
+    with suppress(ConfigError):
+        trust.replace(KIND, path, *whole, *digests)
 
 
 def forget(path: Path) -> None:
     """Remove a file's entries from the store."""
     with suppress(ConfigError):
         trust.revoke(KIND, path)
-
-
-def _accept(path: Path, digest: str) -> None:
-    trust.replace(KIND, path, digest)  # one digest for each file: recordings change with each turn

@@ -19,7 +19,9 @@ from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.workspace import Workspace
 
 _READ_FROM_FILES = frozenset({"script", "system_prompt_path", "http.ca_bundle"})
-"""Settings that name a file of text, whose content counts as much as its name."""
+"""Settings that name a file, whose content counts as much as its name."""
+_MOST_FILES = 1_000
+"""Files of a folder of certificates that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +139,18 @@ def digest_of(acting: config.Layer, root: Path, folder: Path) -> str:
         values[key] = value.get_secret_value() if isinstance(value, SecretStr) else value
         if key in _READ_FROM_FILES:
             base = {"script": folder, "http.ca_bundle": Path()}.get(key, root)
-            values[f"{key}: content"] = held.digest_of(_content(base, str(value)))
+            values[f"{key}: content"] = _content(base, str(value))
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def _content(base: Path, name: str) -> bytes | None:
-    """The content of a file that a setting names; None if it cannot be read."""
+def _content(base: Path, name: str) -> str | list[str]:
+    """The digest of a file that a setting names; of a folder, those of its files, by name."""
     path = Path(name)
     with suppress(RuntimeError):  # there is no such user
         path = path.expanduser()
-    return held.content_of(base / path)
+    path = base / path
+    with suppress(OSError):
+        if path.is_dir():
+            found = sorted(path.iterdir())[:_MOST_FILES]
+            return [f"{one.name} {held.digest_of(held.content_of(one))}" for one in found]
+    return held.digest_of(held.content_of(path))

@@ -36,6 +36,7 @@ from jupyter_agent.session.effective_settings import (
     effective_settings,
     workspace_of,
 )
+from jupyter_agent.session.folder_trust import first_look, in_short, planted, waiting
 from jupyter_agent.session.protected_settings import ProtectedSettings, deciding_variables
 from jupyter_agent.session.provider_choice import choose
 from jupyter_agent.skills.discovery import Place, places
@@ -102,11 +103,11 @@ class Kernel:
         self.is_being_recorded = False
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
-        self.protected = ProtectedSettings()
-        self.undo = KernelUndo(lambda: self.workspace, name, self.own_files, shell.user_ns)
         self._configured = configured
-        self._folder = self.path.parent if self.path else folder
         self._by_command = config.layer(SETTINGS_COMMAND, {})
+        self.protected = ProtectedSettings(self._in_memory, self._since_agent_cell)
+        self.undo = KernelUndo(lambda: self.workspace, name, self.own_files, shell.user_ns)
+        self._folder = self.path.parent if self.path else folder
         self._cassette: Path | None = None
         self._provider: tuple[object, Model] | None = None
         self._conversations: tuple[Path, Conversations] | None = None
@@ -169,6 +170,18 @@ class Kernel:
         """The settings of the folder that wait for trust, on one line; empty if none do."""
         return (self._resolved or self.effective()).notice
 
+    def first_look(self) -> list[str]:
+        """What came with the folder and waits for trust, a line each; once for the same things."""
+        effective = self._resolved or self.effective()
+        found = waiting(effective, (), with_servers=False)
+        return first_look(found, effective.workspace.root)
+
+    def inert(self) -> list[str]:
+        """What of the folder has no effect until the user trusts it, a short line each."""
+        effective = self.effective()
+        waits = in_short(waiting(effective, self.cassettes))
+        return [*waits, *planted(effective.workspace)]
+
     def take_notices(self) -> tuple[str, ...]:
         """Notices about changes of protected settings, a line each; returned once."""
         notices, self._notices = (self.protected.take_notice(), *self._notices), ()
@@ -179,6 +192,7 @@ class Kernel:
         self.refuse_while_busy()
         values = {**self._by_command.values, key: value}
         self._by_command = config.layer(SETTINGS_COMMAND, values, text=True)
+        self.protected.was_set(key)
 
     @property
     def cassette(self) -> Path | None:
@@ -375,7 +389,15 @@ class Kernel:
 
     def _nearer(self, turn: config.Layer | None = None) -> list[config.Layer | None]:
         """The layers that win over the environment."""
-        return [self._configured(), self._by_command, turn]
+        return [*self.protected.layers.counting(), turn]
+
+    def _since_agent_cell(self) -> int | None:
+        """A number that changes when a cell of the user's runs; None in such a cell."""
+        return self.recent.begun if self.recent.is_agent_cell else None
+
+    def _in_memory(self) -> list[config.Layer]:
+        """The layers that this process holds, as they are."""
+        return [self._configured() or config.layer("", {}), self._by_command]
 
 
 def retention_limits(settings: config.Settings) -> dict[str, Limit]:

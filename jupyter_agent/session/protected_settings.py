@@ -1,8 +1,9 @@
 """Protects the settings that decide a turn's server and rights from the agent's code.
 
-Environment variables (keys, addresses, proxies, certificates, `JUPYTER_AGENT_*`), settings files
-and the trust store are remembered before a turn's code runs. Changes by that code do not count
-for the next turn: variables are put back, changed files are read in their earlier version. One
+Environment variables (keys, addresses, proxies, certificates, `JUPYTER_AGENT_*`), settings files,
+settings in memory, the user's skills and the trust store are remembered before a turn's code runs.
+Changes by that code do not count for the next turn: variables are put back, changed files are read
+in their earlier version, changed skills wait. One
 line says so, and `%agent trust` accepts the changes. Other variables, and the user's own cells,
 take effect at once. If a turn's code ends the kernel, the next kernel finds the earlier state in
 the turn's marker (`turn_marker`). A guard rail: the agent's code shares the process.
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, MutableMapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +31,8 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.mcp.definitions import USER_FILE as USER_SERVERS
 from jupyter_agent.mcp.definitions import WORKSPACE_FILE as WORKSPACE_SERVERS
 from jupyter_agent.session import turn_marker
+from jupyter_agent.session.held_layers import HeldLayers, Layers
+from jupyter_agent.skills.discovery import hold_skill, user_skills
 
 _NAMES = re.compile(
     r"JUPYTER_AGENT_\w+|ANTHROPIC_\w+|OPENAI_\w+|(?:https?|all|no|ftp|wss?)_proxy|"
@@ -41,8 +45,7 @@ _NAMES = re.compile(
 )
 """Variables by which a server, a key, a way to it, or a file of settings is found."""
 _ACCEPT = "This does not count until you say so: %agent trust"
-_HELD = "held"
-"""The kind of the trust store's entries for changed files of the user's, for later kernels."""
+_HELD = trust.HELD
 
 
 @dataclass
@@ -62,13 +65,26 @@ class Pending:
 class ProtectedSettings:
     """The protected settings of one kernel.
 
+    Args:
+        in_memory: Returns the layers of settings that this process holds.
+        cells: Returns a number that changes when a cell of the user's runs; None in such a cell.
+
     Attributes:
         pending: Changes by the agent's code that the user has not accepted.
+        layers: The settings in memory, with held changes.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        in_memory: Callable[[], Layers] = tuple,
+        cells: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._cells = cells
+        self._after: tuple[int, _Environment] | None = None
+        self._late: list[str] = []
         self._before: _State | None = None
         self.pending = Pending()
+        self.layers = HeldLayers(in_memory)
         self._looked_at: object = None
         self._found: list[str] = []
         self._accepted: set[tuple[Path, str]] = set()
@@ -76,7 +92,13 @@ class ProtectedSettings:
         self.look()
 
     def look(self) -> None:
-        """Hold changes that the code of other or earlier kernels has made since the last look."""
+        """Hold changes that the code of other or earlier kernels has made since the last look.
+
+        And those of this kernel's variables since the last turn, if no cell of the user's has run:
+        a thread of the turn's code made them.
+        """
+        with suppress(Exception):  # the turn's code may have patched these functions
+            self._look_between_turns()
         with suppress(OSError, ConfigError):
             for place, _ in turn_marker.others():
                 with turn_marker.outlived(place) as is_over:
@@ -95,6 +117,14 @@ class ProtectedSettings:
                 for path in self._changed_since(began):
                     self._note(path)
 
+    def _look_between_turns(self) -> None:
+        after, self._after = self._after, None
+        if after is None or self._before is not None:
+            return
+        if after[0] == self._cells():
+            self._late += [*self._put_back(after[1]), *self.layers.end()]
+            self._after = after
+
     def _hold_for_good(self, began: turn_marker.TurnMarker) -> None:
         """Hold changes since the start of a turn whose kernel died, also for later kernels."""
         for path in self._changed_since(began):
@@ -102,6 +132,7 @@ class ProtectedSettings:
             digest = held.digest_of(held.content_of(path))
             if not _hold_again(path):
                 _write_down(path, digest, held.before(path))
+        self._found += _hold_skills(began.skills)
         if _trust_again(began.trusted, began.root, by_others=True):
             self._found.append("what you trust")
 
@@ -123,14 +154,25 @@ class ProtectedSettings:
 
     def take_notice(self) -> str:
         """The changes by code in other kernels, on one line; returned once, empty if none."""
+        late, self._late = ", ".join(dict.fromkeys(self._late)), []
         names, self._found = ", ".join(self._found), []
-        return f"Changed by the agent's code in another kernel: {names}. {_ACCEPT}" if names else ""
+        lines = [f"Changed since the last turn, by no cell of yours: {late}."] if late else []
+        if names:
+            lines.append(f"Changed by the agent's code in another kernel: {names}.")
+        return " ".join([*lines, _ACCEPT]) if lines else ""
+
+    def was_set(self, key: str) -> None:
+        """Let a setting in memory count: the user has set it, between two turns."""
+        if self._before is None:
+            self.layers.release(key)
+            self.layers.begin()
 
     def begin(self, workspace: Workspace) -> None:
         """Remember the current state: a turn begins in a workspace."""
         self._before = None
         with suppress(Exception):  # code of earlier turns may have patched these functions
             self._forget_settled()
+            self.layers.begin()
             self._before = _State(workspace)
             self._turn = turn_marker.begin(self._before.for_kernels_to_come())
 
@@ -143,13 +185,21 @@ class ProtectedSettings:
         before, self._before = self._before, None
         if before is None:
             return ()
-        names, files, trusts = self._put_back(before), list[Path](), False
+        names, more = self._put_back(before.environment), list[str]()
+        files, trusts = list[Path](), False
         with suppress(Exception):  # the turn's code may have patched these functions
             files = self._hold(before)
             trusts = _trust_again(before.trusted, before.root)
             if self._turn is not None:
                 turn_marker.end(self._turn)
-        changed = [*names, *(path.name for path in files), *(["what you trust"] if trusts else [])]
+        with suppress(Exception):
+            more = [*self.layers.end(), *_hold_skills(before.skills)]
+        with suppress(Exception):
+            self.layers.begin()
+            cells = self._cells()
+            self._after = (cells, _Environment.now()) if cells is not None else None
+        changed = [*names, *more, *(path.name for path in files)]
+        changed += ["what you trust"] if trusts else []
         if not changed:
             return ()
         return (
@@ -168,6 +218,7 @@ class ProtectedSettings:
             self._accepted.add((path, held.digest_of(held.content_of(path))))
             held.release(path)
             _hold_no_longer(path)
+        self.layers.accept()
         self.pending = Pending()
 
     def _forget_settled(self) -> None:
@@ -185,8 +236,9 @@ class ProtectedSettings:
             [path for path in waiting.files if held.is_held(path)],
         )
 
-    def _put_back(self, before: _State) -> list[str]:
+    def _put_back(self, before: _Environment) -> list[str]:
         current = deciding_variables()
+        hidden = _put_back_hidden(before.hidden)
         changed = sorted(
             name
             for name in current.keys() | before.variables.keys()
@@ -198,7 +250,9 @@ class ProtectedSettings:
             for value in secret_values({name: new or ""}):
                 keep_secret(value)
             _set(os.environ, name, old)
-        return changed
+        for name in hidden.keys() - set(changed):
+            self.pending.variables[name] = os.environ.get(name), hidden[name]
+        return sorted({*changed, *hidden})
 
     def _hold(self, before: _State) -> list[Path]:
         changed = [
@@ -217,6 +271,23 @@ class ProtectedSettings:
         return changed
 
 
+@dataclass(frozen=True)
+class _Environment:
+    """The deciding variables at one moment.
+
+    Attributes:
+        variables: Those of `os.environ`.
+        hidden: Those of the process itself, by `_hidden_variables`.
+    """
+
+    variables: dict[str, str]
+    hidden: dict[bytes, bytes]
+
+    @classmethod
+    def now(cls) -> _Environment:
+        return cls(deciding_variables(), _hidden_variables())
+
+
 class _State:
     """The protected state at one moment."""
 
@@ -224,7 +295,8 @@ class _State:
         folder = workspace.state_folder
         files = (*_own_files(), folder / config.WORKSPACE_FILE, folder / WORKSPACE_SERVERS)
         self.root = workspace.root
-        self.variables = deciding_variables()
+        self.environment = _Environment.now()
+        self.skills = _stamps_of_skills()
         self.files = {path: _contents(path) for path in files}
         self.trusted = trust.grants()
 
@@ -235,7 +307,7 @@ class _State:
             path.name: (held.digest_of(content), counting)
             for path, (content, counting) in own.items()
         }
-        return turn_marker.TurnMarker(self.root, files, self.trusted)
+        return turn_marker.TurnMarker(self.root, files, self.trusted, self.skills)
 
 
 def _contents(path: Path) -> tuple[bytes | None, bytes | None]:
@@ -343,6 +415,70 @@ def _own_files() -> tuple[Path, ...]:
 def deciding_variables() -> dict[str, str]:
     """The environment variables that decide a turn's server and settings."""
     return {name: value for name, value in os.environ.items() if _NAMES.fullmatch(name)}
+
+
+def _hidden_variables() -> dict[bytes, bytes]:
+    """The deciding variables of the process itself, which child processes and C code get.
+
+    `os.putenv` and C functions set them past `os.environ`. Empty on systems without a known way to
+    read them.
+    """
+    if sys.platform == "win32":
+        return {}
+    import ctypes
+
+    entries = ctypes.POINTER(ctypes.c_char_p)
+    try:
+        library = ctypes.CDLL(None)
+        if sys.platform == "darwin":
+            library._NSGetEnviron.restype = ctypes.POINTER(entries)
+            found = library._NSGetEnviron().contents
+        else:
+            found = entries.in_dll(library, "environ")
+    except (OSError, ValueError, AttributeError):
+        return {}
+    variables, number = {}, 0
+    while found and (entry := found[number]) is not None:
+        name, _, value = entry.partition(b"=")
+        if _NAMES.fullmatch(os.fsdecode(name)):
+            variables[name] = value
+        number += 1
+    return variables
+
+
+def _put_back_hidden(before: dict[bytes, bytes]) -> dict[str, str | None]:
+    """Restore the variables of the process itself. Returns the changed ones; None: it was removed.
+
+    Args:
+        before: The variables at the start of the turn, by `_hidden_variables`.
+    """
+    changed, now = {}, _hidden_variables()
+    for name in before.keys() | now.keys():
+        if before.get(name) == now.get(name):
+            continue
+        if name in before:
+            os.putenv(name, before[name])
+        else:
+            os.unsetenv(name)
+        changed[os.fsdecode(name)] = os.fsdecode(now[name]) if name in now else None
+    return changed
+
+
+def _stamps_of_skills() -> dict[str, str]:
+    return {path: str(stamp) for path, stamp in user_skills().items()}
+
+
+def _hold_skills(before: Mapping[str, str]) -> list[str]:
+    """Hold the user's skills that changed since the start of a turn. Returns their names.
+
+    Args:
+        before: The skills at the start of the turn, by `_stamps_of_skills`.
+
+    Raises:
+        ConfigError: The trust store cannot be written.
+    """
+    changed = [path for path, stamp in _stamps_of_skills().items() if before.get(path) != stamp]
+    return [f"the skill {Path(path).name}" for path in changed if hold_skill(Path(path))]
 
 
 def _set(environ: MutableMapping[str, str], name: str, value: str | None) -> None:

@@ -171,14 +171,12 @@ def _replay(cassettes: Sequence[Path], workspace: Workspace, rerun_into: Path | 
     from jupyter_agent.recording.cassette import load
     from jupyter_agent.recording.player import Player, Rerun
     from jupyter_agent.recording.recorder import Recorder
-    from jupyter_agent.recording.trusted import digest_of
     from jupyter_agent.recording.wrappers import RecordedModel
 
     if not cassettes:
         raise ConfigError(
             "mode is replay, but no cassette is known. Name one with %agent cassette FILE."
         )
-    origins = [(path, digest_of(path)) for path in cassettes]
     loaded = [load(path) for path in cassettes]
     first, name = loaded[0], cassettes[0].name
     if rerun_into is not None:
@@ -187,11 +185,11 @@ def _replay(cassettes: Sequence[Path], workspace: Workspace, rerun_into: Path | 
         )
         return RecordedModel(Rerun(first, name, recorder, workspace))
     if len(loaded) == 1:
-        return RecordedModel(Player(first, name, workspace, origins=origins))
+        return RecordedModel(Player(first, name, workspace, origins=cassettes))
     files = [p.name for p, each in zip(cassettes, loaded, strict=True) for _ in each.turns]
     together = replace(first, turns=tuple(turn for each in loaded for turn in each.turns))
     names = " or ".join(path.name for path in cassettes)
-    return RecordedModel(Player(together, names, workspace, files, origins))
+    return RecordedModel(Player(together, names, workspace, files, cassettes))
 
 
 def _live(name: ProviderName, settings: Settings, folder: Path, embedded: Embedded | None) -> Model:

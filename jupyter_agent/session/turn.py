@@ -222,11 +222,13 @@ class Turn:
         return TurnUsage(self._agent.provider.name, self._agent.provider.model, outcome.usage)
 
     def _emit_start(self) -> None:
-        """Emit the turn's first event, and once a notice of settings that wait for trust."""
+        """Emit the turn's first event, and once the notices of what waits for trust."""
         model = self._agent.provider
         self._emit(TurnStarted(self._task, model.name, model.model, model.source))
         for line in self._session.notices.new(self._kernel.ignored):
             self._emit(Noticed(line, not self._tape.is_exact, in_sight=True))
+        if not self._tape.is_exact and not self._session.turns:
+            self._notify(self._kernel.first_look())
 
     def _notify(self, lines: Iterable[str]) -> None:
         """Show notices to the user; they last unless the turn is recorded or replayed."""

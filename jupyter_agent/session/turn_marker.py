@@ -46,11 +46,13 @@ class TurnMarker:
         files: By name, the digest of each of the user's settings files, and the content that
             counted: an earlier one if a change waited for the user's decision.
         trusted: All entries of the trust store.
+        skills: The user's own skills by the path of their folders, each with a stamp of its files.
     """
 
     root: Path
     files: dict[str, tuple[str, bytes | None]]
     trusted: frozenset[Grant]
+    skills: dict[str, str]
 
 
 def begin(began: TurnMarker) -> Path:
@@ -69,6 +71,7 @@ def begin(began: TurnMarker) -> Path:
     _hold_lock(place.with_suffix(".lock"))
     files = {name: [seen, _text(counting)] for name, (seen, counting) in began.files.items()}
     value = {"root": str(began.root), "files": files, "trusted": sorted(began.trusted)}
+    value["skills"] = began.skills
     with open_private(place, "wb") as stream:  # the file survives the kernel without a sync
         stream.write(json.dumps(value).encode())
     _written[place] = began
@@ -106,7 +109,8 @@ def read(place: Path) -> TurnMarker | None:
             str(name): (str(seen), _bytes(text)) for name, (seen, text) in value["files"].items()
         }
         trusted = frozenset((str(kind), str(at), str(one)) for kind, at, one in value["trusted"])
-        return TurnMarker(Path(value["root"]), files, trusted)
+        skills = {str(path): str(stamp) for path, stamp in value["skills"].items()}
+        return TurnMarker(Path(value["root"]), files, trusted, skills)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -51,7 +51,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill as it was found. `digest` is that of its files, of the workspace's skills only."""
+    """One skill as it was found.
+
+    `digest` is that of its files: of the workspace's skills, and of the user's that the agent's
+    code has changed.
+    """
 
     front: FrontMatter
     origin: Origin
@@ -67,7 +71,9 @@ class Skill:
     @property
     def is_trusted(self) -> bool:
         """Whether its text may reach a model, as it was when it was found."""
-        return self.origin != "workspace" or trust.is_trusted(KIND, self.folder, self.digest)
+        if self.origin == "user":
+            return not self.digest or self.digest not in trust.digests(trust.HELD, self.folder)
+        return self.origin == "shipped" or trust.is_trusted(KIND, self.folder, self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,8 @@ class Catalogue:
 
     Attributes:
         skills: Those in use, by name.
-        untrusted: Those of the workspace that the person has not trusted, by name.
+        untrusted: Those that the person has not trusted, by name: they came with the workspace, or
+            the agent's code changed them.
         notices: One line each: collisions, and folders that hold no usable skill.
     """
 
@@ -95,7 +102,8 @@ class Catalogue:
                 return skill
         if any(skill.name == name for skill in self.untrusted):
             raise ConfigError(
-                f"The skill {name} came with the workspace and is not trusted. "
+                f"The skill {name} came with the workspace, or the agent's code changed it, and it "
+                "is not trusted. "
                 f"Look at it: %agent skills {name}. Then: %agent skills trust {name}"
             )
         raise ConfigError(_unknown(name, [skill.name for skill in self.skills]))
@@ -159,19 +167,80 @@ def load(place: Place, folder: Path) -> Skill:
         raise SkillError("it leads out of the workspace")
     front, _ = parse(read_skill(real), folder.name)
     files = contents(real)
-    fingerprint = digest(real, files) if place.origin == "workspace" else ""
+    is_watched = place.origin == "user" and bool(trust.digests(trust.HELD, real))
+    fingerprint = digest(real, files) if place.origin == "workspace" or is_watched else ""
     warnings = (*front.warnings, *files.warnings)
     return Skill(front, place.origin, real, f"{place.shown}/{folder.name}", fingerprint, warnings)
 
 
+def accept(skill: Skill) -> None:
+    """Trust a skill as it was found.
+
+    Raises:
+        ConfigError: It has changed since, or the trust store cannot be written.
+    """
+    try:
+        now = digest(skill.folder, contents(skill.folder))
+    except SkillError as error:
+        raise ConfigError(f"{skill.shown}: {error}.") from None
+    if now != skill.digest:
+        raise ConfigError(f"{skill.shown} is being changed. Look at it again, then trust it.")
+    if skill.origin == "user":
+        trust.revoke(trust.HELD, skill.folder)
+    else:
+        trust.trust(KIND, skill.folder, skill.digest)
+
+
 def is_unchanged(skill: Skill) -> bool:
-    """Whether a skill of the workspace still is what it was when it was found, and trusted."""
-    if skill.origin != "workspace":
+    """True if a skill of the workspace is what it was when it was found, and trusted.
+
+    One of the user's may have changed, but not by the agent's code.
+    """
+    if skill.origin == "shipped":
         return True
     try:
+        if skill.origin == "user":
+            held = trust.digests(trust.HELD, skill.folder)
+            return not held or digest(skill.folder, contents(skill.folder)) not in held
         return digest(skill.folder, contents(skill.folder)) == skill.digest and skill.is_trusted
     except SkillError:
         return False
+
+
+def user_skills() -> dict[str, object]:
+    """The user's own skills by the path of their folders, each with a stamp of its files."""
+    folder = Path(jupyter_config_dir()) / USER_FOLDER
+    found = _folders(Place("user", folder, ""), [])
+    return {os.path.realpath(path): _stamp(path) for path in found}
+
+
+def _stamp(folder: Path) -> object:
+    """A value that changes whenever a file of a skill does."""
+    try:
+        names = [SKILL_FILE, *(one.path for one in contents(folder).resources)]
+        found = [(name, (folder / name).stat()) for name in names]
+    except (SkillError, OSError):
+        return None
+    return [(name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in found]
+
+
+def hold_skill(folder: Path) -> bool:
+    """Let a skill of the user's, as it is now, wait for their decision.
+
+    Returns:
+        True if it did not wait already.
+
+    Raises:
+        ConfigError: The trust store cannot be written.
+    """
+    try:
+        now = digest(folder, contents(folder))
+    except SkillError:
+        return False  # it cannot be used
+    if now in trust.digests(trust.HELD, folder):
+        return False
+    trust.trust(trust.HELD, folder, now)
+    return True
 
 
 def _in_place(place: Place, notices: list[str]) -> Iterator[Skill]:

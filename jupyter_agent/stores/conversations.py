@@ -63,6 +63,8 @@ PICTURES_CHARACTERS = 20_000_000
 NO_PICTURE = "(a picture that was not kept with the conversation)"
 NOT_STORED = "(a message that could not be stored)"
 _MOST_KERNELS = 20
+_MOST_LOOKED_AT = 200
+_LONGEST_HEADER = 10_000
 _MOST_VARIABLES = 500
 _MOST_LISTED = 60
 _WASTE = 1_000_000
@@ -439,7 +441,7 @@ class Conversations:
     @property
     def _place(self) -> str:
         """The text that the mark signs."""
-        return f"session {self._id} {os.path.realpath(self._folder)}"
+        return _signed_text(self._id, self._folder)
 
     def _free_path(self, taken: Path | None = None) -> Path:
         """The first path that no other kernel holds.
@@ -489,6 +491,28 @@ class _LiveSession:
     ends: list[TurnEnd] = field(default_factory=list)
     in_turn: bool = False
     to_reset: bool = False
+
+
+def _signed_text(conversation: str, folder: Path) -> str:
+    return f"session {conversation} {os.path.realpath(folder)}"
+
+
+def foreign(folder: Path) -> list[str]:
+    """The names of the conversations in a folder that this user did not write there."""
+    if os.path.islink(folder):  # noqa: PTH114 (never raises)
+        return []
+    found = []
+    for path in sorted(folder.glob("*.jsonl"))[:_MOST_LOOKED_AT]:
+        with suppress(OSError):
+            if ordinary(path) is None:
+                continue
+            with path.open("rb") as stream:
+                header = decode(stream.readline(_LONGEST_HEADER)) or {}
+                has_messages = bool(stream.read(1))
+            signed = _signed_text(str(header.get("id", "")), folder)
+            if has_messages and not trust.is_signed(signed, str(header.get("mark", ""))):
+                found.append(path.name)
+    return found
 
 
 def _is_in_place(lock: FileLock) -> bool:

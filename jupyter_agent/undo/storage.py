@@ -333,6 +333,22 @@ class Storage:
             return []
 
 
+def foreign_records(workspace: Workspace) -> int:
+    """How many turns lie in a workspace's checkpoints that this user did not write there.
+
+    Makes nothing there.
+    """
+    folder = workspace.state_folder / FOLDER
+    if not folder.is_dir() or Path(os.path.realpath(folder)) != folder:
+        return 0
+    written = [path for path in folder.iterdir() if _is_id(path.name) and (path / FILE).is_file()]
+    try:
+        seal = Seal(trust.personal_key(), workspace.root) if written else None
+    except ConfigError:
+        return len(written)
+    return sum(journal.read(path, seal) is None for path in written) if seal else 0
+
+
 def finished(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     """Records that no undo and no redo needs any more, in the order in which to remove them.
 

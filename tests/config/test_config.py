@@ -851,3 +851,11 @@ def test_a_budget_of_the_persons_own_is_not_raised_by_a_folder() -> None:
     user = layer("user", {"budget.usd": 1.0, "tools.enable_code": False})
     folder = layer("folder", {"budget.usd": 100.0, "tools.enable_code": True})
     assert not folder_settings(folder, user).harmless.values
+
+
+def test_what_the_person_keeps_off_the_disk_no_folder_writes() -> None:
+    """A folder cannot switch on conversations or run logs that the person's own file forbids."""
+    user = layer("user", {"session.save": False, "log.enabled": False})
+    folder = layer("folder", {"session.save": True, "log.enabled": True})
+    assert not folder_settings(folder, user).harmless.values
+    assert "session.save" in folder_settings(folder, None).harmless.values

@@ -187,6 +187,37 @@ def test_what_is_agreed_to_is_told_whole(desk: Desk) -> None:
     assert found["code"].does == "python -c import nice import evil"
     assert found["asks"].does == "http://a/b; it gets KEY, OTHER"
     assert found["vouches"].does.endswith("is trusted")
+    assert found["asks"].would.startswith("sends what the agent asks of it to http://a/b, when")
+    long = {"command": "python", "args": ["-c", f"x = '{'a' * 500}'; import evil"]}
+    desk.workspace(long=long)
+    (found_long,) = read_definitions(desk.root / ".jupyter_agent").servers.values()
+    assert "import evil, when a conversation begins" in found_long.would
+
+
+async def test_a_changed_program_asks_again(desk: Desk) -> None:
+    """Trust in a server covers the workspace's files that its command names."""
+    program = desk.root / "server.py"
+    program.write_text("print('one')", encoding="utf-8")
+    desk.workspace(srv={"command": "python", "args": ["server.py"]})
+    mcp_command(desk.servers, ["trust", "srv"])
+    assert not desk.servers.untrusted()
+    program.write_text("print('two')", encoding="utf-8")
+    assert [one.name for one in desk.servers.untrusted()] == ["srv"]
+    program.write_text("print('one')", encoding="utf-8")
+    assert not desk.servers.untrusted()
+
+
+async def test_an_untrusted_server_does_not_take_a_place(desk: Desk) -> None:
+    """The person's own server stays in use beside an untrusted one of the same name."""
+    desk.user(srv=good())
+    desk.workspace(srv={"command": "python", "args": ["-c", "raise SystemExit(1)"]})
+    await desk.offer()
+    assert await desk.text("srv__add", a=1, b=1) == "2"
+    assert "not trusted yet" in mcp_command(desk.servers, [])
+    assert mcp_command(desk.servers, ["trust", "srv"]).startswith("Trusted from now on: srv")
+    assert "replaces the one in jupyter_agent_mcp.json" in mcp_command(desk.servers, [])
+    desk.workspace(srv={"command": "python", "disabled": True})
+    assert "disabled" in mcp_command(desk.servers, [])
 
 
 async def test_annotations_count_only_where_they_are_trusted(desk: Desk) -> None:

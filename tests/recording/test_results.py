@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_only_plain_names_are_put_into_a_call(now: str) -> None:
 
 
 def test_a_copy_of_a_foreign_turn_is_not_trusted(tmp_path: Path) -> None:
-    """A file that holds a turn twice is foreign after one of the two is recorded here."""
+    """Of two turns with one task, each is trusted only once it was recorded here."""
     from jupyter_agent.core.events import MessageFinished
     from jupyter_agent.core.messages import Message, Text, Usage
 
@@ -72,7 +73,8 @@ def test_a_copy_of_a_foreign_turn_is_not_trusted(tmp_path: Path) -> None:
     reply = MessageFinished(Message("assistant", (Text("Hi."),)), Usage(), "end")
     turn = RecordedTurn("Go.", steps=(RecordedStep(reply),))
     blank = Cassette("openai", "m", "recorded")
-    save(Cassette("openai", "m", "recorded", (turn, turn)), path)
+    other = replace(turn, steps=(RecordedStep(replace(reply, usage=Usage(1, 1))),))
+    save(Cassette("openai", "m", "recorded", (other, other)), path)
     record(path, blank, turn, ())
     assert not is_trusted(path)
     record(path, blank, turn, [turn.place])

@@ -33,7 +33,8 @@ def status(sessions: KernelSessions) -> CommandReport:
         {kind for name in sessions.names for kind in sessions[name].setup.approvals.granted}
     )
     allowed = f"; allowed in this session: {', '.join(granted)}" if granted else ""
-    notices = [*sessions["default"].setup.preview().resources.notices, kernel.ignored]
+    notices = sessions["default"].setup.preview().resources.notices
+    inert = kernel.inert()
     return report(
         table(
             [
@@ -46,6 +47,7 @@ def status(sessions: KernelSessions) -> CommandReport:
                 ("sessions", ", ".join(names) or "(none yet)"),
                 ("approvals", settings.approvals.mode + allowed),
                 *(("notice", notice) for notice in notices if notice),
+                *(("not in use", line) for line in inert),
             ]
         )
     )

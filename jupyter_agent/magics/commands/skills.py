@@ -12,8 +12,8 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
 from jupyter_agent.magics.parser import Command, argument, family
 from jupyter_agent.session.registry import KernelSessions
-from jupyter_agent.skills.discovery import KIND, Catalogue, Place, Skill, discover, load
-from jupyter_agent.skills.folder import SKILL_FILE, Resource, contents, digest, read_skill
+from jupyter_agent.skills.discovery import KIND, Catalogue, Place, Skill, accept, discover, load
+from jupyter_agent.skills.folder import SKILL_FILE, Resource, contents, read_skill
 from jupyter_agent.skills.frontmatter import SkillError
 
 _SHOWN = 20_000
@@ -126,17 +126,11 @@ def check(where: Path | list[Place]) -> str:
 
 
 def trust_skill(catalogue: Catalogue, name: str) -> str:
-    """Remember that the person trusts a skill of the workspace as it is now."""
+    """Remember that the person trusts a skill as it is now."""
     skill = catalogue.any(name)
     if skill.is_trusted:
         return f"{name} ({skill.shown}) is in use already."
-    try:
-        now = digest(skill.folder, contents(skill.folder))
-    except SkillError as error:
-        raise ConfigError(f"{skill.shown}: {error}.") from None
-    if now != skill.digest:
-        raise ConfigError(f"{skill.shown} is being changed. Look at it again, then trust it.")
-    trust.trust(KIND, skill.folder, skill.digest)
+    accept(skill)
     return f"{name} ({skill.shown}) is trusted as it is now. %agent reset makes it known."
 
 

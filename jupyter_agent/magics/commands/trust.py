@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from IPython.core.error import StdinNotImplementedError
 
-from jupyter_agent import config
 from jupyter_agent.config import held
 from jupyter_agent.core.environment import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.files import trust as store
-from jupyter_agent.magics.commands.skills import trust_skill
 from jupyter_agent.magics.parser import Command, family
 from jupyter_agent.magics.surface import is_attended
 from jupyter_agent.mcp.servers import TRUST_KIND as SERVERS
 from jupyter_agent.recording.trusted import KIND as CASSETTES
-from jupyter_agent.session.effective_settings import digest_of, trust_settings, untrusted_settings
+from jupyter_agent.session.folder_trust import Waiting, planted, waiting
 from jupyter_agent.session.kernel import Kernel
-from jupyter_agent.session.protected_settings import Pending
+from jupyter_agent.session.protected_settings import ProtectedSettings
 from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.skills.discovery import KIND as SKILLS
 from jupyter_agent.skills.discovery import discover
@@ -37,37 +33,6 @@ _UNATTENDED = (
     f"of this folder, set {TRUST_VARIABLE}={TRUST_VALUE} before the kernel starts."
 )
 _MOST_LINES = 60
-_DOES = {
-    "provider": "uses the provider {} instead of yours",
-    "api_base": "sends the conversation and your key to {}",
-    "api_key": "uses an API key from the folder; the owner of the key may see what is sent",
-    "http.proxy": "sends everything through a proxy that the folder names",
-    "http.ca_bundle": "accepts any server with a certificate from {}",
-    "http.headers": "sends headers from the folder to the model server",
-    "script": "takes the model's replies, and so the code to run, from {}",
-    "mode": "sets the mode, which decides where replies come from, to {}",
-    "tool_protocol": "runs code that a model writes into its text ({})",
-    "system_prompt_path": "sends {} to the model, as its instructions",
-    "approvals.mode": "asks you less, or not at all, before something runs ({})",
-    "approvals.timeout": "waits {} seconds for your answers",
-    "context.detail": "tells the model more about your variables and cells ({})",
-    "privacy.outputs": "lets the model see what your code shows ({})",
-    "local.model": "downloads and loads the model {}",
-    "local.model_path": "loads the model {}",
-    "memory.roots": "reads memory from {}",
-    "session.resume": "brings a stored conversation back without asking ({})",
-    "undo.enabled": "keeps nothing to undo turns from",
-    "log.enabled": "keeps no log of turns",
-}
-"""What a setting of a folder does, with a place for its value."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """Something that waits for trust: what it would do, a line each, and how to trust it."""
-
-    lines: tuple[str, ...]
-    accept: Callable[[], object]
 
 
 @family(
@@ -93,7 +58,8 @@ def trust(sessions: KernelSessions) -> str:
 @click.pass_obj
 def _show(sessions: KernelSessions) -> str:
     """show what waits for your trust; nothing is trusted"""
-    return _told(_waiting_in(sessions)) or _NOTHING
+    waits = _told(_waiting_in(sessions)) or _NOTHING
+    return "\n".join([waits, *planted(sessions.kernel.workspace)])
 
 
 @trust.command("revoke", cls=Command)
@@ -115,16 +81,16 @@ def _revoke(sessions: KernelSessions) -> str:
     return "Nothing of this folder is trusted any more." if any(done) else "Nothing was trusted."
 
 
-def _waiting_in(sessions: KernelSessions) -> list[_Waiting]:
+def _waiting_in(sessions: KernelSessions) -> list[Waiting]:
     sessions.kernel.refuse_while_busy()
     return list(_waiting(sessions.kernel))
 
 
-def _told(waiting: Sequence[_Waiting]) -> str:
+def _told(waiting: Sequence[Waiting]) -> str:
     return "\n".join(line for one in waiting for line in one.lines)
 
 
-def _decided(shell: Any, waiting: Sequence[_Waiting]) -> str:
+def _decided(shell: Any, waiting: Sequence[Waiting]) -> str:
     if hasattr(shell, "kernel") and not is_attended(shell):
         return _UNATTENDED
     try:
@@ -140,38 +106,23 @@ def _decided(shell: Any, waiting: Sequence[_Waiting]) -> str:
     return "Trusted, as it is now. A change is asked about again."
 
 
-def _waiting(kernel: Kernel) -> Iterator[_Waiting]:
+def _waiting(kernel: Kernel) -> Iterator[Waiting]:
     """All that waits, as it is on the disk: a change that is held back is among it."""
-    pending = kernel.protected.pending
-    if changes := tuple(_changes(pending)):
-        yield _Waiting(changes, kernel.protected.accept)
-    with held.released(pending.files):
+    if changes := tuple(_changes(kernel.protected)):
+        yield Waiting(changes, kernel.protected.accept)
+    with held.released(kernel.protected.pending.files):
         effective = kernel.effective()
-        acting = untrusted_settings(effective)
-        servers = kernel.servers.untrusted()
-        catalogue = discover(kernel.skill_places())
-    if acting is not None:
-        lines = tuple(f"  {_does(key, acting)}" for key in acting.values)
-        head = "Settings of this folder (.jupyter_agent/config.yaml):"
-        digest = digest_of(acting, effective.workspace.root, effective.beside)
-        yield _Waiting((head, *lines), partial(trust_settings, effective, digest))
-    for server in servers:
-        line = f"MCP server {one_line(server.name, 40)}: {server.does}"
-        yield _Waiting(
-            (line,), partial(store.trust, SERVERS, effective.workspace.root, server.digest)
-        )
-    for cassette in kernel.untrusted_cassettes():
-        line = f"Cassette {one_line(cassette.name, 60)}: {cassette.does}"
-        yield _Waiting((line,), cassette.trust)
-    for skill in catalogue.untrusted:
-        line = f"Skill {skill.name} ({skill.shown}): {one_line(skill.front.description, 100)}"
-        yield _Waiting((line,), partial(trust_skill, catalogue, skill.name))
+        found = list(waiting(effective, kernel.cassettes))
+    yield from found
 
 
-def _changes(pending: Pending) -> Iterator[str]:
+def _changes(protected: ProtectedSettings) -> Iterator[str]:
     """What the agent's code changed, without the value of anything."""
+    pending = protected.pending
     if pending.variables:
         yield f"Variables that the agent's code set: {', '.join(sorted(pending.variables))}"
+    if keys := protected.layers.keys:
+        yield f"Settings that the agent's code changed: {', '.join(keys)}"
     for path in pending.files:
         yield f"The agent's code changed {path.name}:"
         yield from _difference(held.before(path), held.content_of(path))
@@ -198,9 +149,3 @@ def _unsecret(line: str) -> str:
     name, colon, _ = line.partition(":")
     secret = any(word in name.casefold() for word in ("key", "header", "proxy", "token", "auth"))
     return f"{name}: (not shown)" if colon and secret else one_line(line, 200)
-
-
-def _does(key: str, acting: config.Layer) -> str:
-    value = "a value that is not shown" if config.is_secret(key) else str(acting.values[key])
-    shown = one_line(plain(value), 160)
-    return f"{key}: {_DOES[key].format(shown)}" if key in _DOES else f"{key}: is set to {shown}"

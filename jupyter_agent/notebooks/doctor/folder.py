@@ -18,7 +18,9 @@ from jupyter_agent.notebooks.check.notebook_scan import NotebookScan, scan_noteb
 from jupyter_agent.notebooks.doctor.examined import Examined
 from jupyter_agent.notebooks.find import find_files
 from jupyter_agent.recording.cassette import load
+from jupyter_agent.recording.trusted import cassettes
 from jupyter_agent.session.effective_settings import EffectiveSettings
+from jupyter_agent.session.folder_trust import planted
 from jupyter_agent.skills.discovery import discover, places
 
 _RIGHTS, _GIT, _CASSETTES, _SETTINGS = "permissions", "git", "cassettes", "settings"
@@ -60,9 +62,14 @@ def examine_rights(place: EffectiveSettings) -> Iterator[Examined]:
     yield from _loosened(place)
     yield _state_folder(place)
     yield _trust()
+    for line in planted(place.workspace):
+        yield Examined(_RIGHTS, "state folder", "note", line)
     where = places(place.workspace, settings.tools.skills_dir)
     for skill in discover(where).untrusted:
-        text = f"the skill {skill.name} came with the folder and is not used until you trust it."
+        text = (
+            f"the skill {skill.name} ({skill.shown}) came with the folder, or the agent's code "
+            "changed it. It is not used until you trust it."
+        )
         remedy = f"Look at it: %agent skills {skill.name}. Then: %agent skills trust {skill.name}"
         yield Examined(_RIGHTS, "skills", "warning", text, remedy)
 
@@ -191,6 +198,14 @@ def examine_cassettes(folder: Path) -> Iterator[Examined]:
             else "scripted by hand"
         )
         yield Examined(_CASSETTES, shown, "ok", f"{cassette.replies} replies, {whose}")
+        for strange in cassettes([path]):
+            text = (
+                "it was not recorded or trusted here: at the front end, calls that it allowed are "
+                f"asked about again. {strange.does}"
+            )
+            yield Examined(
+                _CASSETTES, shown, "note", text, "To trust it, in a notebook: %agent trust"
+            )
 
 
 def _untold(shown: str, path: Path, error: ConfigError) -> Examined:

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jupyter_agent.core.plaintext import count, one_line
-from jupyter_agent.files import trust
-from jupyter_agent.mcp.definitions import Definition, read_definitions
-from jupyter_agent.mcp.servers import TRUST_KIND, Offer, Servers
+from jupyter_agent.mcp.definitions import Definition
+from jupyter_agent.mcp.servers import Offer, Servers, in_force, waiting
 from jupyter_agent.notebooks.doctor.examined import Examined
 from jupyter_agent.session.effective_settings import EffectiveSettings
 
@@ -18,14 +17,17 @@ _TOPIC = "MCP servers"
 
 def examine_servers(place: EffectiveSettings, *, offline: bool) -> Iterator[Examined]:
     """Nothing that is not trusted is started, and nothing is left running."""
-    definitions = read_definitions(place.workspace.state_folder)
+    definitions = in_force(place.workspace)
     for problem in definitions.problems:
         yield Examined(_TOPIC, "mcp.json", "problem", problem, "Correct the file.")
+    inert = waiting(place.workspace)
+    for definition in inert:
+        yield _inert(definition)
     usable = []
     for definition in definitions.servers.values():
-        if unused := _unused(definition, place):
-            yield unused
-        else:
+        if definition.entry.disabled:
+            yield Examined(_TOPIC, _name(definition), "note", "disabled, not started")
+        elif definition not in inert:
             usable.append(definition)
     if not definitions.servers:
         yield Examined(_TOPIC, "mcp.json", "note", "no MCP servers are named.")
@@ -59,20 +61,15 @@ async def _offered(place: EffectiveSettings) -> Offer:
         await servers.close()
 
 
-def _unused(definition: Definition, place: EffectiveSettings) -> Examined | None:
-    """Why a server is not started; None where it may be."""
+def _inert(definition: Definition) -> Examined:
+    """A server that waits for trust, with what it would do."""
     name = _name(definition)
-    if definition.entry.disabled:
-        return Examined(_TOPIC, name, "note", "disabled, not started")
-    root = place.workspace.root
-    if definition.needs_trust and not trust.is_trusted(TRUST_KIND, root, definition.digest):
-        text = (
-            "it came with the workspace and is not trusted, so it was not started: "
-            f"{definition.does}"
-        )
-        remedy = f"Look at it, then in a notebook: %agent mcp trust {name}"
-        return Examined(_TOPIC, name, "warning", text, remedy)
-    return None
+    text = (
+        "it came with the workspace and is not trusted, so it was not started. "
+        f"It {definition.would}"
+    )
+    remedy = f"Look at it, then in a notebook: %agent mcp trust {name}"
+    return Examined(_TOPIC, name, "warning", text, remedy)
 
 
 def _name(definition: Definition) -> str:
