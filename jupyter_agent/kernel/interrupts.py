@@ -35,10 +35,10 @@ _OWN_CODE = (str(_PACKAGE / "kernel"), str(_PACKAGE / "undo"), str(_PACKAGE / "c
 """Code that an exception in the middle would leave half done."""
 
 
-class Limit:
+class TimeLimit:
     """A time limit. `expired` becomes True when the code under it is interrupted for it."""
 
-    def __init__(self, seconds: float, expire: Callable[[Limit], None]) -> None:
+    def __init__(self, seconds: float, expire: Callable[[TimeLimit], None]) -> None:
         self.expired = False
         self._seconds = seconds
         self._expire = expire
@@ -68,7 +68,7 @@ class Interrupts:
         self.blocking = False
         """True while code without top-level await holds the event loop; the executor sets it."""
         self._task: asyncio.Task[Any] | None = None
-        self._limit: Limit | None = None
+        self._limit: TimeLimit | None = None
         self._signal_is_ours = False
         self._installed = False
         self._cancelling_since: float | None = None
@@ -116,7 +116,7 @@ class Interrupts:
             self._task = None
 
     @contextmanager
-    def limited(self, seconds: float | None) -> Iterator[Limit | None]:
+    def limited(self, seconds: float | None) -> Iterator[TimeLimit | None]:
         """Interrupt the code in this context after `seconds`; None sets no limit.
 
         Inside of another limit (a question while code runs) the outer clock stands still.
@@ -127,7 +127,7 @@ class Interrupts:
         outer = self._limit
         if outer is not None:
             outer.stop()
-        self._limit = limit = Limit(seconds, self._expire)
+        self._limit = limit = TimeLimit(seconds, self._expire)
         try:
             yield limit
         finally:
@@ -162,7 +162,7 @@ class Interrupts:
         if self._task is not None:
             self._task.cancel()
 
-    def _expire(self, limit: Limit) -> None:
+    def _expire(self, limit: TimeLimit) -> None:
         if not self._installed:
             # No handler of ours is installed, but awaited code can be cancelled.
             limit.expired = True
@@ -209,7 +209,7 @@ class Interrupts:
             self._cancelling_since = time.monotonic()
             self._task.get_loop().call_soon_threadsafe(self._cancel, self._task, limit)
 
-    def _cancel(self, task: asyncio.Task[Any], limit: Limit | None) -> None:
+    def _cancel(self, task: asyncio.Task[Any], limit: TimeLimit | None) -> None:
         """Cancel for the user, or for a time-out whose execution still runs."""
         self._cancelling_since = None
         if self._installed and (limit is None or limit is self._limit):

@@ -19,11 +19,11 @@ from pathlib import Path
 from jupyter_agent.core.effects import SideEffect
 from jupyter_agent.core.plaintext import all_in_one_line, one_line
 from jupyter_agent.policy import catalogue
-from jupyter_agent.policy.files import judge_folder, judge_write, steers
+from jupyter_agent.policy.files import host, judge_folder, judge_write, steers
 from jupyter_agent.policy.verdict import PolicyContext, Risk
 
 _PROBES = frozenset(
-    "ldconfig lscpu uname nproc sysctl getconf which hostname nvidia-smi gcc cc xclip xsel "  # noqa: SIM905
+    "file ldconfig lscpu uname nproc sysctl getconf which hostname nvidia-smi gcc cc xclip xsel "  # noqa: SIM905
     "wl-copy pbcopy".split()
 )
 """Commands by which libraries look at the machine, or fill the clipboard. They change nothing."""
@@ -59,7 +59,7 @@ def judge_effect(effect: SideEffect, around: PolicyContext) -> Risk | None:
             return _judge_host(effect)
         case "browse":
             what = f"opens in your browser: {one_line(effect.place)}"
-            return Risk("browser", what, place=effect.place)
+            return Risk("network", what, place=host(effect.place))
         case "environment":
             return _judge_variable(effect.place)
         case "signal":
@@ -151,7 +151,8 @@ def _caches() -> tuple[Path, ...]:
     """The folders in which libraries keep caches and settings of their own."""
     home = Path.home()
     named = os.environ.get("XDG_CACHE_HOME"), os.environ.get("MPLCONFIGDIR")
-    usual = (home / ".cache", home / ".config" / "matplotlib", home / "Library" / "Caches")
+    ipython = Path(os.environ.get("IPYTHONDIR") or home / ".ipython") / "profile_default" / "db"
+    usual = (ipython, home / ".cache", home / ".config" / "matplotlib", home / "Library" / "Caches")
     folders = (*(Path(name) for name in named if name), *usual)
     return tuple(Path(os.path.realpath(folder)) for folder in folders)
 
@@ -178,10 +179,19 @@ def _words(line: str) -> Iterator[str]:
 
 
 def _judge_host(effect: SideEffect) -> Risk | None:
-    host = effect.place.strip("[]")
-    if host.casefold() in _HERE or host in _own_names() or _is_loopback(host):
+    name = effect.place.strip("[]").casefold()
+    if name in _HERE or name in _own_names() or _is_loopback(name):
         return None
-    return Risk("network", f"connects to {one_line(effect.target or host)}", place=host)
+    return Risk("network", f"connects to {one_line(effect.target or name)}", place=name)
+
+
+def is_address(host: str) -> bool:
+    """True for the number of a computer in a network, which a look-up of its name gives."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:
@@ -193,7 +203,7 @@ def _is_loopback(host: str) -> bool:
 
 @cache
 def _own_names() -> frozenset[str]:
-    return frozenset({socket.gethostname()})
+    return frozenset({socket.gethostname().casefold()})
 
 
 def _judge_variable(name: str) -> Risk | None:

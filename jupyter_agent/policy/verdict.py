@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,7 +144,7 @@ def covers(approved: Risk, risk: Risk) -> bool:
     if not approved.place or approved.place == risk.place:
         return True
     if risk.kind in _PROCESSES:
-        return _words(risk.place)[: len(_words(approved.place))] == _words(approved.place)
+        return _is_same_command(approved, risk.place)
     if risk.kind == "network":
         return False
     return Path(risk.place).is_relative_to(approved.place)
@@ -164,6 +165,18 @@ def is_granted(risk: Risk, granted: Set[str]) -> bool:
 def scope(risk: Risk) -> str:
     """What "always" grants for a risk: its kind and where, as an entry of `granted`."""
     return f"{risk.kind}@{_where(risk)}" if _where(risk) else risk.kind
+
+
+def _is_same_command(approved: Risk, line: str) -> bool:
+    """True if a command that the code told is the one that runs."""
+    if approved.kind == "shell" and len(line.split()) == 1:
+        return True  # the shell of a cell magic, which reads the script that was shown
+    beginning = re.split(r"[{$]", approved.place, maxsplit=1)[0]
+    if beginning != approved.place and beginning.strip():
+        return line.startswith(beginning)  # IPython puts values into the rest
+    told, runs = _words(approved.place), _words(line)
+    # `%pip install x` runs as `/usr/bin/python -m pip install x`.
+    return told in (runs[: len(told)], runs[-len(told) :])
 
 
 def scope_words(risk: Risk, root: Path) -> str:
@@ -189,4 +202,4 @@ def _where(risk: Risk) -> str:
 
 
 def _words(command: str) -> list[str]:
-    return command.replace("'", "").replace('"', "").split()
+    return command.lstrip("%! ").replace("'", "").replace('"', "").split()

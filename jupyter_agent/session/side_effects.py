@@ -13,7 +13,7 @@ from jupyter_agent.core.events import ApprovalAsked, EffectDecided, Sink
 from jupyter_agent.core.ports import User
 from jupyter_agent.kernel.effects import is_by, is_by_import
 from jupyter_agent.policy import PolicyContext, Risk
-from jupyter_agent.policy.side_effects import is_usual_in_import, judge_effect
+from jupyter_agent.policy.side_effects import is_address, is_usual_in_import, judge_effect
 from jupyter_agent.policy.verdict import NEVER_GRANTED, covers, is_granted, scope, scope_words
 
 _MULTIPROCESSING = ("multiprocessing/popen_fork.py", "multiprocessing/popen_forkserver.py")
@@ -62,6 +62,7 @@ class EffectGuard:
         self._asking = threading.RLock()
         self._answers: dict[tuple[str, str], str] = {}
         self._decided: list[EffectDecided] = []
+        self._has_looked_up = False
         self._is_over = False
 
     def __call__(self, effect: SideEffect) -> None:
@@ -81,6 +82,8 @@ class EffectGuard:
                 self._decide(risk)
         if effect.action in ("write", "move"):
             self._note(effect)
+        if risk is not None and risk.kind == "network":
+            self._has_looked_up |= not is_address(risk.place)
 
     def finish(self) -> None:
         """The call has ended: tell what was decided. Nobody is asked from now on."""
@@ -91,6 +94,8 @@ class EffectGuard:
     def _is_covered(self, risk: Risk) -> bool:
         if any(covers(approved, risk) for approved in self._approved):
             return True
+        if risk.kind == "network" and self._has_looked_up and is_address(risk.place):
+            return True  # what the look-up of an allowed name gave
         return is_granted(risk, self._around.granted)
 
     def _decide(self, risk: Risk) -> None:
