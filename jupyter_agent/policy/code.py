@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -143,7 +144,9 @@ class _Inspection:
         targets: Values = () if first is None else self._names.of(first)
         if value.owner and value.owner.is_path:
             targets = (value.owner,)
-        return bool(targets) and all(is_temporary(target.text or "") for target in targets)
+        root = self._around.root
+        paths = [Path(os.path.normpath(target.text or "")) for target in targets]
+        return bool(paths) and all(is_temporary(path, root) for path in paths)
 
     def _place(self, kind: RiskKind, callee: Value, node: ast.expr) -> str:
         """The file, host or command that a call names by its object or its first argument."""

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.workspace import CASSETTE
 from jupyter_agent.policy.catalogue import HOLE, URL
 from jupyter_agent.policy.verdict import PolicyContext, Risk
 
@@ -62,7 +63,7 @@ def _judge_path(path: Path, shown: str, around: PolicyContext, line: int) -> Ris
     if steers(path, around):
         return Risk("agent", f"writes to {shown}, which steers the agent itself", line, place)
     if not path.is_relative_to(around.root):
-        if path.is_relative_to(_temporary()):
+        if is_temporary(path, around.root):
             return None
         return Risk("outside", f"writes outside the workspace: {shown}", line, place)
     if path in around.seen:
@@ -128,6 +129,8 @@ def steers(path: Path, around: PolicyContext) -> bool:
     folded = f"{path.as_posix().casefold()}/"
     if not _STEERING.isdisjoint(folded.split("/")) or _RULES in folded:
         return True
+    if folded.endswith(f"{CASSETTE}/"):
+        return True
     return any(
         path.is_relative_to(guarded) or guarded.is_relative_to(path)
         for guarded in around.protected
@@ -135,12 +138,20 @@ def steers(path: Path, around: PolicyContext) -> bool:
     )
 
 
-def is_temporary(text: str) -> bool:
-    """Whether an absolute path is in the system's folder for temporary files."""
-    return os.path.isabs(text) and Path(os.path.normpath(text)).is_relative_to(  # noqa: PTH117
-        tempfile.gettempdir()
-    )
+def is_temporary(path: Path, root: Path) -> bool:
+    """True for a path in the system's folder for temporary files that is nobody's work.
 
+    The workspace, its neighbours in a folder of their own, and the user's home may lie there, too.
 
-def _temporary() -> Path:
-    return Path(os.path.realpath(tempfile.gettempdir()))
+    Args:
+        path: An absolute path.
+        root: The workspace.
+    """
+    folder = Path(os.path.realpath(tempfile.gettempdir()))
+    if not path.is_relative_to(folder) or path == folder or path.is_relative_to(root):
+        return False
+    home = Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111
+    if home.is_relative_to(folder) and path.is_relative_to(home):
+        return False
+    beside = root.relative_to(folder).parts[:1] if root.is_relative_to(folder) else ()
+    return not beside or path.relative_to(folder).parts[:1] != beside

@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import socket
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -19,7 +18,7 @@ from pathlib import Path
 from jupyter_agent.core.effects import SideEffect
 from jupyter_agent.core.plaintext import all_in_one_line, one_line
 from jupyter_agent.policy import catalogue
-from jupyter_agent.policy.files import host, judge_folder, judge_write, steers
+from jupyter_agent.policy.files import host, is_temporary, judge_folder, judge_write, steers
 from jupyter_agent.policy.verdict import PolicyContext, Risk
 
 _PROBES = frozenset(
@@ -111,7 +110,7 @@ def _judge_removal(path: Path, around: PolicyContext, words: str) -> Risk | None
     """A removal is harmless for what the agent made itself, and for what does not exist."""
     if path in around.made or not os.path.lexists(path):
         return None
-    if _is_temporary(path) and not path.is_relative_to(around.root):
+    if is_temporary(path, around.root):
         return None
     if steers(path, around):
         return Risk("agent", f"{words}, which steers the agent itself", place=str(path))
@@ -138,21 +137,19 @@ def _is_disk(path: str) -> bool:
 
 def _is_hidden_at_home(path: Path) -> bool:
     home = Path.home()
-    return path.is_relative_to(home) and path.relative_to(home).parts[0].startswith(".")
-
-
-def _is_temporary(path: Path) -> bool:
-    folder = Path(os.path.realpath(tempfile.gettempdir()))
-    return path.is_relative_to(folder) and path != folder
+    if path.is_relative_to(home):
+        return path.relative_to(home).as_posix().startswith(".")
+    settings = os.environ.get("MPLCONFIGDIR")
+    return bool(settings) and path.is_relative_to(os.path.realpath(settings or ""))
 
 
 @cache
 def _caches() -> tuple[Path, ...]:
     """The folders in which libraries keep caches and settings of their own."""
     home = Path.home()
-    named = os.environ.get("XDG_CACHE_HOME"), os.environ.get("MPLCONFIGDIR")
+    named = (os.environ.get("XDG_CACHE_HOME"),)
     ipython = Path(os.environ.get("IPYTHONDIR") or home / ".ipython") / "profile_default" / "db"
-    usual = (ipython, home / ".cache", home / ".config" / "matplotlib", home / "Library" / "Caches")
+    usual = (ipython, home / ".cache", home / "Library" / "Caches")
     folders = (*(Path(name) for name in named if name), *usual)
     return tuple(Path(os.path.realpath(folder)) for folder in folders)
 
