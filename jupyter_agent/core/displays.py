@@ -57,17 +57,15 @@ _SCRIPTS = ("application/javascript", "text/javascript")
 _SVG = "image/svg+xml"
 _BOKEH_LOAD = "application/vnd.bokehjs_load.v0+json"
 _BOKEH_EXEC = "application/vnd.bokehjs_exec.v0+json"
-_PLOTS = re.compile(r"application/vnd\.(?:plotly\.v1|vega(?:lite)?\.v\d{1,2})\+json")
+_PLOTS = re.compile(r"application/vnd\.(?:plotly\.v1|vega(?:lite)?\.v\d{1,2})[+.]json")
 _DATA = frozenset({"application/json", "application/geo+json"})
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 _MODEL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _ACTIVE = re.compile(r"<(?:script|iframe|frame|object|embed|canvas)\b", re.IGNORECASE)
-_ESTIMATOR = 'class="sk-top-container"'
-"""By this scikit-learn's diagrams are known: their scripts only copy names to the clipboard."""
 _SCRIPT = re.compile(r"(?is)<script\b[^>]*>(.*?)</script\b[^>]*>")
 _REMOTE = r"((?:https?:)?(?:\\?/){2}[^\s\"'<>()\\]+)"
-_ADDRESS = re.compile(r"(?i)\b(https?:(?:\\?/){2}[^\s\"'<>()\\{}$`]+)")
+_ADDRESS = re.compile(r"(?i)(?<!href=)(?<!href=\\)[\"'`]\s*(https?:(?:\\?/){2}[^\s\"'<>()\\{}$`]+)")
 _LOADED = re.compile(
     rf"""(?ix) \b(?:src|srcset|poster|background|data)\s*=\s*["']?\s*{_REMOTE}
     | (?:url\(|@import)\s*["']?\s*{_REMOTE} | <link\b[^>]*?\bhref\s*=\s*["']?\s*{_REMOTE}"""
@@ -109,12 +107,15 @@ _CLOSED = (
 )
 _OPEN = "default-src * data: blob: 'unsafe-inline' 'unsafe-eval'; form-action 'none'"
 
-# In the page: gives each frame the height that it asks for.
+# In the page: gives each frame the height that it asks for, and those that wait their document.
 _SIZED = (
     "if(!window.jupyterAgentFrames){window.jupyterAgentFrames=true;"
     'addEventListener("message",e=>{const h=e.data&&e.data.jupyterAgentHeight;'
     'if(typeof h==="number")for(const f of document.querySelectorAll("iframe.' + FRAME + '"))'
-    'if(f.contentWindow===e.source)f.style.height=Math.min(Math.max(h,0),20000)+"px"})}'
+    'if(f.contentWindow===e.source)f.style.height=Math.min(Math.max(h,0),20000)+"px"});'
+    'addEventListener("toggle",e=>{if(e.target.open)for(const f of '
+    'e.target.querySelectorAll("iframe[data-document]"))if(!f.srcdoc)f.srcdoc=f.dataset.document},'
+    "true)}"
     'for(const n of document.querySelectorAll(".' + FRAME + '-note"))n.remove();'
 )
 # In the inner frame: tells the height of its content.
@@ -245,8 +246,7 @@ def html_display(markup: str) -> str:
         markup: The HTML, a fragment or a whole document.
     """
     pictures = _hosts(_LOADED, markup)
-    is_active = bool(_ACTIVE.search(markup)) and _ESTIMATOR not in markup
-    if not is_active and len(markup) <= MOST_CLEANED:
+    if not _ACTIVE.search(markup) and len(markup) <= MOST_CLEANED:
         return cleaned_html(markup) + _on_request(markup, pictures)
     text = _unfolded(markup)
     if _FRAMED_FILE.search(text) or _hosts(_SOURCE, text):
@@ -287,11 +287,12 @@ def _frame(markup: str, policy: str) -> str:
         "document.body.append(f)</script>"
     )
     document = html.escape(outer, quote=False).replace("'", "&#39;")
-    lazy = ' loading="lazy"' if policy is _OPEN else ""
+    attribute = "data-document" if policy is _OPEN else "srcdoc"
+    style = "border:0;width:100%;height:300px;display:block"
     return (
         f'<div><small class="{FRAME}-note">This display is shown once the notebook is trusted '
-        f'(File → Trust Notebook).</small><iframe class="{FRAME}" sandbox="{_SANDBOX}"{lazy} '
-        f"style=\"border:0;width:100%;height:300px;display:block\" srcdoc='{document}'></iframe>"
+        f'(File → Trust Notebook).</small><iframe class="{FRAME}" sandbox="{_SANDBOX}" '
+        f"style=\"{style}\" {attribute}='{document}'></iframe>"
         f"<script>{_SIZED}</script></div>"
     )
 

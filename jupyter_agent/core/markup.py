@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 SCOPE = "jupyter-agent-display"
 """The class of the element around cleaned HTML; with a style sheet a digest follows."""
+PLACEHOLDER = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' width='100' height='16'%3E"
+    "%3Ctext y='12' font-size='12' fill='gray'%3E[not loaded]%3C/text%3E%3C/svg%3E"
+)
+"""The picture in the place of one that is not loaded."""
 
 _BOX = "position:relative;overflow:auto;contain:layout"
 _STYLE = re.compile(r"<style\b[^>]*>(.*?)</style\b[^>]*>", re.IGNORECASE | re.DOTALL)
@@ -41,7 +46,7 @@ _SVG_TAGS = _words(
 _MEDIA_TAGS = ("audio", "video", "source")
 _EMPTIED = {"script", "style", "template", "noscript", "iframe", "object", "math", "head"}
 
-_ANYWHERE = _words("class id style title lang dir role hidden")
+_ANYWHERE = _words("class id style title lang dir role hidden tabindex aria-label aria-hidden")
 _OF_TAG = {
     "a": {"href", "target", "download"},
     "col": {"span", "width"},
@@ -106,6 +111,11 @@ def cleaned_html(markup: str) -> str:
     return f'<div class="{scope}" style="{_BOX}">{style}{body}</div>'
 
 
+def cleaned_fragment(markup: str) -> str:
+    """HTML cleaned as by `cleaned_html`, without its style sheets and without a box around it."""
+    return _cleaner().clean(_STYLE.sub("", markup))
+
+
 @cache
 def _cleaner() -> nh3.Cleaner:
     import nh3
@@ -132,10 +142,12 @@ def _kept_attribute(tag: str, name: str, value: str) -> str | None:
         return kept_style(value) or None
     if name == "class":
         return " ".join(each for each in value.split() if not _FOREIGN_CLASS.match(each)) or None
+    if name == "tabindex":
+        return value if value == "0" else None
     if name == "src":
         pattern = _DATA_IMAGE if tag == "img" else _DATA_MEDIA
         is_kept = pattern.match(value) or is_local_path(value)
-        return value if is_kept else None
+        return value if is_kept else PLACEHOLDER if tag == "img" else None
     if name == "href" and tag == "a":
         return value if _LINKS.match(value) or not _SCHEME.match(value) else None
     if name in ("href", "xlink:href"):

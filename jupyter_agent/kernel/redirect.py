@@ -18,6 +18,7 @@ from typing import Any
 from jupyter_agent.kernel.bounded import Overflow
 from jupyter_agent.kernel.capture import Capture, StreamKind, rich_output
 from jupyter_agent.kernel.shadow import swapped
+from jupyter_agent.kernel.widget_messages import harmless_widgets
 
 _INSIDE: ContextVar[bool] = ContextVar("jupyter_agent_inside", default=False)
 
@@ -168,6 +169,7 @@ def capturing(
         with ExitStack() as taps:
             for real, stream in zip(saved[:2], streams, strict=True):
                 taps.enter_context(_tapped(real, stream))
+            taps.enter_context(harmless_widgets(is_foreign))
             yield capture
     finally:
         _INSIDE.reset(inside)

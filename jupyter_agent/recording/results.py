@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.core.displays import WIDGET
 from jupyter_agent.core.messages import Image, Text, ToolCall, ToolResult, is_bitmap, is_served
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.core.redact import MARK
@@ -39,8 +40,6 @@ GIVEN = frozenset(
 """The tools whose second run would find the files or notes of the first one."""
 VARYING = "varying"
 """The detail of a result with the texts in it that vary from run to run."""
-WIDGET = "application/vnd.jupyter.widget-view+json"
-"""The view of a widget, which each kernel names anew."""
 _LONGEST_SHOWN = 50_000
 """Characters of one rich output that a cassette keeps."""
 _ERROR = "error: "

@@ -121,8 +121,8 @@ def _displays(view: TurnView) -> Iterator[SavedOutput]:
         for output in (call.result.display if call.result else ())
         if is_rich(output)
     )
-    for shown in shown_displays(rich):
-        yield SavedOutput(shown.data, shown.metadata)
+    for output in shown_displays(rich):
+        yield SavedOutput(output.data, output.metadata)
 
 
 def _stored(kind: str, value: Any, limit: int) -> Any:
