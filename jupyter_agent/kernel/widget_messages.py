@@ -54,30 +54,27 @@ class HeldWidget:
 _held: dict[str, HeldWidget] = {}
 _cleaned: set[str] = set()
 """The widgets that the agent's code made or changed, by their models: always sent cleaned."""
-_running: list[Callable[[], bool]] = []
-"""While the agent's code runs: tells whether the calling code is another's."""
 
 
 @contextmanager
-def harmless_widgets(is_foreign: Callable[[], bool]) -> Iterator[None]:
-    """Clean what running code sends to widgets, and hold back widgets with a script.
+def harmless_widgets(is_of_the_agent: Callable[[], bool]) -> Iterator[None]:
+    """Clean what the agent's code sends to widgets, and hold back widgets with a script.
 
     A page that is loaded later asks for all widgets, so those that the code made or changed are
     sent cleaned from then on.
 
     Args:
-        is_foreign: True while code runs that is not the agent's: its messages pass unchanged.
+        is_of_the_agent: True if the code that calls it is the agent's; all other code's messages
+            pass unchanged. It is asked after this context, too: code may leave a task behind.
     """
-    _watch_channels()
-    _running.append(is_foreign)
+    _watch_channels(is_of_the_agent)
     try:
         yield
     finally:
-        _running.remove(is_foreign)
         _take_out_of_sight()
 
 
-def _watch_channels() -> None:
+def _watch_channels(is_of_the_agent: Callable[[], bool]) -> None:
     """Let all messages to widgets pass through here, from now on."""
     try:
         channel = import_module("ipykernel.comm.comm").BaseComm
@@ -97,16 +94,15 @@ def _watch_channels() -> None:
         **keys: Any,
     ) -> None:
         message = {"data": data, "metadata": metadata, "buffers": buffers, **keys}
-        if _passes(comm, msg_type, message):
+        if _passes(comm, msg_type, message, is_of_the_agent()):
             publish(comm, msg_type, **message)
 
     publish_msg.is_watched = True  # type: ignore[attr-defined]
     channel.publish_msg = publish_msg
 
 
-def _passes(comm: Any, msg_type: str, message: dict[str, Any]) -> bool:
+def _passes(comm: Any, msg_type: str, message: dict[str, Any], is_agents: bool) -> bool:
     """Clean a message in place. Returns False if it is not sent."""
-    is_agents = bool(_running) and not _running[-1]()
     data = message["data"]
     if _is_held(comm, msg_type, message, is_agents):
         return False
