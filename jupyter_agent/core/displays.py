@@ -1,24 +1,19 @@
 """Displays of the agent's code as data: what may go into the page, and what into a frame.
 
-Plain HTML is cleaned. HTML with scripts goes into a frame: in it, scripts run without access to the
-page, the notebook server or the network. Libraries and maps that plots need are the exception:
-they load from `LIBRARY_HOSTS` and `MAP_HOSTS`. A display that loads anything else waits, folded,
-until the person unfolds it.
-
-The frame is double. A script can send its own frame to another address; the outer frame, which
-holds no foreign script, forbids that.
+Plain HTML is cleaned. HTML with scripts goes into a frame, in which they run without access to the
+page. What a display loads from unknown hosts waits, folded, until the person unfolds it.
 """
 
 from __future__ import annotations
 
 import base64
 import html
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from jupyter_agent.core.frames import closed_frame, folded_frame, is_known_host
 from jupyter_agent.core.markdown import inert, inert_formula
 from jupyter_agent.core.markup import cleaned_html
 from jupyter_agent.core.messages import JsonObject, Output, is_bitmap
@@ -26,30 +21,10 @@ from jupyter_agent.core.messages import JsonObject, Output, is_bitmap
 WIDGET = "application/vnd.jupyter.widget-view+json"
 """The MIME type of a widget's place in a notebook."""
 
-LIBRARY_HOSTS = (
-    "cdn.jsdelivr.net",
-    "cdnjs.cloudflare.com",
-    "unpkg.com",
-    "cdn.plot.ly",
-    "cdn.bokeh.org",
-    "cdn.pydata.org",
-    "cdn.holoviz.org",
-    "code.jquery.com",
-    "netdna.bootstrapcdn.com",
-    "maxcdn.bootstrapcdn.com",
-    "cdn.datatables.net",
-    "d3js.org",
-)
-"""Hosts of the libraries by which plots draw themselves."""
-MAP_HOSTS = ("tile.openstreetmap.org", "*.tile.openstreetmap.org", "*.basemaps.cartocdn.com")
-"""Hosts of the maps that folium and plotly show by default."""
-
 MOST_CLEANED = 2_000_000
 """Characters of HTML that is cleaned; a longer one goes into a frame."""
 MOST_SEARCHED = 200_000
 """Characters of one script that is searched for addresses; a longer one is a library."""
-MOST_NAMED = 4
-"""The most hosts that are named where a display waits."""
 MOST_TWICE = 1_000_000
 """Characters of HTML that is stored a second time, to be shown with what it loads."""
 
@@ -91,45 +66,6 @@ _SVG_DANGER = re.compile(
     | [\s/"']on\w+\s*= | <!ENTITY | <\?xml-stylesheet | javascript: | @import | image-set
     | \bhref\s*=\s*["']?\s*(?!\#|data:image/(?:png|jpeg))[^\s"']
     | \b(?:src|url)\s*\(\s*["']?\s*(?!\#|data:image/)[^\s"')]"""
-)
-
-FRAME = "jupyter-agent-frame"
-"""The class of the frames."""
-_SANDBOX = "allow-scripts"
-_CLOSED = (
-    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data: blob: {libraries}; "
-    "style-src 'unsafe-inline' data: {libraries}; font-src data: {libraries}; "
-    "img-src data: blob: {libraries} {maps}; media-src data: blob:; worker-src blob:; "
-    "connect-src data: blob: {libraries}; frame-src 'none'; form-action 'none'; base-uri 'none'"
-).format(
-    libraries=" ".join(f"https://{host}" for host in LIBRARY_HOSTS),
-    maps=" ".join(f"https://{host}" for host in MAP_HOSTS),
-)
-_OPEN = "default-src * data: blob: 'unsafe-inline' 'unsafe-eval'; form-action 'none'"
-
-# In the page: gives each frame the height that it asks for, and those that wait their document.
-_SIZED = (
-    "if(!window.jupyterAgentFrames){window.jupyterAgentFrames=true;"
-    'addEventListener("message",e=>{const h=e.data&&e.data.jupyterAgentHeight;'
-    'if(typeof h==="number")for(const f of document.querySelectorAll("iframe.' + FRAME + '"))'
-    'if(f.contentWindow===e.source)f.style.height=Math.min(Math.max(h,0),20000)+"px"});'
-    'addEventListener("toggle",e=>{if(e.target.open)for(const f of '
-    'e.target.querySelectorAll("iframe[data-document]"))if(!f.srcdoc)f.srcdoc=f.dataset.document},'
-    "true)}"
-    'for(const n of document.querySelectorAll(".' + FRAME + '-note"))n.remove();'
-)
-# In the inner frame: tells the height of its content.
-_TELLING = (
-    "<script>(()=>{const d=document,"
-    "t=()=>parent.postMessage({jupyterAgentHeight:Math.ceil(Math.max("
-    "d.documentElement.getBoundingClientRect().height,d.body?d.body.scrollHeight:0))},'*');"
-    "addEventListener('load',()=>{t();setTimeout(t,300);setTimeout(t,1500)});"
-    "const o=new ResizeObserver(t);o.observe(d.documentElement);"
-    "addEventListener('DOMContentLoaded',()=>o.observe(d.body))})()</script>"
-)
-_PAPER = (
-    "<style>html{background:#fff;color:#000;color-scheme:light}"
-    "body{margin:0;font:13px/1.4 system-ui,sans-serif}</style>"
 )
 
 
@@ -251,15 +187,15 @@ def html_display(markup: str) -> str:
     text = _unfolded(markup)
     if _FRAMED_FILE.search(text) or _hosts(_SOURCE, text):
         hosts = [*_hosts(_FRAMED, text), *_hosts(_SOURCE, text)]
-        return _folded(_frame(markup, _OPEN), hosts, "This display loads from")
-    return _frame(markup, _CLOSED) + _on_request(markup, [*pictures, *_hosts_in_scripts(text)])
+        return folded_frame(markup, hosts, "This display loads from")
+    return closed_frame(markup) + _on_request(markup, [*pictures, *_hosts_in_scripts(text)])
 
 
 def _on_request(markup: str, hosts: list[str]) -> str:
     """The same display with what it loads from unknown hosts, folded; empty if there are none."""
     if not hosts or len(markup) > MOST_TWICE:
         return ""
-    return _folded(_frame(markup, _OPEN), hosts, "Not loaded from")
+    return folded_frame(markup, hosts, "Not loaded from")
 
 
 def is_harmless_svg(markup: str) -> bool:
@@ -271,46 +207,6 @@ def _as_picture(markup: str) -> str:
     """A drawing as a picture: in pictures, scripts do not run and nothing is loaded."""
     data = base64.b64encode(markup.encode("utf-8", "replace")).decode("ascii")
     return f'<img alt="drawing" src="data:image/svg+xml;base64,{data}">'
-
-
-def _frame(markup: str, policy: str) -> str:
-    """The markup in a frame within a frame, and the script that gives them their height."""
-    inner = f"<!DOCTYPE html><meta charset=utf-8>{_PAPER}<body>{_TELLING}{markup}"
-    outer = (
-        f'<!DOCTYPE html><meta charset=utf-8><meta http-equiv="Content-Security-Policy" '
-        f'content="{policy}">'
-        "<style>html,body{margin:0;height:100%;overflow:hidden}"
-        "iframe{border:0;width:100%;height:100%;display:block}</style><body><script>"
-        'addEventListener("message",e=>{if(e.source!==parent)parent.postMessage(e.data,"*")});'
-        'const f=document.createElement("iframe");'
-        f'f.setAttribute("sandbox","{_SANDBOX}");f.srcdoc={_literal(inner)};'
-        "document.body.append(f)</script>"
-    )
-    document = html.escape(outer, quote=False).replace("'", "&#39;")
-    attribute = "data-document" if policy is _OPEN else "srcdoc"
-    style = "border:0;width:100%;height:300px;display:block"
-    return (
-        f'<div><small class="{FRAME}-note">This display is shown once the notebook is trusted '
-        f'(File → Trust Notebook).</small><iframe class="{FRAME}" sandbox="{_SANDBOX}" '
-        f"style=\"{style}\" {attribute}='{document}'></iframe>"
-        f"<script>{_SIZED}</script></div>"
-    )
-
-
-def _literal(text: str) -> str:
-    """The text as a string of JavaScript that ends no script element, without blank lines."""
-    literal = json.dumps(text, ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\!--")
-    return literal.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _folded(frame: str, hosts: Iterable[str], words: str) -> str:
-    names = list(hosts)
-    listed = ", ".join(names[:MOST_NAMED]) + (" and others" if len(names) > MOST_NAMED else "")
-    place = f"{words} {listed or 'a file'}"
-    return (
-        f'<details><summary style="cursor:pointer">{html.escape(place)}. Show it.</summary>'
-        f"{frame}</details>"
-    )
 
 
 def _as_script(script: str) -> str:
@@ -346,16 +242,9 @@ def _hosts(pattern: re.Pattern[str], text: str) -> list[str]:
     for match in pattern.finditer(text):
         address = next(filter(None, match.groups()), "").replace("\\", "")
         host = re.sub(r"(?i)^(?:https?:)?//", "", address).split("/")[0].split("@")[-1].lower()
-        if host and not _is_known(host):
+        if host and not is_known_host(host):
             found.append(host[:80])
     return list(dict.fromkeys(found))
-
-
-def _is_known(host: str) -> bool:
-    return host in LIBRARY_HOSTS or any(
-        host == known.removeprefix("*.") or (known.startswith("*.") and host.endswith(known[1:]))
-        for known in MAP_HOSTS
-    )
 
 
 def _plot_loads(value: Any) -> bool:

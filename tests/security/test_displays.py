@@ -11,7 +11,8 @@ import pytest
 from live_kernel import LiveKernel
 from security.hostile_displays import acting, loading
 
-from jupyter_agent.core.displays import LIBRARY_HOSTS, shown_displays
+from jupyter_agent.core.displays import shown_displays
+from jupyter_agent.core.frames import LIBRARY_HOSTS
 from jupyter_agent.core.markup import cleaned_html, scoped_css
 from jupyter_agent.core.messages import Output
 
