@@ -105,13 +105,13 @@ def test_no_script_reaches_the_page(lab: Lab, browser: Browser, model: Model) ->
     book.save()
     book.close()
     again = lab.open(browser, "acting.ipynb", idle=False)
-    expect(again.output(1).locator(FRAME).first).to_be_visible()
+    expect(again.output(1).locator(FRAME).first).to_be_attached()
     again.page.wait_for_timeout(500)
     assert again.page.evaluate("window.pwned") is None
     exported = lab.folder / "acting.html"
     exported.write_text(HTMLExporter().from_filename(again.path)[0], encoding="utf-8")
     again.page.goto(exported.as_uri(), wait_until="domcontentloaded")
-    expect(again.page.locator(FRAME).first).to_be_visible()
+    expect(again.page.locator(FRAME).first).to_be_attached()
     again.page.wait_for_timeout(500)
     assert again.page.evaluate("window.pwned") is None
     assert again.dialogs == []
@@ -175,4 +175,20 @@ def test_a_frame_is_as_high_as_its_content(lab: Lab, browser: Browser, model: Mo
             book = lab.open(browser, "high.ipynb")
         frame = book.output(1).locator(FRAME)
         book.await_that(lambda at=frame: at.bounding_box()["height"] == 437, "437 pixels high")
+    book.close()
+
+
+TAKES = """<input id=field><script>
+setInterval(() => {field.focus(); window.focus()}, 30);
+</script>"""
+
+
+def test_a_frame_does_not_keep_the_keyboard(lab: Lab, browser: Browser, model: Model) -> None:
+    """A script that puts the focus into its frame is closed; the person types on in their cell."""
+    book = shown(lab, browser, model, "keys", f"from IPython.display import HTML\nHTML({TAKES!r})")
+    frame = book.output(1).frame_locator(FRAME)
+    cell = book.write("typed = 'here'")
+    expect(frame.locator("body")).to_contain_text("took the keyboard")
+    book.page.keyboard.type("  # by me")
+    expect(book.cell(cell).locator(".cm-content")).to_contain_text("# by me")
     book.close()
