@@ -12,9 +12,12 @@ from live_kernel import LiveKernel
 from security.hostile_displays import acting, loading
 
 from jupyter_agent.core.displays import shown_displays
+from jupyter_agent.core.events import MessageFinished, StepStarted, ToolFinished
 from jupyter_agent.core.frames import LIBRARY_HOSTS
 from jupyter_agent.core.markup import cleaned_html, scoped_css
-from jupyter_agent.core.messages import Output
+from jupyter_agent.core.messages import Message, Output, ToolCall, ToolResult, Usage
+from jupyter_agent.core.transcript import TurnView, reduce
+from jupyter_agent.widgets.saved import saved_outputs
 
 _DRAWN = frozenset({"srcdoc", "data-document"})
 _ADDRESSES = ("src", "href", "xlink:href", "srcset", "poster", "background", "action", "data")
@@ -243,6 +246,18 @@ def test_metadata_steers_no_renderer() -> None:
     }
     (output,) = shown_displays([Output("display", {"image/png": "AAAA"}, metadata)])
     assert output.metadata == {"image/png": {"width": 3}, "needs_background": "light"}
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/javascript", "image/svg+xml"])
+def test_a_recording_or_a_server_shows_data_only(kind: str) -> None:
+    """A display that no code made, but a cassette, a log or an MCP server: the same holds."""
+    result = ToolResult("c1", (), display=(Output("display", {kind: "<script>alert(1)</script>"}),))
+    view = reduce(TurnView(), StepStarted(1, 1))
+    message = Message("assistant", (ToolCall("c1", "server__draw", "{}"),))
+    for event in (MessageFinished(message, Usage(), "tool_use"), ToolFinished(result, 0.0)):
+        view = reduce(view, event)
+    (_, display) = saved_outputs(view)
+    assert_inert(Page(str(display.data["text/html"])))
 
 
 @pytest.mark.parametrize(
