@@ -10,18 +10,19 @@ import base64
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from jupyter_agent.core.frames import closed_frame, folded_frame, is_known_host
 from jupyter_agent.core.markdown import inert, inert_formula
-from jupyter_agent.core.markup import cleaned_html
+from jupyter_agent.core.markup import cleaned_html, is_too_deep
 from jupyter_agent.core.messages import JsonObject, Output, is_bitmap
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 """The MIME type of a widget's place in a notebook."""
 
-MOST_CLEANED = 2_000_000
+MOST_CLEANED = 1_000_000
 """Characters of HTML that is cleaned; a longer one goes into a frame."""
 MOST_SEARCHED = 200_000
 """Characters of one script that is searched for addresses; a longer one is a library."""
@@ -38,18 +39,22 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 _MODEL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _ACTIVE = re.compile(r"<(?:script|iframe|frame|object|embed|canvas)\b", re.IGNORECASE)
-_SCRIPT = re.compile(r"(?is)<script\b[^>]*>(.*?)</script\b[^>]*>")
+_SCRIPT = re.compile(r"(?is)<script\b[^>]{0,500}>(.*?)</script")
+_SCRIPT_END = re.compile(r"(?i)</script")
 _REMOTE = r"((?:https?:)?(?:\\?/){2}[^\s\"'<>()\\]+)"
 _ADDRESS = re.compile(r"(?i)(?<!href=)(?<!href=\\)[\"'`]\s*(https?:(?:\\?/){2}[^\s\"'<>()\\{}$`]+)")
+_IS = r"""\s{0,9}=\s{0,9}["']?\s{0,9}"""
+_IN_TAG = r"\b[^>]{0,500}?\b"
 _LOADED = re.compile(
-    rf"""(?ix) \b(?:src|srcset|poster|background|data)\s*=\s*["']?\s*{_REMOTE}
-    | (?:url\(|@import)\s*["']?\s*{_REMOTE} | <link\b[^>]*?\bhref\s*=\s*["']?\s*{_REMOTE}"""
+    rf"\b(?:src|srcset|poster|background|data){_IS}{_REMOTE}"
+    rf"""|(?:url\(|@import)\s{{0,9}}["']?\s{{0,9}}{_REMOTE}|<link{_IN_TAG}href{_IS}{_REMOTE}""",
+    re.IGNORECASE,
 )
-_SOURCE = re.compile(rf"""(?i)<script\b[^>]*?\bsrc\s*=\s*["']?\s*{_REMOTE}""")
+_SOURCE = re.compile(rf"<script{_IN_TAG}src{_IS}{_REMOTE}", re.IGNORECASE)
 _FRAMED_FILE = re.compile(
-    r"""(?i)<(?:iframe|embed)\b[^>]*?\bsrc\s*=\s*["']?\s*(?!data:|about:)[^\s"'>]"""
+    rf"""<(?:iframe|embed){_IN_TAG}src{_IS}(?!data:|about:)[^\s"'>]""", re.IGNORECASE
 )
-_FRAMED = re.compile(rf"""(?i)<(?:iframe|embed)\b[^>]*?\bsrc\s*=\s*["']?\s*{_REMOTE}""")
+_FRAMED = re.compile(rf"<(?:iframe|embed){_IN_TAG}src{_IS}{_REMOTE}", re.IGNORECASE)
 _ANY = re.compile(rf"^\s*{_REMOTE}", re.IGNORECASE)
 _ID = re.compile(r"""(?i)\bid\s*=\s*["']?([\w-]{6,})""")
 _BOKEH_VERSION = re.compile(r'"version":\s*"(\d+\.\d+\.\d+)"')
@@ -64,8 +69,8 @@ _SVG_DANGER = re.compile(
     r"""(?ix) <(?:[\w.-]+:)?(?:script|foreignobject|set|animate\w*|feimage|iframe|embed|object
         |audio|video|handler|listener)\b
     | [\s/"']on\w+\s*= | <!ENTITY | <\?xml-stylesheet | javascript: | @import | image-set
-    | \bhref\s*=\s*["']?\s*(?!\#|data:image/(?:png|jpeg))[^\s"']
-    | \b(?:src|url)\s*\(\s*["']?\s*(?!\#|data:image/)[^\s"')]"""
+    | \bhref\s{0,9}=\s{0,9}["']?\s{0,9}(?!\#|data:image/(?:png|jpeg))[^\s"']
+    | \b(?:src|url)\s{0,9}\(\s{0,9}["']?\s{0,9}(?!\#|data:image/)[^\s"')]"""
 )
 
 
@@ -81,7 +86,7 @@ def shown_displays(outputs: Iterable[Output]) -> Iterator[Output]:
         output, script = given, _script(given.data)
         if script and "text/html" not in output.data and held is not None:
             markup = str(held.data["text/html"])
-            if any(each in script for each in _ID.findall(markup)):
+            if any(each in script for each in _ID.findall(markup[:MOST_SEARCHED])[:50]):
                 output, held = replace(output, data={**output.data, "text/html": markup}), None
         if held is not None:
             yield _shown(held, loads)
@@ -97,7 +102,9 @@ def shown_displays(outputs: Iterable[Output]) -> Iterator[Output]:
 
 
 def _shown(output: Output, loads: Iterable[str]) -> Output:
-    data = _shown_data(output.data, tuple(loads))
+    data: JsonObject = {}
+    with suppress(RecursionError):  # JSON that is nested without end
+        data = _shown_data(output.data, tuple(loads))
     if not data:
         kinds = ", ".join(line for line in map(str, output.data))
         data = {"text/plain": f"[{html.escape(kinds[:200])}: not shown]"}
@@ -182,8 +189,10 @@ def html_display(markup: str) -> str:
         markup: The HTML, a fragment or a whole document.
     """
     pictures = _hosts(_LOADED, markup)
-    if not _ACTIVE.search(markup) and len(markup) <= MOST_CLEANED:
-        return cleaned_html(markup) + _on_request(markup, pictures)
+    is_plain = not _ACTIVE.search(markup) and len(markup) <= MOST_CLEANED
+    if is_plain and not is_too_deep(markup):
+        with suppress(RecursionError):  # a style sheet that is nested without end
+            return cleaned_html(markup) + _on_request(markup, pictures)
     text = _unfolded(markup)
     if _FRAMED_FILE.search(text) or _hosts(_SOURCE, text):
         hosts = [*_hosts(_FRAMED, text), *_hosts(_SOURCE, text)]
@@ -232,7 +241,9 @@ def _unfolded(markup: str) -> str:
 
 def _hosts_in_scripts(text: str) -> list[str]:
     """The unknown hosts that scripts name: perhaps they load something from there."""
-    scripts = [each for each in _SCRIPT.findall(text) if len(each) <= MOST_SEARCHED]
+    # Behind the last end of a script none is looked for: each would be sought to the end.
+    end = max((found.end() for found in _SCRIPT_END.finditer(text)), default=0)
+    scripts = [each for each in _SCRIPT.findall(text[:end]) if len(each) <= MOST_SEARCHED]
     return [host for host in _hosts(_ADDRESS, "\n".join(scripts)) if host not in _ONLY_NAMED]
 
 

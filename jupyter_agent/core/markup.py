@@ -7,7 +7,9 @@ the cleaned part only, and nothing in it is drawn outside of it.
 from __future__ import annotations
 
 import hashlib
+import html
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -26,7 +28,12 @@ PLACEHOLDER = (
 """The picture in the place of one that is not loaded."""
 
 _BOX = "position:relative;overflow:auto;contain:layout"
-_STYLE = re.compile(r"<style\b[^>]*>(.*?)</style\b[^>]*>", re.IGNORECASE | re.DOTALL)
+_STYLE = re.compile(r"<style\b[^>]{0,500}>(.*?)</style[^>]{0,200}>?", re.IGNORECASE | re.DOTALL)
+_STYLE_END = re.compile(r"</style[^>]{0,200}>?", re.IGNORECASE)
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
+_VOID = frozenset({"br", "hr", "img", "input", "wbr", "source", "col", "path", "line", "meta"})
+SHORT, DEEP = 100_000, 500
+"""Longer HTML that is nested deeper is not cleaned: the time grows with the square of its depth."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -100,8 +107,8 @@ def cleaned_html(markup: str) -> str:
     Keeps tables, text, details, checkboxes, drawings, embedded pictures, and styles, which count
     inside of the returned element only.
     """
-    sheets: list[str] = _STYLE.findall(markup)
-    body = _cleaner().clean(_STYLE.sub("", markup))
+    sheets, rest = _apart(markup)
+    body = _cleaner().clean(rest)
     scope, sheet = SCOPE, ""
     if sheets:
         digest = hashlib.sha256("\n".join(sheets).encode("utf-8", "replace")).hexdigest()[:8]
@@ -113,7 +120,36 @@ def cleaned_html(markup: str) -> str:
 
 def cleaned_fragment(markup: str) -> str:
     """HTML cleaned as by `cleaned_html`, without its style sheets and without a box around it."""
-    return _cleaner().clean(_STYLE.sub("", markup))
+    if is_too_deep(markup):
+        return html.escape(markup)
+    return _cleaner().clean(_apart(markup)[1])
+
+
+def is_too_deep(markup: str) -> bool:
+    """True for long HTML whose elements are nested too deeply to be cleaned soon."""
+    if len(markup) <= SHORT:
+        return False
+    open_now: Counter[str] = Counter()
+    depth = 0
+    for closing, name in _TAG.findall(markup):
+        tag = name.lower()
+        if not closing and tag not in _VOID:
+            open_now[tag] += 1
+            depth += 1
+        elif closing and open_now[tag]:
+            open_now[tag] -= 1
+            depth -= 1
+        if depth > DEEP:
+            return True
+    return False
+
+
+def _apart(markup: str) -> tuple[list[str], str]:
+    """The style sheets, and the HTML without them."""
+    # Behind the last end of a style sheet none is looked for: each would be sought to the end.
+    end = max((found.end() for found in _STYLE_END.finditer(markup)), default=0)
+    head = markup[:end]
+    return _STYLE.findall(head), _STYLE.sub("", head) + markup[end:]
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from live_kernel import LiveKernel
+from pace import processor_seconds
 from security.hostile_displays import acting, loading
 
 from jupyter_agent.core.displays import shown_displays
@@ -195,6 +196,22 @@ def test_what_acts_or_loads_is_left_out(kind: str, value: Any) -> None:
     assert shown({kind: value, "text/plain": "text"}) == [{"text/plain": "text"}]
     (alone,) = shown({kind: value})
     assert set(alone) == {"text/plain"}
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<div>" * 60_000,
+        "<style>" * 40_000,
+        "<script>" * 40_000,
+        "src=" + " " * 300_000,
+        "<style>a {b: " + "(" * 100_000 + "}</style>",
+    ],
+)
+def test_a_display_that_would_take_long(markup: str) -> None:
+    """HTML that is nested or repeated without end costs seconds at most, and does not act."""
+    assert processor_seconds(lambda: page(markup), times=1) < 10
+    assert_inert(page(markup))
 
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">{}</svg>'
