@@ -28,6 +28,7 @@ LONGEST = (
     "browser/test_lab.py",
     "browser/test_page.py",
     "browser/test_live_js.py",
+    "security/test_displays_browser.py",
     "test_examples.py",
     "magics/test_trust.py",
     "magics/test_restart.py",

@@ -22,7 +22,9 @@ _IMAGE = re.compile(r"!(?=\[)")
 # No sign of Markdown, HTML or mathematics in the words, no address and no blank in the path.
 _WORDS = r"[\w .,?:;()+/%='’–—°-]{0,300}"
 _NAME = r"(?:[\w.~+=,-]|%20){1,200}"
-_LOCAL_IMAGE = re.compile(rf"!\[{_WORDS}\]\(/?{_NAME}(?:/{_NAME}){{0,30}}(?: \"{_WORDS}\")?\)")
+_LOCAL = rf"/?{_NAME}(?:/{_NAME}){{0,30}}"
+_LOCAL_PATH = re.compile(_LOCAL)
+_LOCAL_IMAGE = re.compile(rf"!\[{_WORDS}\]\({_LOCAL}(?: \"{_WORDS}\")?\)")
 # JupyterLab draws these languages, and the drawings may bring pictures and styles.
 _DIAGRAM = re.compile(
     r"^```mermaid\n(?!---)((?:(?!https?:|---\n|#\w+;|url|image|import|src|click)"
@@ -63,6 +65,17 @@ def inert(markdown: str) -> str:
     text = _without_diagrams(text)
     text = _IMAGE.sub(lambda match: "!" + _broken_unless(_is_local(text, match.start())), text)
     return _LINK.sub(lambda match: "]" + _broken_unless(_leads_well(text, match.end() + 1)), text)
+
+
+def inert_formula(latex: str) -> str:
+    """A formula that cannot link, restyle the page or bring HTML."""
+    text = _MATH.sub(lambda match: match[0] + _JOINER, plain(latex))
+    return _TAG.sub("< ", text)
+
+
+def is_local_path(path: str) -> bool:
+    """True if the path plainly names a file beside the notebook."""
+    return not path.startswith("/") and _LOCAL_PATH.fullmatch(path) is not None
 
 
 def _broken_unless(harmless: bool) -> str:

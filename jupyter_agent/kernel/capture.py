@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from jupyter_agent.core.messages import Output
 from jupyter_agent.kernel.bounded import HEAD, TAIL, BoundedText, Overflow
+from jupyter_agent.kernel.widget_messages import said_of_held
 
 MOST_ITEMS = 100
 """The most separate outputs of one execution; later texts of a stream are joined."""
@@ -110,7 +111,12 @@ def rich_output(
     data: Mapping[str, Any],
     metadata: Mapping[str, Any] | None = None,
 ) -> Output:
-    """A rich output in a form that a notebook can store."""
+    """A rich output in a form that a notebook can store.
+
+    A line takes the place of a widget that is held back, since it brings a script of its own.
+    """
+    if said := said_of_held(data):
+        return Output("display", {"text/plain": said})
     try:
         stored = dict(_json_ready(metadata or {}))
     except _NOT_STORABLE:

@@ -13,11 +13,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any
+from weakref import WeakSet
 
+from jupyter_agent.core.displays import shown_displays
 from jupyter_agent.kernel.bounded import Overflow
 from jupyter_agent.kernel.capture import Capture, StreamKind, rich_output
 from jupyter_agent.kernel.shadow import swapped
+from jupyter_agent.kernel.widget_messages import harmless_widgets
 
 _INSIDE: ContextVar[bool] = ContextVar("jupyter_agent_inside", default=False)
 
@@ -37,6 +41,24 @@ def is_foreign() -> bool:
     except RuntimeError:
         return threading.get_ident() in _OTHER_THREADS
     return task is not None and not _INSIDE.get()
+
+
+_LEFT_BEHIND: WeakSet[threading.Thread] = WeakSet()
+"""Threads of the agent's code that went on after it."""
+_CAPTURES: list[Capture] = []
+"""The captures that are open."""
+
+
+def is_of_the_agent() -> bool:
+    """True if the running code is the agent's, also what it left behind: a task or a thread."""
+    if threading.current_thread() in _LEFT_BEHIND:
+        return True
+    return not is_foreign() if _CAPTURES else _INSIDE.get()
+
+
+def _is_codes(thread: threading.Thread) -> bool:
+    """False for a thread that the kernel started for itself, such as one for widgets' messages."""
+    return not type(thread).__module__.startswith("ipykernel")
 
 
 class _Stream(io.TextIOBase):
@@ -120,6 +142,25 @@ class _Publisher:
         return getattr(self._real, name)
 
 
+def _watch_publisher(real: Any) -> None:
+    """From now on, clean the displays of tasks and threads that the agent's code left behind."""
+    publish = real.publish
+    if getattr(publish, "is_watched", False):
+        return
+
+    @wraps(publish)
+    def publish_checked(
+        data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *args: Any, **more: Any
+    ) -> None:
+        if is_of_the_agent():
+            shown = next(shown_displays([rich_output("display", data, metadata)]))
+            data, metadata = shown.data, shown.metadata
+        publish(data, metadata, *args, **more)
+
+    publish_checked.is_watched = True  # type: ignore[attr-defined]
+    real.publish = publish_checked
+
+
 @contextmanager
 def _tapped(real: Any, stand_in: _Stream) -> Iterator[None]:
     """Redirect the kernel's own stream object, for code that kept a reference to it.
@@ -163,13 +204,19 @@ def capturing(
     inside = _INSIDE.set(True)
     # The threads that carry what subprocesses write are the kernel's: that is the code's output.
     carriers = {getattr(getattr(real, "watch_fd_thread", None), "ident", 0) for real in saved[:2]}
-    _OTHER_THREADS.update({thread.ident or 0 for thread in threading.enumerate()} - carriers)
+    before = set(threading.enumerate())
+    _OTHER_THREADS.update({thread.ident or 0 for thread in before} - carriers)
+    _watch_publisher(saved[3])
+    _CAPTURES.append(capture)
     try:
         with ExitStack() as taps:
             for real, stream in zip(saved[:2], streams, strict=True):
                 taps.enter_context(_tapped(real, stream))
+            taps.enter_context(harmless_widgets(is_of_the_agent))
             yield capture
     finally:
+        _CAPTURES.remove(capture)
+        _LEFT_BEHIND.update(filter(_is_codes, set(threading.enumerate()) - before))
         _INSIDE.reset(inside)
         _OTHER_THREADS.clear()
         sys.stdout, sys.stderr, sys.displayhook = saved[:3]

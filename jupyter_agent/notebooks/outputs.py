@@ -8,12 +8,12 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_agent.core.displays import WIDGET
 from jupyter_agent.core.messages import is_bitmap
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.notebooks.check.findings import Severity
 from jupyter_agent.recording.comparison import Item
 from jupyter_agent.recording.miss import difference
-from jupyter_agent.recording.results import WIDGET
 from jupyter_agent.source.agent_cells import agent_cells
 
 Json = dict[str, Any]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.core.displays import WIDGET
 from jupyter_agent.core.messages import (
     Image,
     Output,
@@ -47,8 +48,6 @@ GIVEN = frozenset(
 """The tools whose second run would find the files or notes of the first one."""
 VARYING = "varying"
 """The detail of a result with the texts in it that vary from run to run."""
-WIDGET = "application/vnd.jupyter.widget-view+json"
-"""The view of a widget, which each kernel names anew."""
 _INERT = frozenset({"text/plain", "image/png", "image/jpeg", "image/gif", "image/webp"})
 _LONGEST_SHOWN = 50_000
 """Characters of one rich output that a cassette keeps."""

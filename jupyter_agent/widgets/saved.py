@@ -10,10 +10,11 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
+from jupyter_agent.core.displays import shown_displays
 from jupyter_agent.core.legible import cut, line, stable
 from jupyter_agent.core.markdown import code_fence, inert
 from jupyter_agent.core.messages import JsonObject, clean, is_bitmap
@@ -113,11 +114,18 @@ def _transcript(view: TurnView) -> SavedOutput:
 
 def _displays(view: TurnView) -> Iterator[SavedOutput]:
     limit = _share(view, HTML_LIMIT, HTML_TOTAL)
-    for call in view.calls:
-        for output in call.result.display if call.result else ():
-            if is_rich(output):
-                data = {kind: _stored(kind, v, limit) for kind, v in output.data.items()}
-                yield SavedOutput(data, _safe(output.metadata))
+    rich = (
+        replace(
+            output,
+            data={kind: _stored(kind, value, limit) for kind, value in output.data.items()},
+            metadata=_safe(output.metadata),
+        )
+        for call in view.calls
+        for output in (call.result.display if call.result else ())
+        if is_rich(output)
+    )
+    for output in shown_displays(rich):
+        yield SavedOutput(output.data, output.metadata)
 
 
 def _stored(kind: str, value: Any, limit: int) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 
 import click
+from IPython.display import display
 
 from jupyter_agent.core.messages import Usage
 from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.redact import MARK, redact, secret_values
 from jupyter_agent.core.transcript import TurnView
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.kernel.widget_messages import release_widgets
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.magics.ask import publish
 from jupyter_agent.magics.parser import Word, argument, command
@@ -29,17 +31,37 @@ _NO_TURN = "no turn has run yet. Give the agent a task first: %%agent"
 @command(
     "show",
     heading="What happened",
-    examples={"%agent show": "see the steps of the last turn again"},
+    examples={
+        "%agent show": "see the steps of the last turn again",
+        "%agent show widgets": "see the widgets that bring a script of their own",
+    },
 )
 @argument(
-    "which", required=False, type=Word({"last": "the last turn, the same as without this word"})
+    "which",
+    required=False,
+    type=Word(
+        {
+            "last": "the last turn, the same as without this word",
+            "widgets": "the agent's widgets that wait, since they bring a script of their own",
+        }
+    ),
 )
 @click.pass_obj
 def show(sessions: KernelSessions, which: str | None) -> str:
-    """the transcript of the last turn"""
+    """the transcript of the last turn, or the widgets that wait"""
+    if which == "widgets":
+        return _show_widgets(sessions)
     if sessions.last is None:
         return "No turn has run yet."
     return shown(sessions, "", sessions.last)
+
+
+def _show_widgets(sessions: KernelSessions) -> str:
+    sessions.kernel.refuse_while_busy()
+    widgets = release_widgets()
+    for bundle in widgets:
+        display(bundle, raw=True)
+    return "" if widgets else "No widget waits."
 
 
 def shown(sessions: KernelSessions, heading: str, view: TurnView) -> str:
