@@ -435,7 +435,7 @@ def test_ignore_rules_of_a_moment_ago(root: Path, checkpoints: Checkpoints) -> N
     """A `.gitignore` written just before code runs does not hide the folders that code makes."""
     turn = checkpoints.begin()
     (root / ".gitignore").write_text("*.log\n")
-    run(turn, lambda: (root / "sub").mkdir())
+    run(turn, (root / "sub").mkdir)
     turn.end()
     assert undo(checkpoints) == {"sub": "removed"}
     assert not (root / "sub").exists()
