@@ -75,6 +75,7 @@ class Server:
         self._root = root
         self._log = log
         self._life: _Life | None = None
+        self._ending: set[asyncio.Task[None]] = set()
 
     @property
     def name(self) -> str:
@@ -172,11 +173,11 @@ class Server:
         self.restart()
 
     async def close(self) -> None:
-        """End the connection and wait until the server's processes are gone."""
-        life = self._life
+        """End the connection and wait until the processes of this and earlier ones are gone."""
         self._drop()
-        if life and life.task and life.loop is asyncio.get_running_loop():
-            await asyncio.wait({life.task})
+        here = asyncio.get_running_loop()
+        if ending := {task for task in self._ending if task.get_loop() is here}:
+            await asyncio.wait(ending)
 
     @property
     def _connection(self) -> ServerConnection | None:
@@ -213,6 +214,9 @@ class Server:
             self._life.dropped = True
             if not self._life.loop.is_closed():
                 self._life.end()
+            if (task := self._life.task) is not None and not task.done():
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
         self._life = None
 
     async def _own(self, life: _Life) -> None:

@@ -190,8 +190,8 @@ class Servers:
 
     async def close(self) -> None:
         """End all servers and wait until their processes are gone."""
-        servers, self._servers = list(self._servers.values()), {}
-        await asyncio.gather(*(server.close() for server in servers))
+        self._servers = {}
+        await asyncio.gather(*(server.close() for server in self._made.values()))
 
     def _read(self) -> None:
         """Read the files anew. A server whose entry is changed or gone, or that is not trusted any

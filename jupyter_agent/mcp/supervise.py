@@ -5,9 +5,8 @@
 Its stdin and stderr are the server's own; its stdout is passed on, because a line without an end
 would fill the kernel's memory: a server that sends one is ended. A kernel that is shut down,
 restarted or killed cannot clean up: this process notices that its parent is another one, gives the
-server a moment to end by itself (its stdin is closed, too), then ends its process group. A third
-process does that, from outside of the group, as soon as this one ends or asks for it. POSIX only:
-on Windows the SDK puts servers into a job that ends with the kernel.
+server a moment to end by itself (its stdin is closed, too), then ends its process group. POSIX
+only: on Windows the SDK puts servers into a job that ends with the kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ _MOMENT = 0.05
 
 def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
-    end = _ender()
     from_server, to_us = os.pipe()
     server = os.fork()
     if server == 0:
@@ -42,16 +40,17 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     passed_on = _thread.allocate_lock()
     passed_on.acquire()
-    _thread.start_new_thread(_watch, (parent, end))
-    _thread.start_new_thread(_pass_on, (from_server, passed_on, end))
+    _thread.start_new_thread(_watch, (parent,))
+    _thread.start_new_thread(_pass_on, (from_server, passed_on))
     _, status = os.waitpid(server, 0)
     # What it started may hold the pipe open: its last words are not waited for without end.
     passed_on.acquire(timeout=_GRACE)
+    _end_group()
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)
 
 
-def _pass_on(from_server: int, passed_on: _thread.LockType, end: int) -> None:
+def _pass_on(from_server: int, passed_on: _thread.LockType) -> None:
     length = 0
     try:
         while chunk := os.read(from_server, _CHUNK):
@@ -59,7 +58,7 @@ def _pass_on(from_server: int, passed_on: _thread.LockType, end: int) -> None:
             length = length + len(chunk) if end < 0 else len(chunk) - end - 1
             if length > _LONGEST_LINE:
                 os.write(2, b"a message of more than 32 MB; the server was ended\n")
-                os.write(end, b"!")
+                _end_group()
                 break
             while chunk:
                 chunk = chunk[os.write(1, chunk) :]
@@ -68,30 +67,25 @@ def _pass_on(from_server: int, passed_on: _thread.LockType, end: int) -> None:
     passed_on.release()
 
 
-def _watch(parent: int, end: int) -> None:
+def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_EVERY)
     time.sleep(_GRACE)
-    os.write(end, b"!")
+    _end_group()
 
 
-def _ender() -> int:
-    """Start the process that ends this one's group: SIGTERM, then SIGKILL, from outside of it.
+def _end_group() -> None:
+    """End the server's process group, from outside of it: by this program with the group alone.
 
-    Returns:
-        The pipe that it waits for: for a byte, or for its end, which comes when this process ends.
+    It is no fork: this process has threads, and Python would warn about it on the server's stderr.
     """
-    begin, end = os.pipe()
-    group = os.getpgrp()
-    if os.fork() != 0:
-        os.close(begin)
-        return end
-    os.close(end)
-    os.setsid()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
-        os.dup2(nowhere, stream)  # the kernel must see that the server closed its own
-    os.read(begin, 1)
+    words = [sys.executable, "-I", "-S", __file__, str(os.getpgrp())]
+    nowhere = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
+    os.posix_spawn(sys.executable, words, os.environ, file_actions=nowhere, setsid=True)
+
+
+def _end(group: int) -> None:
+    """SIGTERM, then SIGKILL to a process group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         time.sleep(_MOMENT)
         try:
@@ -99,8 +93,10 @@ def _ender() -> int:
         except OSError:
             break  # nobody is left
         time.sleep(_GRACE)
-    os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) == 2:
+        _end(int(sys.argv[1]))
+    else:
+        main()
