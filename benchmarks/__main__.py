@@ -16,6 +16,7 @@ from benchmarks.measures.asking import asking
 from benchmarks.measures.counting import counting
 from benchmarks.measures.disk import log, outputs
 from benchmarks.measures.facts import facts
+from benchmarks.measures.hook import hook
 from benchmarks.measures.kernel import digest, executing
 from benchmarks.measures.loading import loading
 from benchmarks.measures.money import money
@@ -45,6 +46,7 @@ MEASURES: dict[str, Measure] = {
     "P12": digest,
     "P13": executing,
     "numbers": numbers,
+    "hook": hook,
 }
 QUICK = ("P1", "P4", "P5", "P8", "P9", "P13", "numbers")
 OWN = ("jupyter-agent-magics", "anthropic", "openai", "ipykernel", "ipython", "httpx2", "tiktoken")

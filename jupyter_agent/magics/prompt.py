@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 from collections.abc import Callable
 
@@ -31,7 +32,8 @@ def ask_by_input(
     Args:
         asked: The question.
         interrupts: The interrupts of the turn.
-        time_out: Seconds for the whole question, however often it is repeated.
+        time_out: Seconds for the whole question, however often it is repeated. A question from
+            another thread than the main one waits without end.
         read: Shows a prompt and returns the user's line.
         about: The subject of the question (the code, a diff), if nothing else shows it.
 
@@ -43,9 +45,12 @@ def ask_by_input(
     for _ in range(_TRIES):
         limit = None
         try:
-            left = max(0.0, end - time.monotonic())
-            with interrupts.limited(left) as limit, interrupts.held():
-                typed = read(prompt)
+            if threading.current_thread() is not threading.main_thread():
+                typed = read(prompt)  # limits and interrupts are the main thread's
+            else:
+                left = max(0.0, end - time.monotonic())
+                with interrupts.limited(left) as limit, interrupts.held():
+                    typed = read(prompt)
         except KeyboardInterrupt:
             if limit is not None and limit.expired:
                 return ApprovalAnswered(asked.call_id, "no", "time_out")

@@ -185,26 +185,12 @@ class _Inspection:
         self.found.add("hidden", f"{VERBS['hidden']}: {one_line(what)}", line, place)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        """The agent's own package, and scripts beside the notebook that the agent has not read."""
+        """The agent's own package. What other modules do is judged when they do it."""
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         modules += [alias.name for alias in node.names if isinstance(node, ast.Import)]
         for module in modules:
             if module.partition(".")[0] == "jupyter_agent" and node.names[0].name == "*":
                 self._note("agent", "jupyter_agent", node.lineno)
-            self._imported(module, node.lineno)
-
-    def _imported(self, module: str, line: int) -> None:
-        script = _script(module, self._around)
-        if script and not self._is_imported(module):
-            self._hidden(line, f"imports {script.name}", str(script))
-
-    def _is_imported(self, module: str) -> bool:
-        root = module.partition(".")[0]
-        return any(
-            known.qualified.partition(".")[0] == root
-            for name in (root, module)
-            if (known := self._around.names.get(name))
-        )
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Functions that Python or the page calls by themselves."""
@@ -304,9 +290,6 @@ class _Inspection:
             self._shell(call)
         elif name in catalogue.CODE_RUNNERS:
             self._runs(name, call)
-        elif name in catalogue.IMPORTERS:
-            for value in call.argument(0, "name"):
-                self._imported(value.exact or "", call.line)
         else:
             judge_call(call, self.found)
             self._sets(call, node)
@@ -416,18 +399,6 @@ def _is_code(value: Value) -> bool:
     return "." in value.name and not value.name.startswith("?") and not (
         "()" in value.name or last.isupper() or value.text is not None
     )  # fmt: skip
-
-
-def _script(module: str, around: PolicyContext) -> Path | None:
-    """The file beside the notebook that an import runs, unless the agent knows it."""
-    if not module:
-        return None
-    place = around.folder / module.replace(".", "/")
-    for path in (place.with_suffix(".py"), place / "__init__.py"):
-        if path.is_file():
-            known = real(str(path), around.folder)
-            return None if known in around.seen else path
-    return None
 
 
 def _sources(node: ast.Call) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ A guard rail and no sandbox: it tells a person of what code says that it does. S
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.core.messages import is_served
@@ -15,12 +16,15 @@ from jupyter_agent.policy.code import judge_code
 from jupyter_agent.policy.files import judge_write
 from jupyter_agent.policy.verdict import (
     NEVER_GRANTED,
-    NOUNS,
+    PROCESSES,
     Effect,
     Mode,
     PolicyContext,
     Risk,
     Verdict,
+    is_granted,
+    scope,
+    scope_words,
 )
 
 BOOKKEEPING = frozenset({"update_plan", "propose_cell", "get_skill", "recall_notes"})
@@ -61,22 +65,30 @@ def grants(verdict: Verdict, mode: Mode, tool: str) -> frozenset[str]:
     """What "always in this session" adds to `PolicyContext.granted`."""
     if mode == "ask_all":
         return frozenset({_of_tool(tool)})
-    kinds = {risk.kind for risk in verdict.risks} - NEVER_GRANTED
-    return frozenset(_of_tool(tool) if kind == "tool" else kind for kind in kinds)
+    risks = _grantable(verdict)
+    return frozenset(_of_tool(tool) if risk.kind == "tool" else scope(risk) for risk in risks)
 
 
-def always_covers(verdict: Verdict) -> str:
-    """What "always" would cover, in words: "network access and package installs".
+def always_covers(verdict: Verdict, root: Path) -> str:
+    """What "always" would cover, in words: "network access to pypi.org and deletions in data/".
 
     Empty where "always" would cover nothing, so that it need not be offered.
     """
     if verdict.tool:
         return f"every call of {one_line(verdict.tool)}"
-    kinds = dict.fromkeys(risk.kind for risk in verdict.risks if risk.kind not in NEVER_GRANTED)
-    nouns = [NOUNS[kind] for kind in kinds]
-    if len(nouns) < 2:
-        return "".join(nouns)
-    return f"{', '.join(nouns[:-1])} and {nouns[-1]}"
+    words = list(dict.fromkeys(scope_words(risk, root) for risk in _grantable(verdict)))
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _grantable(verdict: Verdict) -> list[Risk]:
+    """The risks that "always" covers; commands as a kind, since their lines differ each time."""
+    return [
+        replace(risk, place="") if risk.kind in PROCESSES else risk
+        for risk in verdict.risks
+        if risk.kind not in NEVER_GRANTED
+    ]
 
 
 def _of_tool(tool: str) -> str:
@@ -84,9 +96,9 @@ def _of_tool(tool: str) -> str:
 
 
 def _is_granted(risk: Risk, tool: str, around: PolicyContext) -> bool:
-    if risk.kind in NEVER_GRANTED:
-        return False
-    return (_of_tool(tool) if risk.kind == "tool" else risk.kind) in around.granted
+    if risk.kind == "tool":
+        return _of_tool(tool) in around.granted
+    return is_granted(risk, around.granted)
 
 
 def _found(

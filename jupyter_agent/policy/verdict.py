@@ -129,7 +129,7 @@ class Verdict:
 
 
 _OF_PATHS = frozenset({"delete", "overwrite", "outside"})
-_PROCESSES = frozenset({"shell", "process", "install"})
+PROCESSES: frozenset[RiskKind] = frozenset({"shell", "process", "install"})
 
 
 def covers(approved: Risk, risk: Risk) -> bool:
@@ -139,11 +139,11 @@ def covers(approved: Risk, risk: Risk) -> bool:
     kind here: the code tells the same command in different ways.
     """
     kinds = {approved.kind, risk.kind}
-    if len(kinds) > 1 and not kinds <= _PROCESSES and not kinds <= {"overwrite", "delete"}:
+    if len(kinds) > 1 and not kinds <= PROCESSES and not kinds <= {"overwrite", "delete"}:
         return False
     if not approved.place or approved.place == risk.place:
         return True
-    if risk.kind in _PROCESSES:
+    if risk.kind in PROCESSES:
         return _is_same_command(approved, risk.place)
     if risk.kind == "network":
         return False
@@ -182,19 +182,22 @@ def _is_same_command(approved: Risk, line: str) -> bool:
 def scope_words(risk: Risk, root: Path) -> str:
     """The same for the person: "deletions in data/". `root` is the workspace."""
     where = _where(risk)
-    if risk.kind in _OF_PATHS and Path(where).is_relative_to(root):
+    if Path(where).is_relative_to(root):
         inside = Path(where).relative_to(root).as_posix()
-        where = "this folder" if inside == "." else f"{inside}/"
+        ending = "/" if risk.kind in _OF_PATHS else ""
+        where = "this folder" if inside == "." else f"{inside}{ending}"
     if not where:
         return NOUNS[risk.kind]
     return f"{NOUNS[risk.kind]}{_JOINS.get(risk.kind, ' in')} {one_line(where)}"
 
 
+_JOINED = re.compile(r"[;&|<>\n`$(){}]")
+"""What may put several commands into one line: a right for such a line is for it alone."""
 _JOINS = {"network": " to", "process": ":", "install": ":", "shell": ":", "settings": ":"}
 
 
 def _where(risk: Risk) -> str:
-    if risk.kind in _PROCESSES:
+    if risk.kind in PROCESSES and not _JOINED.search(risk.place):
         return next(iter(_words(risk.place)), "")
     if risk.kind in _OF_PATHS:
         return os.path.dirname(risk.place)  # noqa: PTH120

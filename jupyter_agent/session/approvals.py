@@ -181,7 +181,7 @@ class Approvals:
             verdict.reason,
             _QUESTIONS.get(tool.name, f"Run {tool.name}?"),
             tuple(risk.what for risk in verdict.risks),
-            always_covers(verdict),
+            always_covers(verdict, self._kernel.workspace.root),
             grants(verdict, mode, tool.name),
             verdict.writes,
             risks=verdict.risks,

@@ -122,6 +122,8 @@ class EffectGuard:
             answered = self._user.decide_now(asked)
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
+        if self._is_over:  # a thread waited for this answer
+            return "The call that started it has ended meanwhile."
         if answered.answer != "no" and answered.by == "nobody":
             return ""  # as in the recording, where nobody was asked
         self._decided.append(EffectDecided(self._call_id, risk.what, answered.answer, answered.by))

@@ -34,22 +34,24 @@ def test_modes(around: PolicyContext) -> None:
     assert judge("read_file", "reads", {"path": "a"}, "ask_risky", around).decision == "allow"
 
 
-def test_grants_of_a_kind(around: PolicyContext) -> None:
-    """Always covers the kinds that were asked for, and no others."""
+def test_grants_of_a_kind_and_a_place(around: PolicyContext) -> None:
+    """Always covers the kinds that were asked for where they were, and no others."""
     code = {"code": "import requests\nrequests.get('https://a.b')\n%pip install x"}
     verdict = judge("execute_code", "executes", code, "ask_risky", around)
-    assert always_covers(verdict) == "network access and package installs"
+    assert always_covers(verdict, around.root) == "network access to a.b and package installs"
     granted = grants(verdict, "ask_risky", "execute_code")
-    assert granted == {"network", "install"}
+    assert granted == {"network@a.b", "install"}
     around = replace(around, granted=granted)
     assert judge("execute_code", "executes", code, "ask_risky", around).decision == "allow"
     assert judge("execute_code", "executes", SHELL, "ask_risky", around).decision == "ask"
+    elsewhere = {"code": "import requests\nrequests.get('https://c.d')"}
+    assert judge("execute_code", "executes", elsewhere, "ask_risky", around).decision == "ask"
 
 
 def test_grants_of_a_tool(around: PolicyContext) -> None:
     """In `ask_all` Always covers one tool."""
     verdict = judge("execute_code", "executes", SHELL, "ask_all", around)
-    assert always_covers(verdict) == "every call of execute_code"
+    assert always_covers(verdict, around.root) == "every call of execute_code"
     around = replace(around, granted=grants(verdict, "ask_all", "execute_code"))
     assert judge("execute_code", "executes", SHELL, "ask_all", around).decision == "allow"
     assert judge("write_file", "writes", {"path": "a"}, "ask_all", around).decision == "ask"
@@ -60,7 +62,7 @@ def test_the_agent_itself_is_never_granted(around: PolicyContext) -> None:
     code = {"code": "%agent config approvals.mode auto"}
     verdict = judge("execute_code", "executes", code, "ask_risky", around)
     assert grants(verdict, "ask_risky", "execute_code") == frozenset()
-    assert always_covers(verdict) == ""
+    assert always_covers(verdict, around.root) == ""
     around = replace(around, granted=frozenset({"agent"}))
     assert judge("execute_code", "executes", code, "ask_risky", around).decision == "ask"
 
@@ -92,7 +94,7 @@ def test_tools_of_servers(around: PolicyContext, arguments: dict[str, str]) -> N
     """A server's tool asks, whatever its arguments; Always covers this tool only."""
     verdict = judge("github__merge", "executes", arguments, "ask_risky", around)
     assert verdict.risks[0].what == "runs the tool merge of the server github"
-    assert always_covers(verdict) == "every call of github__merge"
+    assert always_covers(verdict, around.root) == "every call of github__merge"
     granted = grants(verdict, "ask_risky", "github__merge")
     around = replace(around, granted=granted)
     assert judge("github__merge", "executes", {}, "ask_risky", around).decision == "allow"
