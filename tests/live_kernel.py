@@ -167,6 +167,8 @@ class Running:
         self, client: BlockingKernelClient, message_id: str, stacks: Callable[[], str]
     ) -> None:
         self.shown: list[Json] = []
+        self.asked: Json = {}
+        """The header of the kernel's last question."""
         self.watch: Callable[[Json], None] = lambda message: None
         """Takes each message about a comm, whatever it belongs to."""
         self._client = client
@@ -195,15 +197,20 @@ class Running:
         def is_asked() -> bool:
             with suppress(queue.Empty):
                 request = self._client.get_stdin_msg(timeout=0.02)
+                self.asked = request["header"]
                 asked.append(request["content"]["prompt"])
             return bool(asked)
 
         self._read(timeout, until=is_asked, pause=0.05)
         return asked[0]
 
-    def type(self, text: str) -> None:
-        """Answer the kernel's question."""
-        self._client.input(text)
+    def type(self, text: str, about: Json | None = None) -> None:
+        """Answer the kernel's question, or type into the line of another one (`about`)."""
+        if about is None:
+            self._client.input(text)
+            return
+        reply = self._client.session.msg("input_reply", {"value": text}, parent={"header": about})
+        self._client.stdin_channel.send(reply)
 
     def await_that(self, condition: Callable[[], bool], timeout: float = 180) -> None:
         """Wait until something holds of what `watch` has seen."""

@@ -28,7 +28,7 @@ if sys.argv[1] != "bare":
     with effects.agents_code(lambda effect: None):
         pass
 if sys.argv[1] == "judged":
-    context = effects.agents_code(lambda effect: judge_effect(effect, around))
+    context = effects.agents_code(lambda effect: judge_effect(effect, around) and None)
 name = str(folder / "new.txt")
 def write():
     open(name, "w").close()

@@ -8,7 +8,7 @@ Two kinds of listeners get the side effects. Those of `watching` get all, whoeve
 only note them. The judge of `agents_code` gets those of the agent's code, and may prevent them.
 Whose a side effect is depends on a mark in the context of the call: tasks and threads that the
 agent's code starts inherit it. The person's cells, the kernel, the debugger and this package have
-no mark.
+no mark. Threads that are started by `_thread` itself have none either.
 
 A hook cannot be removed: while nobody listens it returns at once.
 """
@@ -22,11 +22,12 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import thread as pools
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache, wraps
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar
+from dataclasses import replace
+from functools import cache, partial, wraps
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,10 +41,6 @@ _OWN_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"
 
 Listener = Callable[[SideEffect], None]
 _listeners: list[Listener] = []
-_threads: dict[threading.Thread, tuple[_Mark, bool]] = {}
-"""The marks of threads that the agent's code started, and whether they work for a pool."""
-_functions: dict[CodeType, _Mark] = {}
-"""The marks of threads without a `Thread`, by the function that runs in them."""
 _marks: set[int] = set()
 """The ids of the marks that exist: contexts, tasks and threads hold theirs."""
 
@@ -92,8 +89,6 @@ def agents_code(judge: SideEffectJudge) -> Iterator[None]:
     finally:
         _mark.reset(token)
         mark.is_over = True
-        for thread in [each for each in _threads if not each.is_alive()]:
-            del _threads[thread]
 
 
 @contextmanager
@@ -165,20 +160,48 @@ def open_for_writing() -> set[str]:
 @cache
 def _install() -> None:
     sys.addaudithook(_hook)
-    if sys.version_info < (3, 12):  # which raises no event when a thread starts
-        threading.Thread.start = _passing_on(threading.Thread.start)  # type: ignore[assignment, method-assign]
+    threading.Thread.start = _starting(threading.Thread.start)  # type: ignore[assignment, method-assign]
+    pools.ThreadPoolExecutor.submit = _submitting(pools.ThreadPoolExecutor.submit)  # type: ignore[method-assign]
 
 
-def _passing_on(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
-    """`Thread.start` that gives the mark of the running code to the thread."""
+def _starting(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+    """`Thread.start` by which a thread runs in a context with the mark of the running code.
+
+    Callbacks that others give to the thread later run in contexts of their own, without it.
+    """
 
     @wraps(start)
     def start_with_mark(thread: threading.Thread) -> None:
-        if _marks:
-            _inherit(_current(), thread._bootstrap)  # type: ignore[attr-defined]
+        mark = _mark.get()
+        if mark is not None and getattr(thread, "_target", None) is not pools._worker:
+            thread.run = partial(Context().run, _with_mark, mark, thread.run)  # type: ignore[method-assign]
         start(thread)
 
     return start_with_mark
+
+
+def _submitting(submit: Callable[..., Any]) -> Callable[..., Any]:
+    """`ThreadPoolExecutor.submit` by which a call has the mark of the code that submits it.
+
+    A pool works for the agent's code and for others, whoever made it.
+    """
+
+    @wraps(submit)
+    def submit_with_mark(pool: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        mark = _mark.get()
+        if mark is None:
+            return submit(pool, function, *args, **kwargs)
+        return submit(pool, _with_mark, mark, function, *args, **kwargs)
+
+    return submit_with_mark
+
+
+def _with_mark(mark: _Mark, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    token = _mark.set(mark)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _mark.reset(token)
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -187,9 +210,6 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         return
     mark = _current()
     if mark is None and not _listeners:
-        return
-    if event in _THREADS:
-        _inherit(mark, arguments[0] if arguments else None)
         return
     try:
         found = read(arguments)
@@ -201,7 +221,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _tell(effect: SideEffect, mark: _Mark | None) -> None:
     for listener in tuple(_listeners):
-        listener(effect)
+        with suppress(Exception):  # it only notes, and the code may be the person's
+            listener(effect)
     if mark is None or mark.judge is None:
         return
     try:
@@ -209,41 +230,15 @@ def _tell(effect: SideEffect, mark: _Mark | None) -> None:
             mark.judge(effect)
     except PermissionError as error:
         raise error.with_traceback(None) from None
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"
+        raise PermissionError(f"Refused: the side effect cannot be judged ({words}).") from None
 
 
 def _current() -> _Mark | None:
     """The mark of the running code; None if it is not the agent's."""
     mark = _mark.get()
-    if mark is not None:
-        return None if mark is _ours else mark
-    if not (_threads or _functions):
-        return None
-    thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
-    if thread is threading.main_thread():
-        return None
-    if thread in _threads:
-        mark, works_for_pool = _threads[thread]
-        # A pool outlives the call, and then works for others, too.
-        return None if works_for_pool and mark.is_over else mark
-    return _functions.get(_outermost(sys._getframe(1)).f_code) if _functions else None
-
-
-def _inherit(mark: _Mark | None, function: Any) -> None:
-    """Give the mark to a thread that is about to start."""
-    if mark is None:
-        return
-    thread = getattr(function, "__self__", None)
-    if isinstance(thread, threading.Thread):
-        target = getattr(thread, "_target", None)
-        _threads[thread] = mark, target is pools._worker
-    elif code := getattr(function, "__code__", None):
-        _functions[code] = mark
-
-
-def _outermost(frame: FrameType) -> FrameType:
-    while frame.f_back is not None:
-        frame = frame.f_back
-    return frame
+    return None if mark is _ours else mark
 
 
 @cache
@@ -263,6 +258,8 @@ _Read = Callable[[tuple[Any, ...]], Sequence[SideEffect]]
 
 def _opened(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
     path, mode, flags = arguments
+    if isinstance(path, int):
+        return []  # a descriptor: its file was seen when it was opened
     if (isinstance(flags, int) and flags & _WRITING) or (mode and set("wax+") & set(mode)):
         return [SideEffect("write", _path(path))]
     return []
@@ -293,12 +290,33 @@ def _forked(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
     return [SideEffect("fork", "")]
 
 
+def _signalled(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+    import psutil  # type: ignore[import-untyped]
+
+    process, number = arguments
+    if number == 0:
+        return []  # asks only whether it is alive
+    with suppress(psutil.Error, ValueError):
+        if psutil.Process(abs(process)).ppid() == os.getpid():
+            return []  # a child of the kernel's own
+    return [SideEffect("signal", str(process))]
+
+
+def _into(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
+    """`shutil.move` moves into a folder that exists."""
+    (found,) = _moved(arguments)
+    if os.path.isdir(found.target):  # noqa: PTH112
+        name = os.path.basename(found.place)  # noqa: PTH119
+        return [replace(found, target=os.path.join(found.target, name))]  # noqa: PTH118
+    return [found]
+
+
 def _connected(arguments: tuple[Any, ...]) -> Sequence[SideEffect]:
     import socket
 
     endpoint, address = arguments
     if not isinstance(address, tuple) or endpoint.type == socket.SOCK_DGRAM:
-        return []  # a socket of this machine; or one for which nothing is sent yet
+        return []  # a socket of this machine; libraries connect by UDP to learn their own address
     return [SideEffect("connect", _text(address[0]))]
 
 
@@ -330,9 +348,7 @@ def _named(action: SideEffectAction) -> _Read:
     return read
 
 
-_THREADS = frozenset({"_thread.start_new_thread", "_thread.start_joinable_thread"})
 _EVENTS: dict[str, _Read] = {
-    **dict.fromkeys(_THREADS, _forked),
     "open": _opened,
     "os.truncate": _at("write", 0),
     "os.link": _at("write", 1, 3),
@@ -346,7 +362,7 @@ _EVENTS: dict[str, _Read] = {
     "shutil.rmtree": _at("delete", 0, 1, is_tree=True),
     "shutil.copytree": _at("make_folder", 1, is_tree=True),
     "os.rename": _moved,
-    "shutil.move": _moved,
+    "shutil.move": _into,
     "sqlite3.connect": _at("open_database", 0),
     "subprocess.Popen": _ran(1),
     "os.system": _ran(0),
@@ -369,8 +385,8 @@ _EVENTS: dict[str, _Read] = {
     "webbrowser.open": _named("browse"),
     "os.putenv": _named("environment"),
     "os.unsetenv": _named("environment"),
-    "os.kill": _named("signal"),
-    "os.killpg": _named("signal"),
+    "os.kill": _signalled,
+    "os.killpg": _signalled,
 }
 
 

@@ -99,6 +99,7 @@ class Executor:
         ):
             with self._interrupts.limited(timeout) as limit:
                 error = await self._run_cell(code, judge)
+            self._interrupts.executions += 1
             if _WRITES_TO_DESCRIPTORS.search(code):
                 await asyncio.sleep(DESCRIPTOR_SECONDS)
             timed_out = limit is not None and limit.expired

@@ -65,6 +65,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.requested = False
+        self.executions = 0
+        """How many executions of the agent's code have ended."""
         self.blocking = False
         """True while code without top-level await holds the event loop; the executor sets it."""
         self._task: asyncio.Task[Any] | None = None

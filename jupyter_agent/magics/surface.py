@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,14 @@ class KernelSurface:
         )
 
     def ask(self, asked: ApprovalAsked, about: str = "") -> ApprovalAnswered:
-        # Not `input`: while the agent's code runs, another one stands in its place.
-        read = self._shell.kernel.raw_input
+        ends = self._interrupts.executions
+
+        def is_over() -> bool:
+            return self._interrupts.requested or self._interrupts.executions != ends
+
+        def read(prompt: str) -> str:
+            return _read_line(self._shell.kernel, prompt, is_over)
+
         return ask_by_input(asked, self._interrupts, self._time_out, read, about)
 
     def stop(self) -> None:
@@ -83,6 +89,41 @@ class KernelSurface:
         path = Path(str(getattr(self._shell.kernel.parent, "connection_file", "")))
         found = _CONNECTION_FILE.fullmatch(path.name)
         return found[1] if found else ""
+
+
+def _read_line(kernel: Any, prompt: str, is_over: Callable[[], bool]) -> str:
+    """Ask by the front end's input line, like ipykernel's `raw_input`, from any thread.
+
+    Unlike there, the answer to an earlier question, whose line is still on the page, does not
+    count; and the question ends with what it is about.
+
+    Raises:
+        StdinNotImplementedError: The front end has no input line.
+        EOFError: The user ended the input, or `is_over` became true.
+    """
+    if not hasattr(kernel, "_get_shell_context_var") or not kernel._allow_stdin:
+        return str(kernel.raw_input(prompt))
+    import zmq
+
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()
+    socket, session = kernel.stdin_socket, kernel.session
+    while zmq.select([socket], [], [], 0)[0]:
+        session.recv(socket)  # what was typed too late, or twice
+    ident = kernel._get_shell_context_var(kernel._shell_parent_ident)
+    content = {"prompt": prompt, "password": False}
+    sent = session.send(socket, "input_request", content, kernel.get_parent("shell"), ident=ident)
+    while not is_over():
+        if not zmq.select([socket], [], [], 0.05)[0]:
+            continue
+        _, reply = session.recv(socket)
+        about = reply["parent_header"].get("msg_id") if reply else "nothing"
+        if about in (None, sent["header"]["msg_id"]):
+            value = str(reply["content"].get("value", ""))
+            if value != "\x04":
+                return value
+            break
+    raise EOFError
 
 
 def show(outputs: Sequence[SavedOutput]) -> None:

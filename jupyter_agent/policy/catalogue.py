@@ -137,7 +137,7 @@ SHELL_TEXT = re.compile(
 """A command for a shell, whoever is to run it: `client.run("rm -rf build")`."""
 ASSIGNABLE = re.compile(
     r"(?:os\.environ|sys\.(?:path|argv|dont_write_bytecode|ps1|ps2|tracebacklimit|"
-    r"last_\w+)|os\.environb?|tempfile\.tempdir)\b|pathlib\.Path\(\)|sys\.modules\.__name__"
+    r"last_\w+)|os\.environb?)\b|pathlib\.Path\(\)|sys\.modules\.__name__"
 )
 """Places in guarded modules that a person may well set."""
 ADDRESS_NAMES = re.compile(

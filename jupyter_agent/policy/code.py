@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from jupyter_agent.policy.files import host, is_temporary, real
 from jupyter_agent.policy.magics import Magic, is_known, judge_magic
 from jupyter_agent.policy.parsing import CannotJudge, cell_tree, code_tree
 from jupyter_agent.policy.resolve import UNKNOWN, Names, Value, Values, items
+from jupyter_agent.policy.side_effects import judge_variable
 from jupyter_agent.policy.verdict import PolicyContext, Risk, RiskKind
 
 _MOST_TREES = 200
@@ -144,9 +144,8 @@ class _Inspection:
         targets: Values = () if first is None else self._names.of(first)
         if value.owner and value.owner.is_path:
             targets = (value.owner,)
-        root = self._around.root
-        paths = [Path(os.path.normpath(target.text or "")) for target in targets]
-        return bool(paths) and all(is_temporary(path, root) for path in paths)
+        paths = [real(target.text or "", self._around.folder) for target in targets]
+        return bool(paths) and all(path and is_temporary(path, self._around) for path in paths)
 
     def _place(self, kind: RiskKind, callee: Value, node: ast.expr) -> str:
         """The file, host or command that a call names by its object or its first argument."""
@@ -244,11 +243,8 @@ class _Inspection:
             self._note("settings", name, line)
 
     def _variable(self, name: str, line: int) -> None:
-        if catalogue.AGENT_VARIABLES.match(name):
-            self.found.add("agent", f"changes the agent's settings: {one_line(name)}", line)
-        elif catalogue.STEERING_VARIABLES.match(name):
-            what = f"sets a variable that steers other programs: {one_line(name)}"
-            self.found.add("settings", what, line)
+        if risk := judge_variable(name, line):
+            self.found.add(risk.kind, risk.what, line, risk.place)
 
     def _variables(self, parts: Sequence[ast.expr], line: int) -> None:
         for found in (node for part in parts for node in ast.walk(part)):

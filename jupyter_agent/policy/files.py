@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -55,15 +54,23 @@ def judge_write(
     path = real(text, start)
     if path is None:
         return None, None  # no such path can be: writing there fails
-    return _judge_path(path, one_line(text), around, line), path
+    return judge_path(path, one_line(text), around, line), path
 
 
-def _judge_path(path: Path, shown: str, around: PolicyContext, line: int) -> Risk | None:
+def judge_path(path: Path, shown: str, around: PolicyContext, line: int = 0) -> Risk | None:
+    """What is risky about writing to a path.
+
+    Args:
+        path: The path, absolute and without symlinks.
+        shown: How the person reads it.
+        around: The workspace.
+        line: The line of the code; 0 for none.
+    """
     place = str(path)
     if steers(path, around):
         return Risk("agent", f"writes to {shown}, which steers the agent itself", line, place)
     if not path.is_relative_to(around.root):
-        if is_temporary(path, around.root):
+        if is_temporary(path, around):
             return None
         return Risk("outside", f"writes outside the workspace: {shown}", line, place)
     if path in around.seen:
@@ -87,14 +94,14 @@ def _judge_pattern(text: str, start: Path, around: PolicyContext, line: int) -> 
     folder = real(os.path.dirname(text.partition(HOLE)[0]) or ".", start)  # noqa: PTH120
     if folder is None or ".." in text.partition(HOLE)[2]:
         return unseen
-    if risk := _judge_path(folder / "…", shown, around, line):
+    if risk := judge_path(folder / "…", shown, around, line):
         return risk
     pattern = "*".join(glob.escape(part) for part in text.split(HOLE))
     for count, name in enumerate(glob.iglob(pattern, root_dir=start)):  # noqa: PTH207
         path = real(name, start)
         if count > _MOST_MATCHES or path is None:
             return unseen
-        if risk := _judge_path(path, one_line(name), around, line):
+        if risk := judge_path(path, one_line(name), around, line):
             return risk
     return None
 
@@ -138,19 +145,18 @@ def steers(path: Path, around: PolicyContext) -> bool:
     )
 
 
-def is_temporary(path: Path, root: Path) -> bool:
+def is_temporary(path: Path, around: PolicyContext) -> bool:
     """True for a path in the system's folder for temporary files that is nobody's work.
 
     The workspace, its neighbours in a folder of their own, and the user's home may lie there, too.
 
     Args:
         path: An absolute path.
-        root: The workspace.
+        around: The workspace, and where that folder is.
     """
-    folder = Path(os.path.realpath(tempfile.gettempdir()))
+    folder, home, root = around.temporary, around.home, around.root
     if not path.is_relative_to(folder) or path == folder or path.is_relative_to(root):
         return False
-    home = Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111
     if home.is_relative_to(folder) and path.is_relative_to(home):
         return False
     beside = root.relative_to(folder).parts[:1] if root.is_relative_to(folder) else ()

@@ -1,4 +1,4 @@
-"""Whether a side effect that is about to happen needs the person's yes: a pure function.
+"""Whether a side effect that is about to happen needs the person's yes.
 
 Here the real path, host or command is known, whatever the code says.
 """
@@ -18,53 +18,80 @@ from pathlib import Path
 from jupyter_agent.core.effects import SideEffect
 from jupyter_agent.core.plaintext import all_in_one_line, one_line
 from jupyter_agent.policy import catalogue
-from jupyter_agent.policy.files import host, is_temporary, judge_folder, judge_write, steers
+from jupyter_agent.policy.files import host, is_temporary, judge_path, steers
 from jupyter_agent.policy.verdict import PolicyContext, Risk
 
 _PROBES = frozenset(
-    "file ldconfig lscpu uname nproc sysctl getconf which hostname nvidia-smi gcc cc xclip xsel "  # noqa: SIM905
-    "wl-copy pbcopy".split()
+    {"ldconfig", "lscpu", "uname", "nproc", "getconf", "which", "nvidia-smi"}
+    | {"xclip", "xsel", "wl-copy", "pbcopy"}
 )
-"""Commands by which libraries look at the machine, or fill the clipboard. They change nothing."""
+"""Commands by which libraries look at the machine, or fill the clipboard. They change no file."""
 _PROBING = re.compile(r"[\w./\-\s=,:+]*")
 _INSTALLERS = re.compile(
-    r"\b(?:pip\d?|conda|mamba|uv|poetry|npm|apt|apt-get|brew)\s+(?:-\S+\s+)*(?:\w+\s+)?(?:install|add|"
-    r"uninstall|remove|update|upgrade)\b"
+    r"\b(?:pip[\dx]?|conda|(?:micro)?mamba|uv|poetry|pdm|npm|apt|apt-get|brew)\s+(?:-\S+\s+)*"
+    r"(?:\w+\s+)?(?:install|add|uninstall|remove|update|upgrade)\b"
 )
-_STEERING_VARIABLES = re.compile(
-    r"(?i)(?:LD_\w+|DYLD_\w+|PATH|HOME|PYTHON\w*|IPYTHONDIR|JUPYTER\w*|BASH_ENV|ENV|PROMPT_COMMAND|"
-    r"(?:https?|all|no)_proxy|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|GIT_\w+|"
-    r"\w+_(?:BASE_URL|API_BASE|API_KEY|ENDPOINT))"
-)
-_HARMLESS_VARIABLES = frozenset({"PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONUNBUFFERED"})
+
+
+def _caches() -> tuple[Path, ...]:
+    """The folders in which libraries keep caches and settings of their own."""
+    home = Path.home()
+    named = (os.environ.get("XDG_CACHE_HOME"),)
+    ipython = Path(os.environ.get("IPYTHONDIR") or home / ".ipython") / "profile_default" / "db"
+    usual = (ipython, home / ".cache", home / "Library" / "Caches")
+    folders = (*(Path(name) for name in named if name), *usual)
+    return tuple(Path(os.path.realpath(folder)) for folder in folders)
+
+
+# Made once, before any code of the agent's runs, which could change the variables.
+_CACHES = _caches()
+_MOST_FOLDERS = 1_000
 _HERE = frozenset({"localhost", "0.0.0.0", "::", "::1", ""})
 
 
-def judge_effect(effect: SideEffect, around: PolicyContext) -> Risk | None:
-    """The risk of a side effect; None if it needs no question.
+def judge_effect(effect: SideEffect, around: PolicyContext) -> tuple[Risk, ...]:
+    """The risks of a side effect; none if it needs no question.
 
     Args:
         effect: What is about to happen.
         around: Where the code runs, and the files that the agent has read or made.
     """
+    return tuple(risk for risk in _risks(effect, around) if risk is not None)
+
+
+def _risks(effect: SideEffect, around: PolicyContext) -> Iterator[Risk | None]:
+    path, target = Path(effect.place), Path(effect.target or effect.place)
     match effect.action:
-        case "write" | "change" | "make_folder" | "delete" | "move":
-            risk = _judge_files(effect, around)
-            is_exempt = risk is not None and all(map(_is_exempt, _paths(effect)))
-            return None if is_exempt else risk
+        case "write":
+            yield _judge_write(path, around)
+        case "change":
+            risk = _judge_write(path, around)
+            words = f"changes the permissions, owner or times of {_shown(path, around)}"
+            yield replace(risk, what=words) if risk else None
+        case "make_folder":
+            risk = _judge_write(path, around)
+            yield risk if risk and risk.kind != "overwrite" else None
+        case "open_database":
+            # One that exists may be opened to read it: what is changed there shows in SQL.
+            yield None if os.path.lexists(path) else _judge_write(path, around)
+        case "delete":
+            yield _judge_removal(effect, around, f"deletes {_shown(path, around)}")
+        case "move":
+            words = f"moves {_shown(path, around)} to {_shown(target, around)}"
+            yield _judge_write(target, around)
+            yield _judge_removal(effect, around, words)
         case "run" | "fork":
-            return _judge_command(effect.place)
+            yield _judge_command(effect.place)
         case "connect":
-            return _judge_host(effect)
+            yield _judge_host(effect)
         case "browse":
             what = f"opens in your browser: {one_line(effect.place)}"
-            return Risk("network", what, place=host(effect.place))
+            yield Risk("network", what, place=host(effect.place))
         case "environment":
-            return _judge_variable(effect.place)
+            yield judge_variable(effect.place)
         case "signal":
             what = f"sends a signal to process {one_line(effect.place)}"
-            return Risk("process", what, place=effect.place)
-    return None
+            yield Risk("process", what, place=effect.place)
 
 
 def is_usual_in_import(effect: SideEffect) -> bool:
@@ -84,40 +111,35 @@ def _paths(effect: SideEffect) -> list[Path]:
     return [Path(path) for path in (effect.place, effect.target) if path]
 
 
-def _judge_files(effect: SideEffect, around: PolicyContext) -> Risk | None:
-    path, target = Path(effect.place), Path(effect.target or effect.place)
-    match effect.action:
-        case "delete":
-            return _judge_removal(path, around, f"deletes {shown_path(path, around)}")
-        case "move":
-            names = shown_path(path, around), shown_path(target, around)
-            words = f"moves {names[0]} to {names[1]}"
-            return _judge_write(target, around) or _judge_removal(path, around, words)
-        case "make_folder":
-            return judge_folder(shown_path(path, around), around.root, around)
-        case "change":
-            risk = _judge_write(path, around)
-            words = f"changes the permissions, owner or times of {shown_path(path, around)}"
-            return replace(risk, what=words) if risk else None
-    return _judge_write(path, around)
-
-
 def _judge_write(path: Path, around: PolicyContext) -> Risk | None:
-    return judge_write(shown_path(path, around), around.root, around)[0]
-
-
-def _judge_removal(path: Path, around: PolicyContext, words: str) -> Risk | None:
-    """A removal is harmless for what the agent made itself, and for what does not exist."""
-    if path in around.made or not os.path.lexists(path):
+    if _is_exempt(path):
         return None
-    if is_temporary(path, around.root):
+    return judge_path(Path(os.path.realpath(path)), _shown(path, around), around)
+
+
+def _judge_removal(effect: SideEffect, around: PolicyContext, words: str) -> Risk | None:
+    """A removal is harmless for what the agent made itself, and for what does not exist."""
+    path = Path(effect.place)
+    if not os.path.lexists(path) or is_temporary(path, around):
+        return None
+    if path in around.made and (not effect.is_tree or _is_all_made(path, around)):
         return None
     if steers(path, around):
         return Risk("agent", f"{words}, which steers the agent itself", place=str(path))
     return Risk("delete", words, place=str(path))
 
 
-def shown_path(path: Path, around: PolicyContext) -> str:
+def _is_all_made(path: Path, around: PolicyContext) -> bool:
+    """True if the agent made all files below a folder, as far as there are not too many."""
+    if path.is_symlink() or not path.is_dir():
+        return True
+    for count, (folder, _, names) in enumerate(os.walk(path)):
+        if count > _MOST_FOLDERS or any(Path(folder, name) not in around.made for name in names):
+            return False
+    return True
+
+
+def _shown(path: Path, around: PolicyContext) -> str:
     """A path for the person: relative to the workspace if it lies there."""
     inside = path.is_relative_to(around.root)
     return one_line(path.relative_to(around.root).as_posix() if inside else str(path))
@@ -128,7 +150,7 @@ def _is_exempt(path: Path) -> bool:
     text = str(path)
     if text.startswith("/proc/self/") or (text.startswith("/dev/") and not _is_disk(text)):
         return True
-    return any(path.is_relative_to(folder) for folder in _caches())
+    return any(path.is_relative_to(folder) for folder in _CACHES)
 
 
 def _is_disk(path: str) -> bool:
@@ -141,17 +163,6 @@ def _is_hidden_at_home(path: Path) -> bool:
         return path.relative_to(home).as_posix().startswith(".")
     settings = os.environ.get("MPLCONFIGDIR")
     return bool(settings) and path.is_relative_to(os.path.realpath(settings or ""))
-
-
-@cache
-def _caches() -> tuple[Path, ...]:
-    """The folders in which libraries keep caches and settings of their own."""
-    home = Path.home()
-    named = (os.environ.get("XDG_CACHE_HOME"),)
-    ipython = Path(os.environ.get("IPYTHONDIR") or home / ".ipython") / "profile_default" / "db"
-    usual = (ipython, home / ".cache", home / "Library" / "Caches")
-    folders = (*(Path(name) for name in named if name), *usual)
-    return tuple(Path(os.path.realpath(folder)) for folder in folders)
 
 
 def _judge_command(line: str) -> Risk | None:
@@ -203,7 +214,17 @@ def _own_names() -> frozenset[str]:
     return frozenset({socket.gethostname().casefold()})
 
 
-def _judge_variable(name: str) -> Risk | None:
-    if name in _HARMLESS_VARIABLES or not _STEERING_VARIABLES.fullmatch(name):
-        return None
-    return Risk("settings", f"changes the environment variable {one_line(name)}", place=name)
+def judge_variable(name: str, line: int = 0) -> Risk | None:
+    """The risk of setting an environment variable; None if it steers nothing.
+
+    Args:
+        name: The name, or a text that begins with it.
+        line: The line of the code; 0 for none.
+    """
+    shown = one_line(name)
+    if found := catalogue.AGENT_VARIABLES.match(name):
+        return Risk("agent", f"changes the agent's settings: {shown}", line, found[0])
+    if found := catalogue.STEERING_VARIABLES.match(name):
+        what = f"sets a variable that steers other programs: {shown}"
+        return Risk("settings", what, line, found[0])
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +85,10 @@ class Known:
     in_memory: bool = False
 
 
+def _real(path: str) -> Path:
+    return Path(os.path.realpath(os.path.expanduser(path)))  # noqa: PTH111
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyContext:
     """Where a call would run.
@@ -97,6 +102,8 @@ class PolicyContext:
         granted: What the person has allowed for the session, as `grants` gives it.
         own_names: Names that the agent's own code made, which it may delete.
         made: Files that the agent's code or tools made, absolute, without symlinks.
+        temporary: The system's folder for temporary files, without symlinks.
+        home: The user's home, without symlinks.
     """
 
     root: Path
@@ -107,6 +114,8 @@ class PolicyContext:
     granted: Set[str] = frozenset()
     own_names: Set[str] = frozenset()
     made: Set[Path] = frozenset()
+    temporary: Path = field(default_factory=lambda: _real(tempfile.gettempdir()))
+    home: Path = field(default_factory=lambda: _real("~"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,8 @@ def covers(approved: Risk, risk: Risk) -> bool:
     kind here: the code tells the same command in different ways.
     """
     kinds = {approved.kind, risk.kind}
-    if len(kinds) > 1 and not kinds <= PROCESSES and not kinds <= {"overwrite", "delete"}:
+    is_same_file = bool(approved.place) and kinds <= {"overwrite", "delete"}
+    if len(kinds) > 1 and not kinds <= PROCESSES and not is_same_file:
         return False
     if not approved.place or approved.place == risk.place:
         return True
@@ -158,7 +168,9 @@ def is_granted(risk: Risk, granted: Set[str]) -> bool:
     kinds = {"shell", "process"} if risk.kind in ("shell", "process") else {risk.kind}
     if not kinds.isdisjoint(granted) or scope(risk) in granted:
         return True
-    folders = (right.partition("@")[2] for right in granted if right.startswith(f"{risk.kind}@"))
+    folders = (
+        right.partition("@")[2] for right in tuple(granted) if right.startswith(f"{risk.kind}@")
+    )
     return risk.kind in _OF_PATHS and any(Path(risk.place).is_relative_to(f) for f in folders)
 
 
@@ -171,7 +183,7 @@ def _is_same_command(approved: Risk, line: str) -> bool:
     """True if a command that the code told is the one that runs."""
     if approved.kind == "shell" and len(line.split()) == 1:
         return True  # the shell of a cell magic, which reads the script that was shown
-    beginning = re.split(r"[{$]", approved.place, maxsplit=1)[0]
+    beginning = re.split(r"[{$…]", approved.place, maxsplit=1)[0]
     if beginning != approved.place and beginning.strip():
         return line.startswith(beginning)  # IPython puts values into the rest
     told, runs = _words(approved.place), _words(line)

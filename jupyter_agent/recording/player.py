@@ -381,7 +381,7 @@ class Player(CassetteTape):
         if not self._is_strange or call_id in self._believed:
             return False
         recorded = self._decision(call_id)
-        return recorded is None or recorded.answer != "no"
+        return recorded is None or recorded.answer != "no" or not recorded.question
 
     def approval(self, prepared: Prepared, mode: str) -> RecordedApproval | None:
         if not self._candidates or not self._step:
@@ -400,7 +400,7 @@ class Player(CassetteTape):
 
     def _answer_about_effect(self, asked: ApprovalAsked) -> ApprovalAnswered | None:
         """The recorded answer about a side effect; a yes if it happened without a question."""
-        if not self._candidates or not self._step or self._is_judged_anew(asked.call_id):
+        if not self._candidates or not self._step or self._is_strange:
             return None
         number = self._number(asked.call_id)
         about = [d for d in self.last.decisions if d.call == number and d.effect == asked.effect]

@@ -32,6 +32,8 @@ _QUESTIONS = {
     "write_file": "Write this file?",
     "edit_file": "Change this file?",
 }
+# Made before any code of the agent's runs, which could change where these folders are.
+_AT_FIRST = PolicyContext(Path(), Path())
 _FROM_TEXT = "The call was read from the text of the reply, which may only quote it."
 
 
@@ -190,7 +192,8 @@ class Approvals:
     def _surroundings(self) -> PolicyContext:
         kernel = self._kernel
         workspace = kernel.workspace
-        return PolicyContext(
+        return replace(
+            _AT_FIRST,
             root=workspace.root,
             folder=_working_folder(workspace.root),
             seen=self._seen,

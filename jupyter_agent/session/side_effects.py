@@ -15,8 +15,10 @@ from jupyter_agent.kernel.effects import is_by, is_by_import
 from jupyter_agent.policy import PolicyContext, Risk
 from jupyter_agent.policy.side_effects import is_address, is_usual_in_import, judge_effect
 from jupyter_agent.policy.verdict import NEVER_GRANTED, covers, is_granted, scope, scope_words
+from jupyter_agent.recording.tape import ALLOWED_UNASKED
 
-_MULTIPROCESSING = ("multiprocessing/popen_fork.py", "multiprocessing/popen_forkserver.py")
+_MULTIPROCESSING = "multiprocessing/popen_fork.py"
+_IN_A_FORK = "That needs a person's yes, and in this process nobody can be asked."
 
 
 class EffectGuard:
@@ -72,18 +74,22 @@ class EffectGuard:
             PermissionError: It is refused.
             KeyboardInterrupt: The user interrupted in place of an answer.
         """
-        if effect.action == "fork" and is_by(*_MULTIPROCESSING):
-            return  # its processes are watched like this one
-        risk = judge_effect(effect, self._around)
-        if risk is not None and is_usual_in_import(effect) and is_by_import():
-            risk = None
-        if risk is not None and not self._is_covered(risk):
+        if effect.action == "fork" and is_by(_MULTIPROCESSING):
+            return  # a forked process is watched like this one
+        risks = judge_effect(effect, self._around)
+        if risks and is_usual_in_import(effect) and is_by_import():
+            risks = ()
+        for risk in risks:
+            if self._is_covered(risk):
+                continue
+            if os.getpid() != self._process:  # before the lock, which another thread may hold
+                raise PermissionError(f"Refused: the code {risk.what}. {_IN_A_FORK}")
             with self._asking:
                 self._decide(risk)
-        if effect.action in ("write", "move"):
+        if effect.action in ("write", "move", "make_folder", "open_database"):
             self._note(effect)
-        if risk is not None and risk.kind == "network":
-            self._has_looked_up |= not is_address(risk.place)
+        for risk in risks:
+            self._has_looked_up |= risk.kind == "network" and not is_address(risk.place)
 
     def finish(self) -> None:
         """The call has ended: tell what was decided. Nobody is asked from now on."""
@@ -106,26 +112,26 @@ class EffectGuard:
             if self._is_covered(risk):
                 return  # by the answer that another thread waited for
             why = self._answers[key] = self._ask(risk)
-        if why:
+        if not why:
+            self._approved = (*self._approved, risk)
+        else:
             raise PermissionError(f"Refused: the code {risk.what}. {why}")
 
     def _ask(self, risk: Risk) -> str:
         """Why a side effect is refused; empty if it may happen."""
-        if os.getpid() != self._process:
-            return "That needs a person's yes, and in this process nobody can be asked."
         if self._is_over:
             return "That needs a person's yes, and the call that started it has ended."
         always = "" if risk.kind in NEVER_GRANTED else scope_words(risk, self._around.root)
-        question = f"The running code {risk.what}. Allow this?"
+        question = f"The agent's code is about to do this: {risk.what}. Allow it?"
         asked = ApprovalAsked(self._call_id, question, (), always, effect=risk.kind)
         try:
             answered = self._user.decide_now(asked)
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
         if self._is_over:  # a thread waited for this answer
-            return "The call that started it has ended meanwhile."
-        if answered.answer != "no" and answered.by == "nobody":
-            return ""  # as in the recording, where nobody was asked
+            return "The call that started it has ended."
+        if (answered.answer, answered.by) == ALLOWED_UNASKED:
+            return ""
         self._decided.append(EffectDecided(self._call_id, risk.what, answered.answer, answered.by))
         if answered.answer == "always" and always:
             self._grant(scope(risk))

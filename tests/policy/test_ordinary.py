@@ -13,6 +13,12 @@ import pandas as pd
 df = pd.read_csv("data.csv")
 df.head()
 ---
+import helper
+from helper import clean
+---
+import importlib
+importlib.import_module("helper")
+---
 df = df.dropna().rename(columns={"a": "b"}).replace({0: 1})
 df["x"] = df["x"].str.replace("a", "b")
 ---

@@ -881,16 +881,6 @@ yaml.load(text, yaml.FullLoader)
 hidden
 df.query("@__import__('os').getcwd() == a")
 ---
-hidden
-import helper
----
-hidden
-from helper import clean
----
-hidden
-import importlib
-importlib.import_module("helper")
----
 settings
 import pandas as pd
 pd.Series.mean = lambda self: 0

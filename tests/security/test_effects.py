@@ -52,6 +52,7 @@ def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKern
 def desk(module_kernel: LiveKernel, tmp_path: Path) -> LiveKernel:
     """A kernel in a folder with a table, a folder and the person's module."""
     (tmp_path / "data.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    (tmp_path / ("x" * 120)).write_text("mine", encoding="utf-8")
     (tmp_path / "plots").mkdir()
     (tmp_path / "plots" / "a.svg").write_text("<svg/>", encoding="utf-8")
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
@@ -62,6 +63,7 @@ def desk(module_kernel: LiveKernel, tmp_path: Path) -> LiveKernel:
         "sys.modules.pop('tools', None)",
         f"sys.path.insert(0, {str(tmp_path)!r})",
         "import tools",
+        "LONG = 'x' * 120",
     )
     return module_kernel
 
@@ -86,6 +88,7 @@ def asked(desk: LiveKernel, code: str, *answers: str, fresh: bool = True) -> tup
         ("tools.clear('plots')", "deletes plots"),
         ("tools.write('data.csv')", "writes over data.csv"),
         ("tools.write('data.csv', 'a')", "writes over data.csv"),
+        ("tools.write(LONG)", "writes over xxx"),
         ("tools.move('data.csv', 'gone.csv')", "moves data.csv to gone.csv"),
         ("tools.write('/etc/agent.txt')", "writes outside the workspace: /etc/agent.txt"),
         ("tools.write('.jupyter_agent/config.yaml')", "which steers the agent itself"),
@@ -93,7 +96,7 @@ def asked(desk: LiveKernel, code: str, *answers: str, fresh: bool = True) -> tup
         ("tools.run('pip', 'install', 'x')", "installs packages: pip install x"),
         ("tools.fetch('data.example')", "connects to http://data.example/a.csv"),
         ("tools.connect('data.example')", "connects to data.example"),
-        ("tools.set_variable('HTTPS_PROXY')", "changes the environment variable HTTPS_PROXY"),
+        ("tools.set_variable('HTTPS_PROXY')", "steers other programs: HTTPS_PROXY"),
         ("tools.browse('http://data.example')", "opens in your browser: http://data.example"),
         ("tools.in_thread(tools.remove, 'data.csv')", "deletes data.csv"),
         ("await tools.in_task(tools.remove, 'data.csv')", "deletes data.csv"),
@@ -124,7 +127,7 @@ def test_a_refusal_that_the_code_swallows(desk: LiveKernel) -> None:
 def test_yes_and_no(desk: LiveKernel, tmp_path: Path) -> None:
     """The front end's input line asks while the code runs; it goes on, or gets an error."""
     turn, (question,) = asked(desk, "tools.remove('plots/a.svg')\nprint('gone')", "y")
-    assert "The running code deletes plots/a.svg. Allow this?" in question
+    assert "about to do this: deletes plots/a.svg. Allow it?" in question
     assert turn.result.text == "gone"
     assert "allowed: deletes plots/a.svg" in turn.cell.transcript
     assert not (tmp_path / "plots" / "a.svg").exists()
@@ -166,6 +169,8 @@ def test_once_is_enough(desk: LiveKernel, tmp_path: Path) -> None:
     [
         "tools.write('new.txt'); tools.write('new.txt', 'a'); tools.move('new.txt', 'b.txt')",
         "tools.write('new.txt'); tools.remove('new.txt')",
+        "import os; os.makedirs('out/a'); tools.write('out/a/b.txt'); tools.clear('out')",
+        "import sqlite3; sqlite3.connect('own.db').close(); tools.remove('own.db')",
         "import tempfile\nwith tempfile.TemporaryDirectory() as d: tools.write(d + '/x')",
         "import os; os.makedirs('a/b'); tools.write('a/b/c.txt')",
         "import os; tools.write(os.devnull)",
@@ -202,6 +207,82 @@ def test_the_persons_own_cells(desk: LiveKernel, tmp_path: Path) -> None:
     assert desk.run("tools.run('id')\ntools.remove('data.csv')").status == "ok"
 
 
+def test_pools(desk: LiveKernel, tmp_path: Path) -> None:
+    """A pool works for whoever submits: the agent's calls are judged, the person's are not."""
+    desk.helper("from concurrent.futures import ThreadPoolExecutor", "pool = ThreadPoolExecutor(1)")
+    desk.helper("pool.submit(len, []).result()")
+    assert (
+        "deletes data.csv"
+        in desk.agent("pool.submit(tools.remove, 'data.csv').result()").result.text
+    )
+    code = "own = ThreadPoolExecutor(1)\nprint(own.submit(len, []).result())"
+    assert desk.agent(code).result.text == "0"
+    assert (
+        "deletes data.csv"
+        in desk.agent("own.submit(tools.remove, 'data.csv').result()").result.text
+    )
+    assert desk.run("own.submit(tools.remove, 'data.csv').result()").status == "ok"
+    assert not (tmp_path / "data.csv").exists()
+
+
+def test_a_loop_that_the_agent_left(desk: LiveKernel, tmp_path: Path) -> None:
+    """The person's calls in an event loop of the agent's thread are the person's."""
+    code = (
+        "import asyncio, threading\nloop = asyncio.new_event_loop()\n"
+        "threading.Thread(target=loop.run_forever, daemon=True).start()"
+    )
+    assert not desk.agent(code).result.is_error
+    mine = "async def mine(): tools.remove('data.csv')\n"
+    assert desk.run(f"{mine}asyncio.run_coroutine_threadsafe(mine(), loop).result()").status == "ok"
+    assert not (tmp_path / "data.csv").exists()
+
+
+def test_children_may_be_ended(desk: LiveKernel) -> None:
+    """Processes that the code started itself are ended without a question."""
+    code = (
+        "import multiprocessing, time\n"
+        "p = multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,))\n"
+        "p.start(); p.terminate(); p.join(); print(p.exitcode)"
+    )
+    assert desk.agent(code).result.text == "-15"
+
+
+def test_an_answer_to_an_earlier_question(desk: LiveKernel, tmp_path: Path) -> None:
+    """A line that is left on the page from a question before answers no other one."""
+    desk.script("Old", execute_code(HAPPENS), {"text": "Done."})
+    running = desk.start("%%agent --fresh\nOld", allow_stdin=True)
+    running.question(60)
+    old = running.asked
+    desk.interrupt()
+    running.finish(60)
+    desk.script("New", execute_code("tools.remove('plots/a.svg')"), {"text": "Done."})
+    running = desk.start("%%agent --fresh\nNew", allow_stdin=True)
+    running.question(60)
+    running.type("y", about=old)
+    time.sleep(0.5)
+    assert (tmp_path / "plots" / "a.svg").exists()
+    running.type("n")
+    running.finish(60)
+    assert (tmp_path / "plots" / "a.svg").exists()
+
+
+def test_a_thread_that_still_asks(desk: LiveKernel, tmp_path: Path) -> None:
+    """A question ends with its call, and does not take the person's next input."""
+    code = (
+        "import threading, time\n"
+        "threading.Thread(target=tools.remove, args=('data.csv',)).start()\ntime.sleep(1)"
+    )
+    desk.script("Late", execute_code(code), {"text": "Done."})
+    running = desk.start("%%agent --fresh\nLate", allow_stdin=True)
+    running.question(60)
+    running.finish(60)
+    running = desk.start("input('Again? ')", allow_stdin=True)
+    assert running.question(60) == "Again? "
+    running.type("y")
+    assert running.finish(60).result == "'y'"
+    assert (tmp_path / "data.csv").exists()
+
+
 def test_what_outlives_its_call(desk: LiveKernel, tmp_path: Path) -> None:
     """A timer and a task that the code leaves behind are refused later on."""
     code = (
@@ -215,6 +296,14 @@ def test_what_outlives_its_call(desk: LiveKernel, tmp_path: Path) -> None:
     while "Refused" not in desk.run("print(left.exception() if left.done() else '')").said:
         assert time.monotonic() < end
     assert (tmp_path / "data.csv").exists()
+
+
+def test_what_is_written_into_a_folder_of_the_agents_own(desk: LiveKernel, tmp_path: Path) -> None:
+    """A folder that the agent made is not removed unasked with a file of the person's in it."""
+    desk.agent("import os; os.makedirs('out'); tools.write('out/a.txt')")
+    (tmp_path / "out" / "mine.txt").write_text("mine", encoding="utf-8")
+    assert "deletes out" in desk.agent("tools.clear('out')").result.text
+    assert (tmp_path / "out" / "mine.txt").exists()
 
 
 def test_a_forked_process(desk: LiveKernel, tmp_path: Path) -> None:
