@@ -7,7 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from jupyter_agent.core.events import FileChange, Grounded, Receipt, VariableChange
+from jupyter_agent.core.events import (
+    ApprovalAnswered,
+    EffectDecided,
+    FileChange,
+    Grounded,
+    Receipt,
+    VariableChange,
+)
 from jupyter_agent.core.legible import cut, line, whole
 from jupyter_agent.core.messages import Output
 from jupyter_agent.core.plaintext import count, visible
@@ -45,7 +52,6 @@ _STOPS = {
 _MOST_CHANGES = 60
 _MOST_NUMBERS = 40
 _ALLOWED = {"yes": "allowed by you", "always": "allowed by you for this session"}
-_EFFECTS = {"yes": "allowed", "always": "allowed for this session", "no": "refused"}
 _REFUSED = {
     "person": "refused by you",
     "time_out": "refused: no answer in time",
@@ -149,7 +155,7 @@ def _file(change: FileChange) -> tuple[str, str]:
 
 def note(call: CallView) -> str:
     """The words beside a call's state: its error, and who decided about it; maybe empty."""
-    decided = (f"{_EFFECTS[each.answer]}: {line(each.what)}" for each in call.effects)
+    decided = (f"{line(each.what)} ({_words_of(each)})" for each in call.effects)
     return " · ".join(part for part in (call.failure, _decision(call), *decided) if part)
 
 
@@ -165,10 +171,13 @@ def _decision(call: CallView) -> str:
     answered = call.answered
     if answered is None:
         return ""
-    if answered.answer != "no":
-        return _ALLOWED[answered.answer]
-    reason = line(answered.reason)
-    return _REFUSED[answered.by] + (f": {reason}" if reason else "")
+    reason = line(answered.reason) if answered.answer == "no" else ""
+    return _words_of(answered) + (f": {reason}" if reason else "")
+
+
+def _words_of(decided: ApprovalAnswered | EffectDecided) -> str:
+    """Who decided what: "allowed by you"."""
+    return _REFUSED[decided.by] if decided.answer == "no" else _ALLOWED[decided.answer]
 
 
 def body(call: CallView) -> str:

@@ -25,7 +25,7 @@ from concurrent.futures import thread as pools
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar
 from dataclasses import replace
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -174,7 +174,13 @@ def _starting(start: Callable[[threading.Thread], None]) -> Callable[[threading.
     def start_with_mark(thread: threading.Thread) -> None:
         mark = _mark.get()
         if mark is not None and getattr(thread, "_target", None) is not pools._worker:
-            thread.run = partial(Context().run, _with_mark, mark, thread.run)  # type: ignore[method-assign]
+            run = thread.run
+
+            def run_with_mark() -> None:
+                del thread.run  # so that nothing holds the mark once it has ended
+                Context().run(_with_mark, mark, run)
+
+            thread.run = run_with_mark  # type: ignore[method-assign]
         start(thread)
 
     return start_with_mark

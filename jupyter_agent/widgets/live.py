@@ -65,7 +65,8 @@ MOST_SOURCE = 20_000
 """Characters of a cell by which it is found again."""
 _SAVED_MID_RUN = (
     "The agent was at work here when this was saved. %agent show last brings the turn back; "
-    "after a restart, %agent log show."
+    "after a restart, %agent log show. If the kernel is still busy, the code may wait for an "
+    "answer: interrupt it first."
 )
 
 

@@ -121,7 +121,7 @@ def test_a_refusal_that_the_code_swallows(desk: LiveKernel) -> None:
     turn = desk.agent(code)
     assert not turn.result.is_error
     assert "This did not happen, since it was refused: deletes data.csv." in turn.result.text
-    assert "refused: deletes data.csv" in turn.cell.transcript
+    assert "deletes data.csv (refused: nobody could be asked)" in turn.cell.transcript
 
 
 def test_yes_and_no(desk: LiveKernel, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_yes_and_no(desk: LiveKernel, tmp_path: Path) -> None:
     turn, (question,) = asked(desk, "tools.remove('plots/a.svg')\nprint('gone')", "y")
     assert "about to do this: deletes plots/a.svg. Allow it?" in question
     assert turn.result.text == "gone"
-    assert "allowed: deletes plots/a.svg" in turn.cell.transcript
+    assert "deletes plots/a.svg (allowed by you)" in turn.cell.transcript
     assert not (tmp_path / "plots" / "a.svg").exists()
     turn, _ = asked(desk, HAPPENS, "no: it is the only copy")
     assert "The person said no. They say: it is the only copy" in turn.result.text

@@ -15,7 +15,7 @@ from live_kernel import Cell, LiveKernel, execute_code
 
 from jupyter_agent.core.messages import Message, Text
 from jupyter_agent.recording import trusted
-from jupyter_agent.recording.cassette import load, save
+from jupyter_agent.recording.cassette import Decision, load, save
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "example_notebooks"
@@ -83,6 +83,38 @@ def test_a_pulled_turn_that_asks_is_asked_about(own: LiveKernel) -> None:
     assert "they say" in str(run(own, "%%agent --fresh\nclean up", "y").outputs)
     (own.folder / CASSETTE).write_bytes(kept)
     assert run(own, "%%agent --fresh\nclean up").status == "ok"
+
+
+@pytest.mark.parametrize(
+    "decisions",
+    [
+        (),
+        (Decision(0, "", (), "no", "person"),),
+        (Decision(0, "Run this code?", (), "yes", "person"),),
+        (Decision(0, "Allow it?", (), "yes", "person", effect="process"),),
+    ],
+    ids=["none", "an empty no", "a yes", "a yes to an effect"],
+)
+def test_what_a_stranger_recorded_is_no_yes(
+    own: LiveKernel, decisions: tuple[Decision, ...]
+) -> None:
+    """Whatever somebody else's recording says was decided, the person is asked."""
+    path = own.folder / CASSETTE
+    kept = path.read_bytes()
+    cassette = load(path)
+    turns = [
+        replace(turn, steps=(replace(turn.steps[0], decisions=decisions), *turn.steps[1:]))
+        if turn.task == "clean up"
+        else turn
+        for turn in cassette.turns
+    ]
+    save(replace(cassette, turns=tuple(turns)), path)
+    before = (own.folder / "ran.txt").read_text()
+    try:
+        run(own, "%%agent --fresh\nclean up", "n")
+    finally:
+        path.write_bytes(kept)
+    assert (own.folder / "ran.txt").read_text() == before
 
 
 def test_an_editor_that_saves_the_same_file_asks_nothing(own: LiveKernel) -> None:
