@@ -102,6 +102,7 @@ def test_a_figure_is_shown_and_stays(book: NotebookPage, model: Model) -> None:
         code("%matplotlib inline\n" + plot), Reply(text="Up.", fault=Fault("stall", seconds=60))
     )
     cell = start(book, line="--fresh --approve auto")
+    expect(book.live(cell)).to_contain_text("Up.")  # until then the card is open by itself
     card(book, cell).locator("summary").click()
     image = card(book, cell).locator("img")
     expect(image).to_be_visible()
