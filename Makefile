@@ -49,6 +49,9 @@ demo-local: $(VENV)/.local ## run the quickstart live on a small model of this m
 	$(BIN)/jupyter-agent demo --live --to build/local
 
 lab: $(VENV)/.dev ## open JupyterLab with the examples
+	@# A wheel carries the front-end extension, an editable install does not.
+	@mkdir -p $(VENV)/share/jupyter/labextensions/jupyter-agent
+	@cp -R labextension/. $(VENV)/share/jupyter/labextensions/jupyter-agent
 	$(BIN)/jupyter lab $(LAB_FLAGS) --notebook-dir=example_notebooks
 
 test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval: about eight minutes

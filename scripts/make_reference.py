@@ -30,10 +30,12 @@ from jupyter_agent.cli import main as command_line
 from jupyter_agent.config import Settings
 from jupyter_agent.core import events, messages
 from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
+from jupyter_agent.core.messages import EDIT_CELLS
 from jupyter_agent.magics import parser as magic_parser
 from jupyter_agent.magics.commands import COMMANDS, HEADINGS
 from jupyter_agent.recording import cassette
 from jupyter_agent.session.options import option_rows
+from jupyter_agent.tools.cells import CellEditor, CellSight, StoredCells, cell_tools
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
 MADE = "<!-- Made by scripts/make_reference.py from the code. Changes belong there. -->"
@@ -216,7 +218,7 @@ def magics() -> str:
 
 
 def tools() -> str:
-    """Every tool that a session with the default settings offers."""
+    """Every tool that a session with the default settings offers where a page has the notebook."""
     with _session_tools() as known:
         parts = [_tool(each) for each in known]
     return page(
@@ -224,7 +226,8 @@ def tools() -> str:
         "What the model can call. The effect is what a tool does at most: tools that read run side "
         "by side, those that write or execute alone and in order, and the "
         "[approvals](../approvals.md) go by it. Tools of [MCP servers](../mcp.md) are called "
-        "`server__tool`. `%agent tools` lists those of a session.",
+        "`server__tool`. `edit_cells` is offered where [a page has the notebook]"
+        "(../kernel.md#the-open-notebook). `%agent tools` lists those of a session.",
         *parts,
     )
 
@@ -247,10 +250,22 @@ def _session_tools() -> Iterator[list[Any]]:
         try:
             shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
             shell.extension_manager.load_extension("jupyter_agent")
-            yield list(sessions_of(shell)["default"].setup.preview().tools)
+            yield list(_with_edits(sessions_of(shell)["default"].setup.preview().tools))
             shell.extension_manager.unload_extension("jupyter_agent")
         finally:
             os.chdir(before)
+
+
+def _with_edits(offered: Iterable[Any]) -> Iterator[Any]:
+    """The tools, and after `read_cells` the one for which there must be a page."""
+    editor = CellEditor(lambda: None, lambda: None, [], lambda edits: None)
+    stored = StoredCells(None, ())
+    found = cell_tools(lambda: None, editor, lambda: CellSight(False), lambda: stored)
+    (edits,) = [each for each in found if each.name == EDIT_CELLS]
+    for each in offered:
+        yield each
+        if each.name == "read_cells":
+            yield edits
 
 
 def _tool(tool: Any) -> str:

@@ -16,6 +16,7 @@ import generated
 import pytest
 from hypothesis import settings
 from live_kernel import LiveKernel
+from steered import Steered
 
 # The same examples each time, so that a change is judged by the change. `deep` has many more, and
 # HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -26,9 +27,13 @@ settings.load_profile(generated.PROFILE)
 
 LONGEST = (
     "browser/test_lab.py",
+    "browser/test_cells.py",
     "browser/test_page.py",
     "browser/test_live_js.py",
-    "security/test_displays_browser.py",
+    "browser/test_displays.py",
+    "browser/test_prose.py",
+    "browser/test_place.py",
+    "browser/test_questions.py",
     "test_examples.py",
     "magics/test_trust.py",
     "magics/test_restart.py",
@@ -153,6 +158,14 @@ def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKern
     with LiveKernel(tmp_path_factory.mktemp("kernel")) as kernel:
         kernel.load()
         yield kernel
+
+
+@pytest.fixture(scope="module")
+def steered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steered]:
+    steered = Steered(tmp_path_factory.mktemp("steered"))
+    with steered.theirs, steered.own, steered.kernel as kernel:
+        kernel.load()
+        yield steered
 
 
 @pytest.fixture

@@ -344,15 +344,34 @@ class LiveKernel:
         self._client.wait_for_ready(timeout=START_TIMEOUT)
         self.load()
 
-    def start(self, code: str, *, history: bool = True, allow_stdin: bool = False) -> Running:
-        """Send a cell and do not wait for it. `allow_stdin`: a person is there to be asked."""
-        message_id = self._client.execute(code, store_history=history, allow_stdin=allow_stdin)
-        return Running(self._client, message_id, self.stacks)
+    def start(
+        self, code: str, *, history: bool = True, allow_stdin: bool = False, cell_id: str = ""
+    ) -> Running:
+        """Send a cell and do not wait for it.
+
+        Args:
+            code: The cell.
+            history: Whether it counts.
+            allow_stdin: Whether a person is there to be asked.
+            cell_id: Its id, as JupyterLab sends it; empty: nothing is sent, as by a console.
+        """
+        if not cell_id:
+            message_id = self._client.execute(code, store_history=history, allow_stdin=allow_stdin)
+            return Running(self._client, message_id, self.stacks)
+        content = {"code": code, "silent": False, "store_history": history}
+        content |= {"user_expressions": {}, "allow_stdin": allow_stdin, "stop_on_error": True}
+        metadata = {"cellId": cell_id, "deletedCells": []}
+        message = self._client.session.msg("execute_request", content, metadata=metadata)
+        self._client.shell_channel.send(message)
+        return Running(self._client, message["header"]["msg_id"], self.stacks)
 
     def tell(self, comm_id: str, content: object) -> None:
         """What a widget's front end does when it sends a message to its model in the kernel."""
-        data = {"method": "custom", "content": content}
-        message = self._client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
+        self.send_comm(comm_id, {"method": "custom", "content": content})
+
+    def send_comm(self, comm_id: str, data: object, kind: str = "comm_msg") -> None:
+        """Send a front end's message over a comm."""
+        message = self._client.session.msg(kind, {"comm_id": comm_id, "data": data})
         self._client.shell_channel.send(message)
 
     def stacks(self) -> str:

@@ -23,6 +23,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import Any, Literal
 
+from jupyter_agent.core.history import NO_REPLY
+
 Json = dict[str, Any]
 Stop = Literal["end", "tool_use", "max_tokens", "refused", "missing"]
 
@@ -593,8 +595,9 @@ def _check_openai_part(number: int, part: Json) -> None:
 def check_stable(requests: Sequence[Recorded]) -> None:
     """Raise AssertionError unless each request starts with all of the one before.
 
-    System prompt and tools must be the same to the byte. The last message may have grown, which
-    happens where a new task follows an interrupted turn; all earlier ones must be the same.
+    System prompt and tools must be the same to the byte. The last message may have grown, or may
+    have been replaced by one that quotes its task, which happens where a new task follows a turn
+    without a reply; all earlier ones must be the same.
     """
     for earlier, later in pairwise(requests):
         for part in ("system", "tools"):
@@ -603,7 +606,7 @@ def check_stable(requests: Sequence[Recorded]) -> None:
         assert len(after) >= len(before), "the history became shorter"
         for number, (old, new) in enumerate(zip(before, after, strict=False)):
             last = number == len(before) - 1
-            assert _json(old) == _json(new) or (last and _grew(old, new)), (
+            assert _json(old) == _json(new) or (last and (_grew(old, new) or _quotes(new, old))), (
                 f"message {number} changed:\n{_json(old)}\n{_json(new)}"
             )
 
@@ -617,6 +620,16 @@ def _grew(old: Json, new: Json) -> bool:
     else:
         same = False
     return same and {**old, "content": None} == {**new, "content": None}
+
+
+def _quotes(new: Json, old: Json) -> bool:
+    """True if a user's message quotes the task of another one, to which no model replied."""
+    before, after = old.get("content"), new.get("content")
+    if not (old["role"] == new["role"] == "user"):
+        return False
+    texts = [part.get("text", "") for part in after] if isinstance(after, list) else [str(after)]
+    task = before[0].get("text", "") if isinstance(before, list) else str(before)
+    return any(NO_REPLY in text and text.endswith(task) for text in texts)
 
 
 def _json(value: object) -> str:

@@ -9,6 +9,7 @@ from live_kernel import Cell, Json, LiveKernel
 from model_server import Call, ModelServer, Reply
 
 KEY = "own-key-0123456789"
+TELLS = "does not count until you say so"
 
 
 def environ(own: ModelServer, **more: str) -> dict[str, str | None]:
@@ -34,6 +35,16 @@ class Steered:
         self.own = ModelServer(self._reply)
         allowed = {"JUPYTER_AGENT_APPROVALS__MODE": "auto"}
         self.kernel = LiveKernel(folder, {**environ(self.own), **allowed})
+
+    def stays_at_home(self, code: str) -> None:
+        """Code that redirects the next turn: one line says so, and that turn stays at home."""
+        self.code = code.format(url=self.theirs.openai_url)
+        first = self.kernel.run("%%agent\nGo.")
+        assert first.transcript.count(TELLS) == 1, first.transcript
+        second = self.kernel.run("%%agent\nAnd now?")
+        assert "Mine." in str(second.outputs) and not self.theirs.requests
+        assert TELLS not in second.transcript
+        assert not self.code
 
     def _reply(self, body: Json) -> Reply:
         code, self.code = self.code, ""

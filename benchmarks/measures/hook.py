@@ -16,19 +16,20 @@ _PROGRAM = """
 import contextlib, json, os, sys, tempfile, timeit
 from pathlib import Path
 import numpy as np, pandas as pd
-from jupyter_agent.kernel import effects
+from jupyter_agent.kernel import effects, marks
 from jupyter_agent.policy import PolicyContext
 from jupyter_agent.policy.side_effects import judge_effect
 
 folder = Path(tempfile.mkdtemp()).resolve()
 frame = pd.DataFrame({"key": np.arange(200_000) % 100, "value": np.arange(200_000.0)})
 around = PolicyContext(folder, folder)
-context = contextlib.nullcontext()
+context = contextlib.ExitStack()
 if sys.argv[1] != "bare":
-    with effects.agents_code(lambda effect: None):
+    with marks.agents_code(), effects.judged(lambda effect: None):
         pass
 if sys.argv[1] == "judged":
-    context = effects.agents_code(lambda effect: judge_effect(effect, around) and None)
+    context.enter_context(marks.agents_code())
+    context.enter_context(effects.judged(lambda effect: judge_effect(effect, around) and None))
 name = str(folder / "new.txt")
 def write():
     open(name, "w").close()

@@ -20,7 +20,7 @@ from jupyter_agent.agent.approval_gate import Note, Rule, Ruling, refused
 from jupyter_agent.core.messages import Image, Output, Text, ToolCall, ToolResult
 from jupyter_agent.core.tool import Prepared, Tool, ToolReturn
 from jupyter_agent.errors import ToolError
-from jupyter_agent.kernel.effects import own
+from jupyter_agent.kernel.marks import own
 from jupyter_agent.llm.code_protocol import ACT, WRITTEN_AS_CODE, parameter_names, signature
 from jupyter_agent.tools.toolbox import Toolbox, result_of
 

@@ -24,7 +24,7 @@ from jupyter_agent.core.events import (
     ToolStarted,
     TurnStop,
 )
-from jupyter_agent.core.history import TextLength, free_id, repair
+from jupyter_agent.core.history import INTERRUPTED_NOTE, TextLength, free_id, repair
 from jupyter_agent.core.messages import (
     Context,
     Image,
@@ -38,7 +38,7 @@ from jupyter_agent.core.messages import (
 )
 from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.ports import Model, Nobody, Request, Tools, User
-from jupyter_agent.core.tool import Prepared, Printed, report
+from jupyter_agent.core.tool import Prepared, Printed, call_id, report
 from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 
@@ -53,7 +53,6 @@ LAST_CALL = (
 GOING_IN_CIRCLES = "The model went in circles: it did the same again and again."
 INTERRUPTED = "Interrupted by the person before it finished. It may have run in part."
 NOT_BEGUN = "Not run: the person interrupted the turn before."
-INTERRUPTED_NOTE = "(The person interrupted the turn here.)"
 NOT_RUN_REFUSED = "Not run: the reply ended in a refusal."
 NOT_RUN_CUT_OFF = (
     "Not run: the reply was cut off at its token limit, and this call with it. "
@@ -312,11 +311,13 @@ class _Turn:
         self._emit(ToolFinished(result, time.monotonic() - started))
 
     async def _run(self, prepared: Prepared) -> ToolResult:
-        token = report.set(Printed(prepared.call.id, self._emit))
+        printed = report.set(Printed(prepared.call.id, self._emit))
+        running = call_id.set(prepared.call.id)
         try:
             return await self._agent.toolbox.carry_out(prepared)
         finally:
-            report.reset(token)
+            report.reset(printed)
+            call_id.reset(running)
 
     def _fill_gaps(
         self,

@@ -18,6 +18,7 @@ from jupyter_agent.core.frames import closed_frame, folded_frame, is_known_host
 from jupyter_agent.core.markdown import inert, inert_formula
 from jupyter_agent.core.markup import cleaned_html, is_too_deep
 from jupyter_agent.core.messages import JsonObject, Output, is_bitmap
+from jupyter_agent.core.plaintext import one_line
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 """The MIME type of a widget's place in a notebook."""
@@ -132,6 +133,8 @@ def _shown_data(data: Mapping[str, Any], loads: tuple[str, ...]) -> JsonObject:
         shown["text/html"] = html_display(markup)
     elif drawing and _SVG not in shown:
         shown["text/html"] = _as_picture(drawing)
+    if "text/plain" not in shown and (plot := next(filter(_PLOTS.fullmatch, shown), "")):
+        shown["text/plain"] = _plot_in_words(plot, shown[plot])
     return shown
 
 
@@ -256,6 +259,16 @@ def _hosts(pattern: re.Pattern[str], text: str) -> list[str]:
         if host and not is_known_host(host):
             found.append(host[:80])
     return list(dict.fromkeys(found))
+
+
+def _plot_in_words(kind: str, value: Any) -> str:
+    """A plot in a line: its library, and its title if it has one."""
+    library = "plotly" if "plotly" in kind else "Vega"
+    found = value.get("layout", value) if isinstance(value, Mapping) else {}
+    title = found.get("title") if isinstance(found, Mapping) else ""
+    title = title.get("text") if isinstance(title, Mapping) else title
+    words = f": {one_line(title)}" if isinstance(title, str) and title else ""
+    return f"[a plot of {library}{words}]"
 
 
 def _plot_loads(value: Any) -> bool:

@@ -18,10 +18,13 @@ TurnStop = Literal["end", "step_limit", "budget", "stuck", "interrupted", "refus
 ReplyStop = Literal["end", "tool_use", "max_tokens", "refused"]
 ReplySource = Literal["live", "recorded", "scripted"]
 ApprovalAnswer = Literal["yes", "no", "always"]
-Decider = Literal["person", "time_out", "nobody"]
-SeenIn = Literal["output", "task", "variable", "earlier", "code", "computed"]
+Decider = Literal["person", "time_out", "no_answer", "stopped", "nobody"]
+"""Who decided: the person; nobody within the time-out; nobody, as empty lines were no answer;
+nobody, as the turn was stopped at the question; nobody, as nobody could be asked."""
+SeenIn = Literal["output", "task", "variable", "earlier", "code", "computed", "weak"]
 """The source of a number: a call's result, the task, the description of a variable, an output of an
-earlier turn, the code that ran; or a computation from numbers beside it."""
+earlier turn, the code that ran; or a computation from numbers beside it. `weak` is a place that
+says nothing about it, such as a counter: nearly any number would have been found there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,16 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
+class CellChange:
+    """An edit of a cell of the open notebook. `title` names it: "Change cell 3"."""
+
+    title: str
+    kind: Literal["change", "insert", "delete", "move"]
+    lines_added: int = 0
+    lines_removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SavedMemory:
     """A note or memory saved for later sessions. `path` is its file, as tools show it."""
 
@@ -71,6 +84,7 @@ class Grounded:
         step: The step of that source; 0 if it belongs to none.
         call_id: The tool call of that source.
         varies: True if the source shows another number in each run.
+        only: For a weak one the place in words: "among 300 consecutive numbers".
     """
 
     text: str
@@ -81,13 +95,15 @@ class Grounded:
     step: int = 0
     call_id: str = ""
     varies: bool = False
+    only: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The number and its source, without the call's id, which providers make up."""
         number = float(self.value)
         value = number if math.isfinite(number) else str(self.value)
         found = {"text": self.text, "value": value, "seen": self.seen, "step": self.step or None}
-        return {**found, "varies": True} if self.varies else found
+        more = {"only": self.only} if self.only else {}
+        return {**found, **more, "varies": True} if self.varies else {**found, **more}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +113,7 @@ class Receipt:
     Args:
         variables: The changes of the user's variables.
         files: The changes of files in the workspace.
+        cells: The edits of the open notebook.
         proposals: The number of cells that it offers in the cell below.
         saved: Saved notes and memory, each in a few words.
         numbers: The numbers of the answer, in order.
@@ -115,17 +132,26 @@ class Receipt:
     usage: Usage = Usage()
     cost: Decimal | None = None
     seconds: float | None = None
+    cells: tuple[CellChange, ...] = ()
 
     @property
     def ungrounded(self) -> tuple[Grounded, ...]:
         """The numbers of the answer that were seen nowhere."""
         return tuple(number for number in self.numbers if number.seen is None)
 
+    def _repr_mimebundle_(self, **options: object) -> dict[str, str]:
+        from jupyter_agent.core.receipts import receipt_bundle
+
+        return receipt_bundle(self)
+
     def as_json(self) -> dict[str, Any]:
         """The fields that are the same in each replay of the turn. `volatile` has the others."""
+        # Saved outputs of before have no cells.
+        cells = {"cells": [asdict(change) for change in self.cells]} if self.cells else {}
         return {
             "variables": [asdict(change) | {"shape": [*change.shape]} for change in self.variables],
             "files": [asdict(change) for change in self.files],
+            **cells,
             "proposals": self.proposals,
             "saved": [asdict(kept) for kept in self.saved],
             "numbers": [number.as_json() for number in self.numbers],
@@ -259,6 +285,7 @@ class ApprovalAsked:
     `always` names the calls that "always in this session" would cover, `preview` shows the
     call's effect if its arguments do not (a diff). `effect` is the kind of a side effect that is
     asked about while the call's code runs; empty for the question whether the call may run.
+    `by_part` is True if each output of the preview may be rejected alone.
     """
 
     call_id: str
@@ -267,6 +294,7 @@ class ApprovalAsked:
     always: str = ""
     preview: tuple[Output, ...] = ()
     effect: str = ""
+    by_part: bool = False
     type: Literal["approval_asked"] = "approval_asked"
 
 
@@ -274,13 +302,14 @@ class ApprovalAsked:
 class ApprovalAnswered:
     """A decision about a call. `by` names who decided: nobody, if nobody could be asked.
 
-    `reason` is the user's own text.
+    `reason` is the user's own text. `rejected` numbers the parts, from 0, that a yes leaves out.
     """
 
     call_id: str
     answer: ApprovalAnswer
     by: Decider = "person"
     reason: str = ""
+    rejected: tuple[int, ...] = ()
     type: Literal["approval_answered"] = "approval_answered"
 
 

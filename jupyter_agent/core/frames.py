@@ -73,7 +73,15 @@ _TELLING = (
     "d.documentElement.getBoundingClientRect().height,d.body?d.body.scrollHeight:0))},'*');"
     "addEventListener('load',()=>{t();setTimeout(t,300);setTimeout(t,1500)});"
     "const o=new ResizeObserver(t);o.observe(d.documentElement);"
-    "addEventListener('DOMContentLoaded',()=>o.observe(d.body))})()</script>"
+    "addEventListener('DOMContentLoaded',()=>o.observe(d.body));"
+    "addEventListener('pagehide',()=>parent.postMessage({jupyterAgentLeft:true},'*'))})()</script>"
+)
+# In the outer frame: a sentence in place of the error page for an address that is not allowed.
+_CLOSING = (
+    'addEventListener("message",e=>{if(e.source===parent||!e.data||!e.data.jupyterAgentLeft)return;'
+    'const b=document.body;b.textContent="This display tried to open another page, which it may '
+    'not.";b.style.cssText="margin:0;padding:4px;background:#fff;color:#000;'
+    'font:13px/1.4 system-ui,sans-serif";parent.postMessage({jupyterAgentHeight:28},"*")});'
 )
 _PAPER = (
     "<style>html{background:#fff;color:#000;color-scheme:light}"
@@ -94,6 +102,7 @@ def folded_frame(markup: str, hosts: Sequence[str], words: str) -> str:
         hosts: Where it loads from, to be named; the first few are.
         words: The words before their names.
     """
+    hosts = list(dict.fromkeys(hosts))
     listed = ", ".join(hosts[:MOST_NAMED]) + (" and others" if len(hosts) > MOST_NAMED else "")
     place = html.escape(f"{words} {listed or 'a file'}")
     return (
@@ -118,6 +127,7 @@ def _frame(markup: str, policy: str) -> str:
         f'content="{policy}">'
         "<style>html,body{margin:0;height:100%;overflow:hidden}"
         "iframe{border:0;width:100%;height:100%;display:block}</style><body><script>"
+        f"{_CLOSING if policy is _CLOSED else ''}"
         'addEventListener("message",e=>{if(e.source!==parent)parent.postMessage(e.data,"*")});'
         'const f=document.createElement("iframe");'
         f'f.setAttribute("sandbox","{_SANDBOX}");f.srcdoc={_literal(inner)};'

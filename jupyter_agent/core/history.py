@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from jupyter_agent.core.messages import Block, Message, Text, ToolCall, ToolResult
+from jupyter_agent.core.messages import Block, Context, Message, Said, Text, ToolCall, ToolResult
 
 LOST = "The result of this call was lost. It may have run, wholly or in part."
+NEVER_ANSWERED = "Not run: the kernel ended while the person was asked about this step."
+NO_REPLY = "[The person asked this before and got no reply; the task of this message counts]\n"
+"""The beginning of a `Context` with an earlier task that the model never replied to."""
+INTERRUPTED_NOTE = "(The person interrupted the turn here.)"
+_MOST_UNANSWERED = 3
 
 
 def repair(messages: Sequence[Message], lost: str = LOST) -> list[Message]:
@@ -114,10 +119,65 @@ def _is_empty(blocks: Sequence[Block]) -> bool:
 def task_index(messages: Sequence[Message]) -> int:
     """The index of the current turn's first message: the last one with text by the user."""
     for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if message.role == "user" and any(isinstance(b, Text) for b in message.blocks):
+        if _has_task(messages[index]):
             return index
     raise ValueError("the conversation has no task")
+
+
+def _has_task(message: Message) -> bool:
+    return message.role == "user" and any(isinstance(b, Text) for b in message.blocks)
+
+
+def awaiting_approval(messages: Sequence[Message], call_id: str) -> list[Message]:
+    """The conversation as it is to be read if the kernel ends during a question about a call.
+
+    That call and those after it have a result which says that they did not run. The calls before
+    it have run; their results follow with those of the whole step.
+    """
+    calls = [call.id for call in messages[-1].tool_calls] if messages else []
+    if call_id not in calls:
+        return list(messages)
+    waiting = calls[calls.index(call_id) :]
+    results = (ToolResult(each, (Text(NEVER_ANSWERED),), is_error=True) for each in waiting)
+    return [*messages, Message("user", tuple(results))]
+
+
+def without_last_tasks(
+    messages: Sequence[Message], number: int
+) -> tuple[list[Message], list[Message]]:
+    """The conversation before its last so many tasks, and the messages from there on."""
+    start = len(messages)
+    for _ in range(number):
+        if not any(_has_task(message) for message in messages[:start]):
+            break
+        start = task_index(messages[:start])
+    return list(messages[:start]), list(messages[start:])
+
+
+def unanswered(messages: Sequence[Message], but: Iterable[str]) -> list[Context]:
+    """The texts of turns without a reply, for the message of the task that replaces them.
+
+    Args:
+        messages: The messages of those turns.
+        but: Texts to leave out: the task that is asked now, if it is the same one again.
+
+    Returns:
+        The last few tasks, each marked with `NO_REPLY`; then the other texts that the session
+        gave with them, apart from what each message says anew: the kernel's state and the rules.
+    """
+    skipped = {text.strip() for text in but}
+    asked: dict[str, None] = {}
+    given: dict[str, None] = {}
+    for block in (block for message in messages for block in message.blocks):
+        if isinstance(block, Context) and not block.text.startswith(NO_REPLY):
+            if not block.text.startswith(("<context>", "<rules ", INTERRUPTED_NOTE)):
+                given[block.text] = None
+        elif isinstance(block, (Text, Said, Context)):
+            text = block.text.removeprefix(NO_REPLY).strip()
+            asked.pop(text, None)
+            asked[text] = None
+    last = [text for text in asked if text and text not in skipped][-_MOST_UNANSWERED:]
+    return [*(Context(NO_REPLY + text) for text in last), *map(Context, given)]
 
 
 def turn_messages(messages: Sequence[Message]) -> Sequence[Message]:

@@ -202,3 +202,13 @@ class ToolSpec:
 def is_served(tool: str) -> bool:
     """True if the name is that of an MCP server's tool: `server__tool`."""
     return "__" in tool
+
+
+EDIT_CELLS = "edit_cells"
+PAGE_TOOLS = frozenset({"read_cells", EDIT_CELLS})
+"""The tools that ask the page of the open notebook."""
+
+
+def is_answered_elsewhere(tool: str) -> bool:
+    """True if a server or a page answers: a replay gives the recorded result and asks neither."""
+    return is_served(tool) or tool in PAGE_TOOLS

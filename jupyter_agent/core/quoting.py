@@ -22,6 +22,9 @@ SAVED_AT = re.compile(
 """The dates of saved entries in quotations, which a replay saves anew on another day."""
 SAVED_IN = re.compile(r"(?m)^(\s*saved_by: '?\w+), .{1,255}\.ipynb(?=,|'?$)")
 """In which notebook, which a kernel knows in JupyterLab and not in nbval."""
+HINT = "(hint: {})"
+"""A line by the package below an error of the code."""
+HINTED = re.compile(r"(?m)\n?^\(hint: .*\)$")
 _ROLES = ("system", "system_prompt", "assistant", "user", "human")
 _ASSIGNED = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|secret|(?:api|access)[_ -]?key|(?:auth[_ -]?)?token)"

@@ -42,6 +42,7 @@ _PASSWORD_NAME = re.compile(r"(?i)passw|passphrase|secret")
 _FOLDERS = ("PWD", "OLDPWD")
 _MIN_SECRET = 8
 _REMEMBERED = 20_000
+_SHORT = 64
 _LONGEST_VALUE = 10_000
 """Characters of a value that its key may make a secret: no password is as long as a page."""
 _CONFIGURED: set[str] = set()
@@ -126,9 +127,17 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
         secrets: Secret values, from `secret_values`.
     """
     values = tuple(secrets)
+    if len(text) <= _SHORT:
+        return _redacted_short(text, values)
     if len(text) <= _REMEMBERED:
         return _remembered(text, values)
     return _redacted(text, values)
+
+
+@lru_cache(2_048)
+def _redacted_short(text: str, secrets: tuple[str, ...]) -> str:
+    """Cached, since every stored line has the same keys."""
+    return _redacted(text, secrets)
 
 
 @lru_cache(128)

@@ -304,6 +304,7 @@ _TOKEN_KINDS = (
 _OF_TEXTS = ("eos", "bos", "pad", "unk", "sep", "cls", "mask", "special", "sub", "end", "start")
 _OTHER_KEYS = ("primary", "foreign", "public", "sort", "partition", "cache", "host", "unique")
 _HOLDERS = ("passwords", "passwds", "passphrases", "secrets", "credentials", "cookies")
+_HOLDS_SEVERAL = re.compile("|".join((*_HOLDERS, "cookie")))
 _ABOUT = (
     *("name", "domain", "path", "expires", "samesite", "priority", "url", "host", "user"),
     *("username", "login", "type", "title", "description", "format", "mode", "provider", "backend"),
@@ -452,7 +453,7 @@ def _plain_spans(text: str) -> Iterator[Span]:
     yield from _commands(text, lowered)
     if "identified" in lowered or "password" in lowered:
         yield from _statements(text, lowered)
-    if any(word in lowered for word in (*_HOLDERS, "cookie")):
+    if _HOLDS_SEVERAL.search(lowered):
         yield from _many(text, lowered)
         yield from _set_cookies(text, lowered)
     yield from _assigned(text, lowered)

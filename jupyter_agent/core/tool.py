@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from jupyter_agent.core.events import Sink, ToolOutput
 from jupyter_agent.core.messages import Image, JsonObject, Output, Text, ToolCall, ToolSpec
+from jupyter_agent.errors import ToolError
 
 Effect = Literal["reads", "writes", "executes"]
+
+
+class CannotRun(ToolError):
+    """A call that is sure to fail, so that there is nothing to ask the user about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +39,19 @@ class ToolReturn:
 
 
 ToolFunction = Callable[..., str | ToolReturn | Awaitable[str | ToolReturn]]
-Preview = Callable[..., tuple[Output, ...]]
-"""Takes the tool's arguments by name. Whatever it raises means that there is nothing to show."""
+Shown = tuple[Output, ...] | None
+Preview = Callable[..., Shown | Awaitable[Shown]]
+"""Takes the tool's arguments by name; None: the call would change nothing.
+
+Whatever it raises means that there is nothing to show, but `CannotRun` that the call need not be
+asked about. A plain function runs in a worker thread.
+"""
 Report = Callable[[str], None]
 
 report: ContextVar[Report | None] = ContextVar("jupyter_agent_report", default=None)
 """Called with the output of the running call, as it is printed. Set for each call."""
+call_id: ContextVar[str] = ContextVar("jupyter_agent_call_id", default="")
+"""The id of the running call. Set for each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +166,21 @@ class Prepared:
         named = {name: getattr(self.arguments, name) for name in self.tool.arguments.model_fields}
         return named | (self.arguments.model_extra or {})
 
-    def preview(self) -> tuple[Output, ...]:
-        """The call's effect as outputs, for the user who decides about it."""
-        if self.tool.preview is None:
+    async def preview(self) -> Shown:
+        """The call's effect as outputs, for the user who decides about it; None if it has none.
+
+        Raises:
+            CannotRun: The call is sure to fail.
+        """
+        preview = self.tool.preview
+        if preview is None:
             return ()
         try:
-            return self.tool.preview(**self.values)
+            if inspect.iscoroutinefunction(preview):
+                return cast("Shown", await preview(**self.values))
+            return cast("Shown", await asyncio.to_thread(preview, **self.values))
+        except CannotRun:
+            raise
         except Exception:
             return ()  # the call itself will fail and give the reason
 

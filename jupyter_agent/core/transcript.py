@@ -39,7 +39,7 @@ from jupyter_agent.core.events import (
     TurnStarted,
     TurnStop,
 )
-from jupyter_agent.core.legible import line
+from jupyter_agent.core.legible import code_gist, line
 from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
 
 _MOST_COMING = 500
@@ -72,7 +72,7 @@ class CallView:
 
     @property
     def gist(self) -> str:
-        """The call's arguments in one line: the code's first line, a path, a pattern."""
+        """The call's arguments in one line: what code does first, a path, a pattern."""
         try:
             arguments = json.loads(self.call.arguments)
             first = next(iter(arguments.values()), "")
@@ -81,18 +81,31 @@ class CallView:
             if isinstance(first, dict):
                 return line(" / ".join(str(value) for value in first.values()))
             if isinstance(first, str):
-                return line(first)
+                return code_gist(first) if self.is_code else line(first)
             return line(", ".join(f"{name}={value}" for name, value in arguments.items()))
         except (ValueError, AttributeError, RecursionError):
             return line(self.call.arguments)
 
     @property
+    def is_code(self) -> bool:
+        """True if the call runs Python."""
+        return self.call.name == "execute_code"
+
+    @property
     def failure(self) -> str:
-        """The error in one word or line if the call failed or never began, else empty."""
+        """The error in one line if the call failed or never began, else empty."""
         if self.state not in ("failed", "not_run") or self.result is None:
             return ""
         name = self.result.details.get("error_name")
-        return str(name) if name else line(self.result.text, 60)
+        return f"error {self._error_line(str(name))}" if name else line(self.result.text, 60)
+
+    def _error_line(self, name: str) -> str:
+        """The error's own line, `KeyError: 'x'`, from below its frames; else its name."""
+        shown = self.result.display if self.result else ()
+        texts = (str(each.data.get("text/plain", "")) for each in shown if each.kind == "error")
+        lines = [text for each in texts for text in each.split("\n")]
+        found = (each for each in reversed(lines) if each.partition(":")[0].split(".")[-1] == name)
+        return line(next(found, name), 60)
 
 
 @dataclass(frozen=True, slots=True)

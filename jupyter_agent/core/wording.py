@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from jupyter_agent.core.data_tables import table_of
+from jupyter_agent.core.diffs import FileDiff, file_diff
 from jupyter_agent.core.events import (
     ApprovalAnswered,
+    CellChange,
     EffectDecided,
     FileChange,
     Grounded,
@@ -20,9 +24,13 @@ from jupyter_agent.core.messages import Output
 from jupyter_agent.core.plaintext import count, visible
 from jupyter_agent.core.transcript import CallState, CallView, TurnView
 
-_SHORTENED = re.compile(r"…$|^\[[\d,]+ (?:more )?lines ", re.MULTILINE)
+_SHORTENED = re.compile(r"…$|^\[", re.MULTILINE)
 """What a diff says in the place of lines, or of the end of a line."""
 UNSEEN = "not seen in any output"
+_DRAWN = re.compile(r"<|^Text\(")
+"""The value of a call that draws: `[<matplotlib.lines.Line2D at 0x…>]`, `Text(0.5, 1, 'title')`."""
+_SERIES = re.compile(r"\n(?:Name: .*, )?(?:Length: \d+, )?dtype: \S+$")
+_LENGTH = re.compile(r"Length: (\d{1,18}), dtype: \S+$")
 
 MARKS: dict[CallState, str] = {
     "waiting": "…",
@@ -51,10 +59,15 @@ _STOPS = {
 }
 _MOST_CHANGES = 60
 _MOST_NUMBERS = 40
+_MOST_PLACES = 5
+_MOST_TROUBLES = 5
+"""Of each kind that are named."""
 _ALLOWED = {"yes": "allowed by you", "always": "allowed by you for this session"}
 _REFUSED = {
     "person": "refused by you",
     "time_out": "refused: no answer in time",
+    "no_answer": "refused: no answer",
+    "stopped": "nobody answered: stopped",
     "nobody": "refused: nobody could be asked",
 }
 
@@ -90,6 +103,7 @@ def changes(receipt: Receipt) -> list[tuple[str, str]]:
     found = [
         *map(_variable, receipt.variables),
         *map(_file, receipt.files),
+        *map(_edited, receipt.cells),
         *((kept.title, f"saved as a {kept.kind}") for kept in receipt.saved),
     ]
     some = [(line(name), line(words, 200)) for name, words in found[:_MOST_CHANGES]]
@@ -99,9 +113,11 @@ def changes(receipt: Receipt) -> list[tuple[str, str]]:
 
 
 def numbers(receipt: Receipt) -> list[tuple[str, str]]:
-    """The answer's numbers with their sources, each once, those without a source first."""
+    """The answer's numbers with their sources, each once: those without a source first, then
+    those that were seen where it says nothing."""
     where = {line(number.text, 40): _where(number) for number in receipt.numbers}
-    ordered = sorted(where.items(), key=lambda pair: pair[1] != UNSEEN)
+    doubtful = {UNSEEN: 0, **{_where(n): 1 for n in receipt.numbers if n.seen == "weak"}}
+    ordered = sorted(where.items(), key=lambda pair: doubtful.get(pair[1], 2))
     some = ordered[:_MOST_NUMBERS]
     if len(ordered) > len(some):
         some.append((f"{len(ordered) - len(some):,} more", "that are not listed"))
@@ -112,6 +128,67 @@ def unseen(receipt: Receipt) -> str:
     """The line with the answer's numbers that have no source; empty if all have one."""
     found = [text for text, where in numbers(receipt) if where == UNSEEN]
     return f"{UNSEEN.capitalize()}: {' · '.join(found)}" if found else ""
+
+
+def weakly_seen(receipt: Receipt) -> list[str]:
+    """A line for each place that says nothing about numbers of the answer found there alone."""
+    found: dict[str, dict[str, None]] = {}
+    for number in receipt.numbers:
+        if number.seen == "weak":
+            found.setdefault(_source(number), {})[line(number.text, 40)] = None
+    return [
+        f"{where[:1].upper()}{where[1:]}: {' · '.join(list(texts)[:_MOST_NUMBERS])}"
+        for where, texts in list(found.items())[:_MOST_PLACES]
+    ]
+
+
+def troubles(view: TurnView) -> str:
+    """The line with what was refused, deleted or failed; empty if nothing was."""
+    kinds = {
+        "Refused": _refused(view),
+        "Not answered": _unanswered(view),
+        "Deleted": _deleted(view),
+        "Failed": _failed(view),
+    }
+    parts = []
+    for words, found in kinds.items():
+        every = list(dict.fromkeys(found))
+        more = [f"{len(every) - _MOST_TROUBLES} more"] if len(every) > _MOST_TROUBLES else []
+        if every:
+            parts.append(f"{words}: {', '.join([*every[:_MOST_TROUBLES], *more])}")
+    return " · ".join(parts)
+
+
+def _refused(view: TurnView) -> Iterator[str]:
+    for call in view.calls:
+        if call.state == "refused":
+            yield line(f"{line(call.call.name)} {call.gist}")
+        yield from (line(each.what) for each in call.effects if _is_no(each))
+
+
+def _unanswered(view: TurnView) -> Iterator[str]:
+    for call in view.calls:
+        unanswered = (each for each in call.effects if each.answer == "no" and not _is_no(each))
+        yield from (line(each.what) for each in unanswered)
+
+
+def _is_no(decided: EffectDecided) -> bool:
+    return decided.answer == "no" and decided.by in ("person", "nobody")
+
+
+def _deleted(view: TurnView) -> Iterator[str]:
+    yield from (line(each.path) for each in view.receipt.files if each.kind == "deleted")
+    gone = (each.name for each in view.receipt.variables if each.kind == "deleted")
+    yield from (f"variable {line(name)}" for name in gone)
+    cells = (each.title for each in view.receipt.cells if each.kind == "delete")
+    yield from (line(title.removeprefix("Delete ")) for title in cells)
+
+
+def _failed(view: TurnView) -> Iterator[str]:
+    for step in view.steps:
+        for call in step.calls:
+            if call.state == "failed":
+                yield f"{call.failure.removeprefix('error ')} (step {step.number})"
 
 
 VARIES = " (varies)"
@@ -133,6 +210,8 @@ def _source(number: Grounded) -> str:
             return f"code of {step}"
         case "computed":
             return "computed from the numbers beside it"
+        case "weak":
+            return f"seen only {line(number.only)}" + (f" of {step}" if number.step else "")
         case "earlier":
             return "an earlier turn"
         case "variable":
@@ -149,8 +228,16 @@ def _file(change: FileChange) -> tuple[str, str]:
     kind = {"created": "new", "changed": "changed", "deleted": "deleted"}[change.kind]
     if change.kind == "deleted" and not change.lines_removed:
         return change.path, kind
-    lines = f"+{change.lines_added}" + (f" −{change.lines_removed}" if change.lines_removed else "")
-    return change.path, f"{kind}, {lines} lines"
+    return change.path, f"{kind}, {_lines(change)}"
+
+
+def _edited(change: CellChange) -> tuple[str, str]:
+    return "notebook", change.title + (f", {_lines(change)}" if change.kind != "move" else "")
+
+
+def _lines(change: FileChange | CellChange) -> str:
+    removed = f" −{change.lines_removed}" if change.lines_removed else ""
+    return f"+{change.lines_added}{removed} lines"
 
 
 def note(call: CallView) -> str:
@@ -181,10 +268,15 @@ def _words_of(decided: ApprovalAnswered | EffectDecided) -> str:
 
 
 def body(call: CallView) -> str:
-    """The call's code or arguments, each character in sight. Empty if a diff shows them.
+    """The call's code or arguments, each character in sight. Empty if its result shows them.
 
-    A shortened diff is not enough for a call that the user was asked about.
+    These are the results of a plan, and of a write, which has a diff. A shortened diff is not
+    enough for a call that the user was asked about, and none for code.
     """
+    if call.is_code:
+        return visible(_body(call))
+    if call.result is not None and "plan" in call.result.details:
+        return ""
     diffs = [output_text(output) for output in displayed(call) if output.kind == "diff"]
     if diffs and not (call.asked is not None and any(map(_SHORTENED.search, diffs))):
         return ""
@@ -198,7 +290,7 @@ def _body(call: CallView) -> str:
         return call.call.arguments
     if not isinstance(arguments, dict):
         return call.call.arguments
-    if is_code(call) and isinstance(arguments.get("code"), str):
+    if call.is_code and isinstance(arguments.get("code"), str):
         return str(arguments["code"]).rstrip()
     return "\n".join(f"{key}: {value}" for key, value in arguments.items())
 
@@ -219,27 +311,77 @@ def shown_body(call: CallView, limit: int, asked_limit: int | None = None) -> st
     )
 
 
-def is_code(call: CallView) -> bool:
-    """True if `body` is Python."""
-    return call.call.name == "execute_code"
+class Piece(NamedTuple):
+    """A text of a result: the kind of its output, or `text`; and the output, if it is from one."""
+
+    kind: str
+    text: str
+    output: Output | None = None
 
 
 def shown(call: CallView) -> list[str]:
     """The result as texts for the user: the diff or the outputs, else the model's text."""
-    return [text for _, text in pieces(call)]
+    return [piece.text for piece in pieces(call)]
 
 
-def pieces(call: CallView) -> list[tuple[str, str]]:
-    """Like `shown`, each text with the kind of its output, or with `text`."""
-    outputs = [(output.kind, output_text(output)) for output in displayed(call)]
-    found: list[tuple[str, str]] = [(kind, text) for kind, text in outputs if text]
+def pieces(call: CallView) -> list[Piece]:
+    """Like `shown`, each text with the kind of its output."""
+    outputs = [Piece(output.kind, output_text(output), output) for output in displayed(call)]
+    found = [piece for piece in outputs if piece.text]
     if call.result is None:
         return found
     if not found or call.state == "refused":
         kind = "error" if call.state == "failed" else "text"
-        found += [(kind, text)] if (text := call.result.text) else []
+        found += [Piece(kind, text)] if (text := call.result.text) else []
     where = call.result.details.get("whereabouts")
-    return [*found, *([("text", f"({where})")] if where else [])]
+    return [*found, *([Piece("text", f"({where})")] if where else [])]
+
+
+def outcome(call: CallView) -> str:
+    """What code came to, in a few words: `DataFrame 60×8`, `42`, `1 figure`; maybe empty."""
+    if call.result is None or call.state != "done" or not call.is_code:
+        return ""
+    outputs = call.result.display
+    value = next((each for each in reversed(outputs) if each.kind == "result"), None)
+    figures = sum(is_figure(output) for output in outputs)
+    words = [_value(value)] if value is not None and not is_figure(value) else []
+    if figures and value is not None and _DRAWN.search(output_text(value)):
+        words = []
+    if not words and (table := next(filter(None, map(table_of, outputs)), None)):
+        words = [f"DataFrame {table.shape}"]
+    if figures:
+        words.append(count(figures, "figure"))
+    return " · ".join(words) or _printed(outputs)
+
+
+def is_figure(output: Output) -> bool:
+    """True for a picture or a plot."""
+    return output.kind in ("result", "display") and any(
+        kind.startswith("image/") or "plotly" in kind or "vega" in kind for kind in output.data
+    )
+
+
+def _value(output: Output) -> str:
+    """The value of the last expression: itself if it is short, else its kind and its size."""
+    if table := table_of(output):
+        return f"DataFrame {table.shape}"
+    text = output_text(output).strip()
+    if _SERIES.search(text):
+        length = _LENGTH.search(text)
+        rows = int(length[1]) if length else text.count("\n")
+        return f"Series, {count(rows, 'value')}"
+    return _short(text)
+
+
+def _printed(outputs: Sequence[Output]) -> str:
+    """What was printed: itself if it is short, else its size."""
+    texts = [output_text(each) for each in outputs if each.kind == "stdout"]
+    return _short("\n".join(texts).strip())
+
+
+def _short(text: str) -> str:
+    lines = text.count("\n") + 1
+    return line(text, 60) if lines == 1 else count(lines, "line")
 
 
 def asked_about(call: CallView) -> str:
@@ -256,6 +398,20 @@ def displayed(call: CallView) -> Sequence[Output]:
         return call.result.display
     done = call.result is not None and call.state != "refused"
     return () if done or call.asked is None else call.asked.preview
+
+
+def foreseen(call: CallView) -> list[FileDiff]:
+    """The differences that the user was shown with the question whether the call may run."""
+    preview = call.asked.preview if call.asked is not None else ()
+    return [file_diff(whole(output_text(each)), each) for each in preview if each.kind == "diff"]
+
+
+def foreseen_by_code(call: CallView) -> list[tuple[FileDiff, str]]:
+    """What the user was shown before code ran, and its text, which no result repeats."""
+    if not call.is_code or call.asked is None or displayed(call) is call.asked.preview:
+        return []
+    diffs = [output for output in call.asked.preview if output.kind == "diff"]
+    return [(diff, output_text(each)) for diff, each in zip(foreseen(call), diffs, strict=True)]
 
 
 def output_text(output: Output) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 STATE_FOLDER = ".jupyter_agent"
+TURNS_FOLDER = "jupyter_agent_turns"
+"""Beside the user's settings: what they were when a turn began."""
 _CLOSED: set[str] = set()
 """State folders of earlier versions that were closed to others."""
 

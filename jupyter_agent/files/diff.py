@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 _CONTEXT = 3
 _LONGEST_COMPARISON = 4_000_000
-_LINES = 400
+RESULT_LINES = 400
+"""Lines of a diff that a result keeps."""
+DECISION_LINES = 4_000
+"""Lines of a diff by which a person decides."""
 _LINE_CHARACTERS = 500
 _RANGES = re.compile(r"-(\d+)(,\d+)? \+(\d+)(,\d+)?")
 
@@ -22,8 +25,8 @@ class Diff:
     removed: int
 
 
-def compare(old: str | None, new: str, path: str) -> Diff:
-    """The diff from `old` (None: there was no file) to `new`."""
+def compare(old: str | None, new: str, path: str, most: int = RESULT_LINES) -> Diff:
+    """The diff from `old` (None: there was no file) to `new`; of its lines `most` are shown."""
     before, after = _lines(old or ""), _lines(new)
     start = _common(before, after)
     end = _common(before[start:][::-1], after[start:][::-1])
@@ -42,7 +45,7 @@ def compare(old: str | None, new: str, path: str) -> Diff:
     )[2:]
     lines = [_shifted(line, first) if line.startswith("@@") else _shown(line) for line in body]
     return Diff(
-        "\n".join([*heading, *lines[:_LINES], *_left_out(len(lines) - _LINES)]),
+        "\n".join([*heading, *lines[:most], *_left_out(len(lines) - most)]),
         sum(line.startswith("+") for line in body),
         sum(line.startswith("-") for line in body),
     )

@@ -37,6 +37,13 @@ _LABEL = re.compile(
     r"|abbildung|abb\.|tabelle|kapitel|seite|zeile|teil|top|quarter|q|seed"
     r"|random_state)[ \u00a0]|№\s?)$"
 )
+_COUNTED_THING = re.compile(
+    r"(?i)\b(?:rows?|index|indices|ids?|records?|entry|entries|observations?|hours?|days?|weeks?"
+    r"|months?|epochs?|iterations?|folds?|batch|batches|trials?|runs?|clusters?|class|classes"
+    r"|groups?|bins?|deciles?|percentiles?|aged?|ages|lags?|depth|degree|rank|k|zeile|stunde|tag"
+    r"|woche|monat|alter)(?:[ \u00a0]#?|\s?={1,2}\s?)"
+    r"(?:[0-9]{1,6}(?:\s?[-–—,]\s?|\s(?:and|to|or|und|bis|oder)\s)){0,3}$"
+)
 _PRODUCT = re.compile(
     r"(?i)(?:\b(?:version|release|python|pandas|numpy|scipy|matplotlib|sklearn|scikit-learn|polars"
     r"|torch|pytorch|tensorflow|jupyter|jupyterlab|ipython|cuda|ubuntu|debian|node|java|r|gpt|claude"
@@ -99,6 +106,11 @@ def is_left_alone(text: str, start: int, end: int, is_small: bool) -> bool:
         or _is_year(text, start, end)
         or _is_convention(text, start, digits)
     )
+
+
+def names_counted(text: str, start: int) -> bool:
+    """True if the number at this place names what an output numbers: `row 17`, `k = 12`."""
+    return _COUNTED_THING.search(text[max(0, start - 2 * _NEAR) : start]) is not None
 
 
 def _is_part_of_a_word(text: str, start: int, end: int) -> bool:

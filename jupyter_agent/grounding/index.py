@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from jupyter_agent.core.events import SeenIn
+from jupyter_agent.grounding.counters import without_counters
 from jupyter_agent.grounding.numbers import NumberReading, spellings, western
 from jupyter_agent.grounding.scales import is_suffix, suffix_after
 
@@ -21,11 +22,27 @@ EARLIER = 20
 _TOKEN = re.compile("[0-9](?:[0-9,.'’_]*[0-9])?(?:[eE][+-]?[0-9]{1,4}(?![0-9]))?([%％‰A-Za-zµμ]?)")
 _NO_NUMBER = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _SPACED = re.compile("[0-9]{1,3}(?:[\u00a0\u202f\u2009][0-9]{3})+(?![0-9])")
+_DATE = re.compile(
+    r"(?<![0-9])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])"
+    r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?![0-9]))?)?"
+)
+_DATES = 3
 _RANK: dict[SeenIn, int] = {"output": 0, "task": 1, "variable": 2, "earlier": 3, "code": 4}
 _SIMPLE = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,2}|\.[0-9]{4,20})?")
 _PART = re.compile(r"[0-9]+(?:\.[0-9]+)?|\.[0-9]+")
 _LETTERS = re.compile(r"[^\W\d]+")
 _EXACT = 1e-15
+_BULK = 150
+"""Different numbers in a source below which none of them is one of a crowd."""
+_CROWD = 12
+"""Numbers near another one that may be a crowd."""
+_CROWDED = 0.5
+"""The share of the numbers as precise as the answer's, near it, that a crowd has."""
+_NEAR = 0.3
+_NEAR_UNITS = 12
+_LOOKS = 128
+_SMALL = 20
+"""A whole number up to this is found for any claim whose unit may be converted."""
 _MINUS = frozenset("-\u2212")
 _INFINITE = float("inf")
 Numbers: TypeAlias = "array[float]"
@@ -48,6 +65,29 @@ class Source:
     call_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """Where a number was seen.
+
+    Args:
+        source: The best source.
+        only: Why that says little: "among 300 consecutive numbers"; empty if it says enough.
+    """
+
+    source: Source
+    only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The numbers of a source: sorted, without signs. `counters` have their words."""
+
+    source: Source
+    sizes: Numbers
+    negatives: Numbers
+    counters: tuple[tuple[Numbers, Numbers, str], ...] = ()
+
+
 class Index:
     """Finds numbers in sources. Each source is read once, when it is added.
 
@@ -65,7 +105,7 @@ class Index:
         self.characters = 0
         self.lookups = 0
         # Sorted arrays: a million numbers in sets and lists would take a hundred megabytes.
-        self._sources: list[tuple[Source, Numbers, Numbers]] = []
+        self._sources: list[_Read] = []
         self._sizes: list[Numbers] = []
         self._negatives: list[Numbers] = []
         self._long: dict[str, Source] = {}
@@ -78,24 +118,38 @@ class Index:
         if len(text) > LONGEST:
             text = f"{text[: LONGEST // 2]} {text[-LONGEST // 2 :]}"
         self.characters += len(text)
-        found = self._numbers(western(text), source)
-        sizes, negatives = (array("d", sorted(values)) for values in found)
-        _insert(self._sizes, sizes)
-        _insert(self._negatives, negatives)
+        text = western(text)
+        if len(_DATE.findall(text)) >= _DATES:  # a column, whose days and months count nothing
+            text = _DATE.sub(lambda found: " " * len(found[0]), text)
+        bare, counters = without_counters(text)
+        sizes, negatives = self._sorted(bare, source)
+        counted = ((*self._sorted(each.text, source), each.words) for each in counters)
+        read = _Read(source, sizes, negatives, tuple(counted))
+        for kept_sizes, kept_negatives in ((sizes, negatives), *(c[:2] for c in read.counters)):
+            _insert(self._sizes, kept_sizes)
+            _insert(self._negatives, kept_negatives)
         at = len(self._sources)
-        while at and _rank(self._sources[at - 1][0]) > _rank(source):
+        while at and _rank(self._sources[at - 1].source) > _rank(source):
             at -= 1
-        self._sources.insert(at, (source, sizes, negatives))
+        self._sources.insert(at, read)
 
-    def find(self, reading: NumberReading) -> Source | None:
-        """Where a number was seen that this may have been rounded from, the best source first."""
-        found = self._find(reading)
+    def find(self, reading: NumberReading) -> Sighting | None:
+        """Where a number was seen that this may have been rounded from.
+
+        The best source in which that says something counts, then earlier turns, then the best
+        source in which many numbers near it would have been found as well.
+        """
+        weak = self._find(reading)
+        if weak is not None and not weak.only:
+            return weak
         index, turns = self.earlier, 0
-        while found is None and index is not None and turns < EARLIER:
+        while index is not None and turns < EARLIER:
             before = index._find(reading)
-            found = before and Source("", "earlier")
+            if before is not None and not before.only:
+                return Sighting(Source("", "earlier"))
+            weak = weak or (before and Sighting(Source("", "earlier"), before.only))
             index, turns = index.earlier, turns + 1
-        return found
+        return weak
 
     def forget(self, turns: int = EARLIER) -> None:
         """Let go of what was seen more than so many turns ago."""
@@ -105,28 +159,42 @@ class Index:
         if index is not None:
             index.earlier = None
 
-    def _find(self, reading: NumberReading) -> Source | None:
+    def _find(self, reading: NumberReading) -> Sighting | None:
         size, slack = float(reading.value), float(reading.slack)
         if size == float("inf") or (reading.value and not size):
-            return self._long.get(_digits(reading.value))
+            source = self._long.get(_digits(reading.value))
+            return Sighting(source) if source else None
+        weak: Sighting | None = None
         for factor in (1.0, *reading.factors):
             wanted = size * factor
             room = slack * factor * (1 + 1e-9) + wanted * _EXACT
-            found = self._nearest(wanted - room, wanted + room, reading.negative)
-            if found is not None:
-                return found
-        return None
+            for found in self._nearest(wanted - room, wanted + room, reading.negative):
+                only = found.only
+                if factor != 1 and not only:
+                    only = _small(wanted - room, wanted + room)
+                if not only:
+                    return found
+                weak = weak or Sighting(found.source, only)
+        return weak
 
-    def _nearest(self, low: float, high: float, negative: bool) -> Source | None:
+    def _nearest(self, low: float, high: float, negative: bool) -> Iterator[Sighting]:
+        """The sources with a number in these bounds, the best first."""
         runs = self._negatives if negative else self._sizes
         self.lookups += len(runs)
         if not any(_has(values, low, high) for values in runs):
-            return None
-        # Of several that it may have been rounded from, those in the best source count.
-        for source, sizes, negatives in self._sources:
-            if _has(negatives if negative else sizes, low, high):
-                return source
-        return None
+            return
+        for read in self._sources:
+            values = read.negatives if negative else read.sizes
+            if _has(values, low, high):
+                crowd = _crowd(values, low, high)
+                yield Sighting(read.source, f"among {crowd:,} numbers" if crowd else "")
+            for sizes, negatives, words in read.counters:
+                if _has(negatives if negative else sizes, low, high):
+                    yield Sighting(read.source, f"among {words}")
+
+    def _sorted(self, text: str, source: Source) -> tuple[Numbers, Numbers]:
+        sizes, negatives = (array("d", sorted(values)) for values in self._numbers(text, source))
+        return sizes, negatives
 
     def _numbers(self, text: str, source: Source) -> tuple[set[float], set[float]]:
         words = set(text.split())
@@ -182,6 +250,36 @@ def _values(text: str, token: str, end: int) -> Iterator[float]:
 def _has(values: Numbers, low: float, high: float) -> bool:
     at = bisect_left(values, low)
     return at < len(values) and values[at] <= high
+
+
+def _small(low: float, high: float) -> str:
+    """Why a number that was found in another unit says little: a small whole one; else empty."""
+    number = round(low) if low <= round(low) else round(high)
+    is_there = number <= _SMALL and low <= number <= high
+    return f"as the number {number} in another unit" if is_there else ""
+
+
+def _crowd(values: Numbers, low: float, high: float) -> int:
+    """How many numbers there are, if most of those near the bounds are there; else 0.
+
+    Looked at are the numbers as precise as the bounds are apart: of 214, those from 150 to 278.
+    If most of them would be found, too, that one is found is chance.
+    """
+    if len(values) < _BULK:
+        return 0
+    unit, wanted = max(high - low, 1e-300), (low + high) / 2
+    around = max(_NEAR_UNITS * unit, _NEAR * wanted)
+    start, end = max(0.0, wanted - around), wanted + around
+    near = bisect_left(values, end) - bisect_left(values, start)
+    cells = (end - start) / unit
+    if near < _CROWD or near < _CROWDED * cells:
+        return 0
+    looks = int(min(cells, _LOOKS))
+    width = (end - start) / looks
+    places = (start + width * (each + 0.5) for each in range(looks))
+    taken = sum(_has(values, place - unit / 2, place + unit / 2) for place in places)
+    is_crowd = taken >= _CROWDED * looks and taken * cells >= _CROWD * looks
+    return len(values) if is_crowd else 0
 
 
 def _insert(runs: list[Numbers], run: Numbers) -> None:

@@ -26,7 +26,7 @@ _POWER = re.compile(
 )
 _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _THOUSANDS = {
-    mark: re.compile(rf"[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(\{other}[0-9]+)?")
+    mark: re.compile(rf"[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+(\{other}[0-9]+)?")
     for mark, other in ((",", "."), (r"\.", ","), ("['’]", "."), ("_", "."))
 }
 _SPACED = re.compile("[0-9]{1,3}(?:[ \u00a0\u202f\u2009][0-9]{3})+([.,][0-9]+)?")
@@ -143,13 +143,21 @@ def _numbers(text: str, start: int, end: int) -> Iterator[Number]:
         reading = _reading(way, decimals, exponent, negative, suffix, _is_about(text, start))
         if reading is not None:
             readings.append((reading,))
-    if " " in chunk or "," in chunk:  # which may as well only follow one another
+    if _may_be_several(text, start, chunk):
         apart = [_reading(part, 0, "", False, suffix) for part in re.split("[ ,]", chunk)]
         if all(part.isdigit() for part in re.split("[ ,]", chunk)):
             readings.append(tuple(part for part in apart if part is not None))
     if readings:
         start -= negative
         yield Number(text[start : suffix.end], start, suffix.end, tuple(readings))
+
+
+def _may_be_several(text: str, start: int, chunk: str) -> bool:
+    """True if a chunk may be several numbers in a row: `[12,47]`, `in 2015 344 rows`."""
+    if " " not in chunk and "," not in chunk:
+        return False
+    is_grouped = _THOUSANDS[","].fullmatch(chunk) or _SPACED.fullmatch(chunk)
+    return not is_grouped or text[max(0, start - 1) : start] in ("[", "(", "{")
 
 
 def _mantissa(chunk: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from jupyter_agent.errors import AgentError
-from jupyter_agent.kernel.effects import own
+from jupyter_agent.kernel.marks import own
 
 HEAD = 50_000
 TAIL = 50_000

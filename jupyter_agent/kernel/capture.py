@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from jupyter_agent.core.messages import Output
 from jupyter_agent.kernel.bounded import HEAD, TAIL, BoundedText, Overflow
-from jupyter_agent.kernel.widget_messages import said_of_held
+from jupyter_agent.kernel.widget_messages import as_html, said_of_held
 
 MOST_ITEMS = 100
 """The most separate outputs of one execution; later texts of a stream are joined."""
@@ -113,10 +113,13 @@ def rich_output(
 ) -> Output:
     """A rich output in a form that a notebook can store.
 
-    A line takes the place of a widget that is held back, since it brings a script of its own.
+    A line takes the place of a widget that stays out of the page, since it brings a script of its
+    own. Other widgets get HTML for the time after the kernel.
     """
     if said := said_of_held(data):
         return Output("display", {"text/plain": said})
+    if "text/html" not in data and (markup := as_html(data)):
+        data = {**data, "text/html": markup}
     try:
         stored = dict(_json_ready(metadata or {}))
     except _NOT_STORABLE:

@@ -32,7 +32,12 @@ CELLS = 5
 SOURCE_LIMIT = 1_500
 OUTPUT_LIMIT = 1_000
 
-_MENTION = re.compile(r"(?<![\w@.`])@([^\W\d]\w*)")
+FILE_NAME = (
+    r"(?:[\w.-]+/)+[\w.-]*\w|[\w-]+\.(?:csv|tsv|txt|md|json|jsonl|parquet|feather|xlsx?|ipynb|py"
+    r"|ya?ml|toml|html?|pdf|png|jpe?g|svg|db|sqlite|pkl|npy|npz|log|zip|gz)\b"
+)
+"""A path, or the name of a file by its ending: a `@` before it names no variable."""
+_MENTION = re.compile(rf"(?<![\w@.`])@(?!{FILE_NAME})([^\W\d]\w*)")
 _WORD = re.compile(r"(?<![\w@.])[^\W\d]\w*")
 _FIXING = re.compile(
     r"(?i)\b(fix|repair|debug|solve|wrong|broken|fail\w*|error|exception|traceback|crash\w*|why)\b"
@@ -51,6 +56,8 @@ class KernelState:
     changes: Sequence[VariableChange] = ()
     cells: Sequence[RecentCell] = ()
     last_failed: RecentCell | None = None
+    meant: str = ""
+    """The cells of the open notebook that the task means, as text."""
 
 
 def turn_context(task: str, state: KernelState, level: Level) -> str:
@@ -61,6 +68,7 @@ def turn_context(task: str, state: KernelState, level: Level) -> str:
         _variables(state, level),
         _changed(state.changes),
         *_cells(task, state, level),
+        state.meant,
         *_attached(task, state.variables, level),
     ]
     body = "\n\n".join(part for part in parts if part)

@@ -5,10 +5,8 @@ processes, connections, variables of the environment. It does not see what nativ
 itself (pyarrow, polars, duckdb, HDF5), nor what child processes do.
 
 Two kinds of listeners get the side effects. Those of `watching` get all, whoever causes them, and
-only note them. The judge of `agents_code` gets those of the agent's code, and may prevent them.
-Whose a side effect is depends on a mark in the context of the call: tasks and threads that the
-agent's code starts inherit it. The person's cells, the kernel, the debugger and this package have
-no mark. Threads that are started by `_thread` itself have none either.
+only note them. The judge of the running code (`marks`) gets those of the agent's code, and may
+prevent them.
 
 A hook cannot be removed: while nobody listens it returns at once.
 """
@@ -19,19 +17,17 @@ import os
 import shlex
 import sys
 import sysconfig
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import thread as pools
 from contextlib import contextmanager, suppress
-from contextvars import Context, ContextVar
 from dataclasses import replace
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.core.effects import SideEffect, SideEffectAction, SideEffectJudge
+from jupyter_agent.kernel.marks import judge_of_this, judged_marks, own, with_judge
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OPEN_FILES = "/proc/self/fd"
@@ -41,25 +37,6 @@ _OWN_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"
 
 Listener = Callable[[SideEffect], None]
 _listeners: list[Listener] = []
-_marks: set[int] = set()
-"""The ids of the marks that exist: contexts, tasks and threads hold theirs."""
-
-
-class _Mark:
-    """Says that a context is the agent's code. `is_over` becomes True when its call has ended."""
-
-    def __init__(self, judge: SideEffectJudge | None) -> None:
-        self.judge = judge
-        self.is_over = False
-        if judge is not None:
-            _marks.add(id(self))
-
-    def __del__(self, marks: set[int] = _marks) -> None:
-        marks.discard(id(self))
-
-
-_mark: ContextVar[_Mark | None] = ContextVar("jupyter_agent_mark", default=None)
-_ours = _Mark(None)
 
 
 @contextmanager
@@ -74,36 +51,30 @@ def watching(listener: Listener) -> Iterator[None]:
 
 
 @contextmanager
-def agents_code(judge: SideEffectJudge) -> Iterator[None]:
-    """Mark what runs in this context, and what it starts, as the agent's code.
+def judged(judge: SideEffectJudge) -> Iterator[None]:
+    """Let `judge` see the side effects of the agent's code in this context before they happen.
 
     Args:
-        judge: Called before each of its side effects, in its thread; a `PermissionError` prevents
-            it. Called after this context, too, for what the code left running.
+        judge: Called in the code's thread; a `PermissionError` prevents the side effect. Called
+            after this context, too, for what the code left running.
     """
     _install()
-    mark = _Mark(judge)
-    token = _mark.set(mark)
-    try:
+    with with_judge(judge):
         yield
-    finally:
-        _mark.reset(token)
-        mark.is_over = True
 
 
-@contextmanager
-def own() -> Iterator[None]:
-    """Let this package's own side effects pass, where the agent's code calls it."""
-    token = _mark.set(_ours)
-    try:
-        yield
-    finally:
-        _mark.reset(token)
+def announce(effect: SideEffect) -> bool:
+    """Report a side effect that the hook cannot see as what it is, such as a shell command.
 
+    Returns:
+        True if the judge of the running code allowed it; False if there is no judge.
 
-def announce(effect: SideEffect) -> None:
-    """Report a side effect that the hook cannot see as what it is, such as a shell command."""
-    _tell(effect, _current())
+    Raises:
+        PermissionError: It is refused.
+    """
+    judge = judge_of_this()
+    _tell(effect, judge)
+    return judge is not None
 
 
 def is_by_import() -> bool:
@@ -143,12 +114,14 @@ def open_for_writing() -> set[str]:
         numbers = os.listdir(_OPEN_FILES)  # noqa: PTH208
     except OSError:
         return found
+    import fcntl  # wherever the numbers can be listed
+
     for number in numbers:
         try:
-            path = os.readlink(f"{_OPEN_FILES}/{number}")  # noqa: PTH115
-            # The permission bits of the link show the mode of the open file.
-            if path.startswith("/") and os.lstat(f"{_OPEN_FILES}/{number}").st_mode & 0o200:
-                found.add(path)
+            if fcntl.fcntl(int(number), fcntl.F_GETFL) & (os.O_WRONLY | os.O_RDWR):
+                path = os.readlink(f"{_OPEN_FILES}/{number}")  # noqa: PTH115
+                if path.startswith("/"):
+                    found.add(path)
         except OSError:
             continue
     return found
@@ -160,91 +133,37 @@ def open_for_writing() -> set[str]:
 @cache
 def _install() -> None:
     sys.addaudithook(_hook)
-    threading.Thread.start = _starting(threading.Thread.start)  # type: ignore[assignment, method-assign]
-    pools.ThreadPoolExecutor.submit = _submitting(pools.ThreadPoolExecutor.submit)  # type: ignore[method-assign]
-
-
-def _starting(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
-    """`Thread.start` by which a thread runs in a context with the mark of the running code.
-
-    Callbacks that others give to the thread later run in contexts of their own, without it.
-    """
-
-    @wraps(start)
-    def start_with_mark(thread: threading.Thread) -> None:
-        mark = _mark.get()
-        if mark is not None and getattr(thread, "_target", None) is not pools._worker:
-            run = thread.run
-
-            def run_with_mark() -> None:
-                del thread.run  # so that nothing holds the mark once it has ended
-                Context().run(_with_mark, mark, run)
-
-            thread.run = run_with_mark  # type: ignore[method-assign]
-        start(thread)
-
-    return start_with_mark
-
-
-def _submitting(submit: Callable[..., Any]) -> Callable[..., Any]:
-    """`ThreadPoolExecutor.submit` by which a call has the mark of the code that submits it.
-
-    A pool works for the agent's code and for others, whoever made it.
-    """
-
-    @wraps(submit)
-    def submit_with_mark(pool: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        mark = _mark.get()
-        if mark is None:
-            return submit(pool, function, *args, **kwargs)
-        return submit(pool, _with_mark, mark, function, *args, **kwargs)
-
-    return submit_with_mark
-
-
-def _with_mark(mark: _Mark, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    token = _mark.set(mark)
-    try:
-        return function(*args, **kwargs)
-    finally:
-        _mark.reset(token)
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     read = _EVENTS.get(event)
-    if read is None or not (_listeners or _marks):
+    if read is None or not (_listeners or judged_marks):
         return
-    mark = _current()
-    if mark is None and not _listeners:
+    judge = judge_of_this()
+    if judge is None and not _listeners:
         return
     try:
         found = read(arguments)
     except (TypeError, ValueError, OSError, IndexError, AttributeError):
         return  # arguments that the call itself refuses
     for effect in found:
-        _tell(effect, mark)
+        _tell(effect, judge)
 
 
-def _tell(effect: SideEffect, mark: _Mark | None) -> None:
+def _tell(effect: SideEffect, judge: SideEffectJudge | None) -> None:
     for listener in tuple(_listeners):
         with suppress(Exception):  # it only notes, and the code may be the person's
             listener(effect)
-    if mark is None or mark.judge is None:
+    if judge is None:
         return
     try:
         with own():
-            mark.judge(effect)
+            judge(effect)
     except PermissionError as error:
         raise error.with_traceback(None) from None
     except Exception as error:
         words = f"{type(error).__name__}: {error}"
         raise PermissionError(f"Refused: the side effect cannot be judged ({words}).") from None
-
-
-def _current() -> _Mark | None:
-    """The mark of the running code; None if it is not the agent's."""
-    mark = _mark.get()
-    return None if mark is _ours else mark
 
 
 @cache

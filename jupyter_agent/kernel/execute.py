@@ -23,9 +23,11 @@ from jupyter_agent.core.messages import Output
 from jupyter_agent.kernel.bounded import Overflow
 from jupyter_agent.kernel.capture import Capture, rich_output
 from jupyter_agent.kernel.describe import one_line
-from jupyter_agent.kernel.effects import agents_code, announce, own
+from jupyter_agent.kernel.effects import announce, judged
 from jupyter_agent.kernel.interrupts import Interrupts
-from jupyter_agent.kernel.redirect import capturing, is_foreign
+from jupyter_agent.kernel.marks import AGENT_FILE, is_agents, is_marked, own
+from jupyter_agent.kernel.redirect import capturing
+from jupyter_agent.kernel.repair_hints import repair_hint
 from jupyter_agent.kernel.shadow import swapped
 from jupyter_agent.kernel.tracebacks import cell_name, error_name, format_error
 from jupyter_agent.source.cell import is_plain, transformer
@@ -41,7 +43,8 @@ class Execution:
 
     `error` is the text of the exception, with its useful frames; `error_name` the class's name.
     `described` has descriptions of values and streams without their data, by the `id` of their
-    output; `whereabouts` the place of the full text of a shortened output.
+    output; `whereabouts` the place of the full text of a shortened output; `hint` what exists in
+    the place of what the error says is missing.
     """
 
     outputs: tuple[Output, ...]
@@ -50,6 +53,7 @@ class Execution:
     error_name: str = ""
     described: Mapping[int, str] = field(default_factory=dict)
     whereabouts: str = ""
+    hint: str = ""
 
 
 class Executor:
@@ -132,7 +136,7 @@ class Executor:
         write = payloads.write_payload
 
         def write_payload(data: Any, single: bool = True) -> None:
-            if data.get("source") == "page" and not is_foreign():
+            if data.get("source") == "page" and is_agents():
                 capture.show(rich_output("result", data.get("data", {})))
             else:
                 write(data, single)
@@ -156,7 +160,7 @@ class Executor:
             return KeyboardInterrupt()
         self._began = bool(code.strip())  # IPython does not begin a blank cell
         try:
-            with agents_code(judge) if judge else nullcontext():
+            with judged(judge) if judge else nullcontext():
                 result = await self._awaited(run)
         except KeyboardInterrupt as error:
             return error
@@ -200,7 +204,8 @@ class Executor:
         if error is None:
             return Execution(outputs, "done")
         text = format_error(error, self._name_of)
-        return Execution(outputs, "failed", text, error_name(error))
+        hint = repair_hint(error, self._shell.user_ns)
+        return Execution(outputs, "failed", text, error_name(error), hint=hint)
 
     def _name_of(self, filename: str) -> str | None:
         return cell_name(self._shell, filename)
@@ -213,8 +218,14 @@ class Executor:
         the number of the user's running cell.
         """
         self._count += 1
-        name, compiler = f"<agent-{self._count}>", self._shell.compile
-        with swapped(compiler, "get_code_name", lambda *_: name):
+        name, compiler = f"{AGENT_FILE}{self._count}>", self._shell.compile
+        theirs = compiler.get_code_name
+
+        def code_name(*arguments: Any) -> Any:
+            # The person may run another cell while this code awaits something.
+            return name if is_marked() else theirs(*arguments)
+
+        with swapped(compiler, "get_code_name", code_name):
             yield
         getattr(compiler, "_filename_map", {}).pop(name, None)
 
@@ -230,7 +241,7 @@ class Executor:
         publish = self._shell._showtraceback
 
         def show(etype: type[BaseException], error: BaseException, lines: object) -> None:
-            if is_foreign():
+            if not is_agents():
                 publish(etype, error, lines)
                 return
             output = Output("error", {"text/plain": format_error(error, self._name_of)})
@@ -242,7 +253,7 @@ class Executor:
         def show_current(exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
             """IPython prints groups of exceptions by itself, with the paths of its own files."""
             error = (exc_tuple or sys.exc_info())[1]
-            if not is_foreign() and isinstance(error, BaseExceptionGroup):
+            if is_agents() and isinstance(error, BaseExceptionGroup):
                 show(type(error), error, ())
             else:
                 show_traceback(exc_tuple, *args, **kwargs)
@@ -271,7 +282,7 @@ def _announced(system: Callable[[str], Any]) -> Callable[[str], Any]:
     """`shell.system`, which `!commands` use: reports the command, not how the shell is started."""
 
     def run(command: str) -> Any:
-        if is_foreign():
+        if not is_agents():
             return system(command)
         announce(SideEffect("run", command))
         with own():
@@ -330,7 +341,7 @@ def _refuse_input(real: Callable[..., str], name: str) -> Callable[..., str]:
     """An `input` that fails in the agent's code, where nobody answers; other code may ask."""
 
     def ask(*args: Any, **kwargs: Any) -> str:
-        if is_foreign():
+        if not is_agents():
             return real(*args, **kwargs)
         raise RuntimeError(f"{name} is not available in the agent's code: nobody could answer.")
 

@@ -21,10 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-AGENT_FILE = "<agent-"
-"""The prefix of the file names of the agent's compiled code."""
-_LOOP_DISPATCH = asyncio.events.Handle._run.__code__
-
+from jupyter_agent.kernel.marks import is_in_agents_code
 
 INSIST_SECONDS = 0.25
 """Seconds that a cancellation may take before the signal is sent again."""
@@ -202,7 +199,7 @@ class Interrupts:
         else:
             self._signal_is_ours, self._limit.expired = False, True
         self._put_off = False
-        if self.blocking or _in_agent_code(frame):
+        if self.blocking or is_in_agents_code(frame):
             if not _in_own_code(frame):
                 raise KeyboardInterrupt
             self._put_off = True
@@ -235,15 +232,3 @@ def _in_own_code(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code.co_filename == contextlib.__file__:
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_OWN_CODE)
-
-
-def _in_agent_code(frame: FrameType | None) -> bool:
-    """True if the agent's code is on the stack above the event loop's dispatch.
-
-    It is the agent's cell, or a function of it that runs in a task of its own.
-    """
-    while frame is not None and frame.f_code is not _LOOP_DISPATCH:
-        if frame.f_code.co_filename.startswith(AGENT_FILE):
-            return True
-        frame = frame.f_back
-    return False

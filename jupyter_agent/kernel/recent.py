@@ -53,6 +53,11 @@ class RecentCells:
         self._text = BoundedText(OUTPUT // 2, OUTPUT // 2)
         self._undo: list[Callable[[], None]] = []
 
+    @property
+    def is_outermost(self) -> bool:
+        """True if no cell runs that the user started: between two cells, and at their end."""
+        return self._depth == 0
+
     def since(self, count: int) -> list[RecentCell]:
         """The cells after the first `count`, if they are still remembered."""
         new = self.count - count

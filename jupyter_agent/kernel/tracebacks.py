@@ -13,6 +13,8 @@ from typing import Any
 import IPython
 from IPython.core.error import UsageError
 
+from jupyter_agent.kernel.marks import AGENT_FILE
+
 MAX_FRAMES = 12
 MAX_CHAIN = 5
 _LIBRARIES = (
@@ -41,7 +43,7 @@ def cell_name(shell: Any, filename: str) -> str | None:
 
     None for an ordinary file.
     """
-    if filename.startswith("<agent-"):
+    if filename.startswith(AGENT_FILE):
         return filename[1:-1].replace("-", " code ")
     number = getattr(shell.compile, "_filename_map", {}).get(filename)
     return None if number is None else f"Cell In[{number}]"

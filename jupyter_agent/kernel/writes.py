@@ -13,6 +13,7 @@ from pathlib import Path
 
 from jupyter_agent.core.effects import PATH_ACTIONS, SideEffect
 from jupyter_agent.kernel.effects import open_for_writing, watching
+from jupyter_agent.source.cell import parse_python
 
 _BESIDE = ("", "-journal", "-wal", "-shm")
 _MOST_PATTERNS = 500
@@ -82,8 +83,10 @@ def watched(code: str = "") -> Iterator[Writes]:
 def _file_names(code: str) -> Iterator[str]:
     """Patterns of file names in the code's texts; a computed part matches anything."""
     try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_python(code)
+    except (RecursionError, MemoryError):
+        tree = None
+    if tree is None:
         words = re.findall(r"[^\s'\"()\[\],;=]+", code)  # with magics in it
         yield from (re.escape(word.rpartition("/")[2]) for word in words if "." in word)
         return

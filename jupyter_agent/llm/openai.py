@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import openai
 
+from jupyter_agent.core.addresses import host_of
 from jupyter_agent.core.events import MessageFinished, ReplyStop, TextDelta, ThinkingDelta
 from jupyter_agent.core.messages import (
     Block,
@@ -39,7 +40,6 @@ from jupyter_agent.llm.wire import (
     arguments_text,
     conversation,
     count,
-    host_of,
     is_json_object,
     is_picture,
     mapping,

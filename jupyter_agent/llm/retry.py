@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 from tenacity import (
@@ -19,9 +21,12 @@ from tenacity import (
 )
 from tenacity.stop import stop_base
 
-from jupyter_agent.core.events import Requested, Retrying
+from jupyter_agent.core.events import Preparing, Requested, Retrying
 from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.errors import ProviderError
+
+_TICK = 1.0
+"""Seconds from one count of a wait to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +58,11 @@ class RetryPolicy:
 
 async def stream_with_retry(
     provider: Model, request: Request, policy: RetryPolicy
-) -> AsyncGenerator[ReplyPart | Requested | Retrying, None]:
+) -> AsyncGenerator[ReplyPart | Requested, None]:
     """The stream of `provider`; after a temporary failure `Retrying`, a wait, and a new start.
 
-    `Requested` comes before each start. Parts before a `Retrying` are void.
+    `Requested` comes before each start. Parts before a `Retrying` are void. During a wait,
+    `Preparing` counts its seconds.
 
     Raises:
         ProviderError: The failure is permanent, or the tries are used up.
@@ -69,8 +75,10 @@ async def stream_with_retry(
         step = await retrying.iter(state)
         if isinstance(step, DoSleep):
             yield Retrying(_reason(state), state.attempt_number, float(step))
+            async with aclosing(_wait(state, policy, float(step))) as waits:
+                async for waiting in waits:
+                    yield waiting
             state.prepare_for_next_attempt()
-            await asyncio.sleep(step)
             continue
         yield _requested(provider, request, state.attempt_number)
         try:
@@ -82,6 +90,23 @@ async def stream_with_retry(
             _, error, trace = sys.exc_info()
             assert error is not None
             state.set_exception((type(error), error, trace))
+
+
+async def _wait(
+    state: RetryCallState, policy: RetryPolicy, seconds: float
+) -> AsyncGenerator[Preparing, None]:
+    """Wait, and say every second how long it still takes."""
+    asked = _error(state).retry_after is not None
+    attempt = f"attempt {state.attempt_number + 1} of {policy.attempts}"
+    begin = "The provider asks to wait: " if asked else "Trying again in "
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > _TICK / 2:
+        whole = f"{math.ceil(left):,} s, {attempt}"
+        yield Preparing(f"{begin}{whole}")
+        await asyncio.sleep(min(_TICK, left))
+    await asyncio.sleep(max(0.0, left))
+    if seconds > _TICK / 2:
+        yield Preparing(f"waiting for the model, {attempt}")
 
 
 def _retrying(policy: RetryPolicy) -> AsyncRetrying:

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
+from jupyter_agent.core.addresses import host_of
 from jupyter_agent.core.events import ReplyStop
 from jupyter_agent.core.history import free_id
 from jupyter_agent.core.messages import (
@@ -84,14 +84,6 @@ def api_base_for(provider: str, api_base: str | None) -> str | None:
     for suffix in _MINIMAX_SUFFIX.values():
         base = base.removesuffix(suffix)
     return base.rstrip("/") + _MINIMAX_SUFFIX[provider]
-
-
-def host_of(address: str) -> str:
-    """The host's name in lower case, or an empty text."""
-    try:
-        return urlsplit(address).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _parsed(text: str) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -10,6 +11,7 @@ from IPython.core.getipython import get_ipython
 from jupyter_agent import config
 from jupyter_agent.core.transcript import LiveTranscript, TurnView
 from jupyter_agent.errors import AgentError, ConfigError, broken_off
+from jupyter_agent.kernel.widget_messages import without_gone_widget
 from jupyter_agent.magics.report import errors_without_secrets
 from jupyter_agent.magics.surface import show
 from jupyter_agent.magics.window import Window, open_window
@@ -97,14 +99,15 @@ async def run_and_show(
         finally:
             view = watch.view
             if view.stop_reason is not None:
-                sessions.last = view
+                sessions.ended(view)
             if window is not None and not await window.close(lasting_outputs(view)):
                 sessions.keep(window.forget)
 
 
 def publish(view: TurnView) -> None:
-    """Show a finished turn's saved form."""
-    show(lasting_outputs(view))
+    """Show a finished turn's saved form again; plain HTML in place of widgets that are gone."""
+    found = lasting_outputs(view)
+    show([replace(output, data=without_gone_widget(output.data)) for output in found])
 
 
 def lasting_outputs(view: TurnView) -> list[SavedOutput]:

@@ -10,11 +10,14 @@ from collections.abc import Callable
 
 from IPython.core.error import StdinNotImplementedError
 
-from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked
+from jupyter_agent.core.diffs import brief, file_diff
+from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Decider
 from jupyter_agent.core.legible import whole
+from jupyter_agent.core.wording import output_text
 from jupyter_agent.kernel.interrupts import Interrupts
 
 _TRIES = 3
+_EMPTY = "An empty line is no answer. "
 _YES = frozenset({"y", "yes"})
 _ALWAYS = frozenset({"a", "always"})
 _REFUSED = re.compile(r"no?(?:\s*[:,]|\s|$)(?P<why>.*)", re.IGNORECASE | re.DOTALL)
@@ -34,14 +37,14 @@ def ask_by_input(
         interrupts: The interrupts of the turn.
         time_out: Seconds for the whole question, however often it is repeated. A question from
             another thread than the main one waits without end.
-        read: Shows a prompt and returns the user's line.
+        read: Shows a prompt and returns the user's line. An empty one is no answer.
         about: The subject of the question (the code, a diff), if nothing else shows it.
 
     Raises:
         asyncio.CancelledError: The user interrupted in place of an answer.
     """
     prompt = (f"{about}\n" if about else "") + _prompt(asked)
-    end = time.monotonic() + time_out
+    end, said = time.monotonic() + time_out, ""
     for _ in range(_TRIES):
         limit = None
         try:
@@ -56,12 +59,16 @@ def ask_by_input(
                 return ApprovalAnswered(asked.call_id, "no", "time_out")
             raise asyncio.CancelledError from None
         except (StdinNotImplementedError, EOFError, OSError):
-            return ApprovalAnswered(asked.call_id, "no", "nobody")
+            by: Decider = "stopped" if interrupts.requested else "nobody"
+            return ApprovalAnswered(asked.call_id, "no", by)
         answered = parse(asked.call_id, typed)
         if answered is not None:
             return answered
-        prompt = "Please answer y, n or a: "
-    return ApprovalAnswered(asked.call_id, "no", "person")
+        said = typed.strip() or said
+        prompt = f"{'' if typed.strip() else _EMPTY}Please answer {_letters(asked)}: "
+    if said:  # whoever writes something else than a yes means no
+        return ApprovalAnswered(asked.call_id, "no", reason=said)
+    return ApprovalAnswered(asked.call_id, "no", "no_answer")
 
 
 def parse(call_id: str, typed: str) -> ApprovalAnswered | None:
@@ -78,9 +85,16 @@ def parse(call_id: str, typed: str) -> ApprovalAnswered | None:
 
 
 def _prompt(asked: ApprovalAsked) -> str:
-    covers = f" ({whole(asked.always)})" if asked.always else ""
+    diffs = [file_diff(output_text(each), each) for each in asked.preview if each.kind == "diff"]
+    sizes = f" ({whole(found)})" if (found := brief(diffs)) else ""
+    who = "" if asked.effect else "The agent asks: "
+    always = f", a for always in this session ({whole(asked.always)})" if asked.always else ""
     reasons = "".join(f"  - {whole(reason)}\n" for reason in asked.reasons)
     return (
-        f"The agent asks: {whole(asked.question)}\n{reasons}"
-        f"[y]es, [n]o or no: why, [a]lways in this session{covers}: "
+        f"{who}{whole(asked.question)}{sizes}\n{reasons}"
+        f"Type y for yes, n for no (or n: and why){always}, and press Enter: "
     )
+
+
+def _letters(asked: ApprovalAsked) -> str:
+    return "y, n or a" if asked.always else "y or n"

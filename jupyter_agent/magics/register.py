@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -14,7 +15,14 @@ from traitlets import TraitError, validate
 from traitlets.config import Configurable
 
 from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.kernel.front_end import is_attended, request_of
 from jupyter_agent.kernel.recent import RecentCells
+from jupyter_agent.magics.hints import (
+    KEY_IN_CELL,
+    holds_key,
+    missing_model,
+    refuse_misplaced,
+)
 from jupyter_agent.skills.importing import install, uninstall
 
 _NAMES = """
@@ -39,8 +47,10 @@ SETTINGS = tuple(_NAMES.split())
 """
 CELL_CALL = "get_ipython().run_cell_magic('agent'"
 CONFIGURED = "%config AgentMagics"
-AWAITED = ("resume", "compact")
-"""The commands that call the model, so that their line is awaited."""
+AWAITED = ("resume", "compact", "undo")
+"""The commands that wait for the model or the notebook's page, so that their line is awaited."""
+UNAWAITED = ("undo",)
+"""Those of them that mostly have nothing to wait for, and work everywhere then."""
 LINE_CALLS = tuple(f"get_ipython().run_line_magic('agent', '{word}" for word in AWAITED)
 _MAGIC_FRAMES = frozenset(
     {InteractiveShell.run_cell_magic.__code__, InteractiveShell.run_line_magic.__code__}
@@ -75,6 +85,7 @@ class AgentMagics(Configurable):
         # The folder at the time of loading: the workspace must not follow a later os.chdir.
         self.folder = Path.cwd()
         self.matcher = _matcher(self.complete)
+        self.has_warned_of_key = False
 
     @classmethod
     def class_get_trait_help(cls, trait: Any, inst: Any = None, helptext: str | None = None) -> str:
@@ -125,8 +136,10 @@ class AgentMagics(Configurable):
 
     def agent_line(self, line: str) -> Coroutine[Any, Any, None] | None:
         """See and steer the agent: %agent help."""
-        if line.strip().partition(" ")[0] in AWAITED:
-            if not _is_awaited(sys._getframe(1)):
+        name = line.strip().partition(" ")[0]
+        is_awaited = _is_awaited(sys._getframe(1))
+        if name in AWAITED and (is_awaited or name not in UNAWAITED):
+            if not is_awaited:
                 raise ConfigError(self._why_not_awaited())
             from jupyter_agent.magics.commands import run_awaited
 
@@ -139,8 +152,12 @@ class AgentMagics(Configurable):
     def await_agent(self, lines: list[str]) -> list[str]:
         """The input transformation: `await` before a cell that is one call of `%%agent`.
 
-        And before each line that is `%agent resume` or `%agent compact`.
+        And before each line that is a command of `AWAITED`.
+
+        Raises:
+            ConfigError: `%%agent` stands below the first line of the cell.
         """
+        refuse_misplaced(lines, str(request_of(self.shell).get("content", {}).get("code", "")))
         if not lines or not lines[0].startswith(CELL_CALL):
             awaits = self.shell.autoawait and not _in_magic()
             return [
@@ -152,6 +169,13 @@ class AgentMagics(Configurable):
         call = lines[0] if first == lines[0].rstrip() else f"{first}, '\\n')\n"
         awaited = self.shell.autoawait and not _in_magic()
         return [("await " if awaited else "") + call, *lines[1:]]
+
+    def warn_of_key(self, result: Any) -> None:
+        """After a cell: warn once if it holds a key as a literal."""
+        source = str(getattr(getattr(result, "info", None), "raw_cell", "") or "")
+        if not self.has_warned_of_key and self.recent.is_outermost and holds_key(source):
+            self.has_warned_of_key = True
+            print(KEY_IN_CELL, file=sys.stderr)  # noqa: T201 (below the cell that holds it)
 
     def complete(self, context: Any) -> dict[str, Any]:
         """The completions for IPython, by the second version of its interface."""
@@ -230,6 +254,9 @@ def register(shell: Any) -> None:
     if shell.Completer is not None:
         shell.Completer.custom_matchers.append(magics.matcher)
     magics.recent.start()
+    shell.events.register("post_run_cell", magics.warn_of_key)
+    if is_attended(shell) and (hint := missing_model(magics.given, magics.folder, os.environ)):
+        print(hint)  # noqa: T201 (what `%load_ext` says)
 
 
 def unregister(shell: Any) -> None:
@@ -248,6 +275,7 @@ def unregister(shell: Any) -> None:
     if shell.Completer is not None and magics.matcher in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(magics.matcher)
     magics.recent.stop()
+    shell.events.unregister("post_run_cell", magics.warn_of_key)
     for kind in ("cell", "line"):
         shell.magics_manager.magics[kind].pop("agent", None)
     shell.configurables.remove(magics)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.display import DisplayHandle, clear_output, display
 
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked
+from jupyter_agent.kernel.front_end import request_of
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.magics.prompt import ask_by_input
-from jupyter_agent.widgets.live import TurnCell
+from jupyter_agent.widgets.live import OnLine, TurnCell
 from jupyter_agent.widgets.saved import SavedOutput
 
+GIVEN_UP = 1.0
+"""Seconds for a page to submit a line that is no longer read."""
 _CONNECTION_FILE = re.compile(r"kernel-([A-Za-z0-9-]+)\.json")
 
 
@@ -34,7 +38,7 @@ class KernelSurface:
         self._interrupts = interrupts
         self._time_out = time_out
         self._handle = DisplayHandle()
-        self._request = _request(shell)
+        self._request = request_of(shell)
         self._is_shown = False
 
     def publish(self, data: Mapping[str, Any], update: bool) -> None:
@@ -69,14 +73,16 @@ class KernelSurface:
             count=len(self._shell.history_manager.input_hist_parsed) - 1,
         )
 
-    def ask(self, asked: ApprovalAsked, about: str = "") -> ApprovalAnswered:
+    def ask(
+        self, asked: ApprovalAsked, about: str = "", on_line: OnLine = lambda prompt: False
+    ) -> ApprovalAnswered:
         ends = self._interrupts.executions
 
         def is_over() -> bool:
             return self._interrupts.requested or self._interrupts.executions != ends
 
         def read(prompt: str) -> str:
-            return _read_line(self._shell.kernel, prompt, is_over)
+            return _read_line(self._shell.kernel, prompt, is_over, on_line)
 
         return ask_by_input(asked, self._interrupts, self._time_out, read, about)
 
@@ -91,18 +97,29 @@ class KernelSurface:
         return found[1] if found else ""
 
 
-def _read_line(kernel: Any, prompt: str, is_over: Callable[[], bool]) -> str:
+def _read_line(kernel: Any, prompt: str, is_over: Callable[[], bool], on_line: OnLine) -> str:
     """Ask by the front end's input line, like ipykernel's `raw_input`, from any thread.
 
     Unlike there, the answer to an earlier question, whose line is still on the page, does not
-    count; and the question ends with what it is about.
+    count; the question ends with what it is about; and a page that shows the turn takes its line
+    away then, since JupyterLab runs no other cell before.
+
+    Args:
+        kernel: The kernel.
+        prompt: The text before the line.
+        is_over: Returns True when the question has lost its subject.
+        on_line: Called with the prompt, and with an empty text when the line is no longer read.
 
     Raises:
         StdinNotImplementedError: The front end has no input line.
         EOFError: The user ended the input, or `is_over` became true.
     """
     if not hasattr(kernel, "_get_shell_context_var") or not kernel._allow_stdin:
-        return str(kernel.raw_input(prompt))
+        on_line(prompt)
+        try:
+            return str(kernel.raw_input(prompt))
+        finally:
+            on_line("")
     import zmq
 
     for stream in filter(None, (sys.stdout, sys.stderr)):
@@ -113,31 +130,34 @@ def _read_line(kernel: Any, prompt: str, is_over: Callable[[], bool]) -> str:
     ident = kernel._get_shell_context_var(kernel._shell_parent_ident)
     content = {"prompt": prompt, "password": False}
     sent = session.send(socket, "input_request", content, kernel.get_parent("shell"), ident=ident)
-    while not is_over():
-        if not zmq.select([socket], [], [], 0.05)[0]:
-            continue
-        _, reply = session.recv(socket)
-        about = reply["parent_header"].get("msg_id") if reply else "nothing"
-        if about in (None, sent["header"]["msg_id"]):
-            value = str(reply["content"].get("value", ""))
-            if value != "\x04":
-                return value
-            break
-    raise EOFError
+
+    def read(is_over: Callable[[], bool]) -> str | None:
+        while not is_over():
+            if not zmq.select([socket], [], [], 0.05)[0]:
+                continue
+            _, reply = session.recv(socket)
+            about = reply["parent_header"].get("msg_id") if reply else "nothing"
+            if about in (None, sent["header"]["msg_id"]):
+                return str(reply["content"].get("value", ""))
+        return None
+
+    value = None
+    on_line(prompt)
+    try:
+        value = read(is_over)
+    finally:
+        if on_line("") and value is None:
+            end = time.monotonic() + GIVEN_UP
+            read(lambda: time.monotonic() > end)  # else the next `input()` may take it for its own
+    if value is None or value == "\x04":
+        raise EOFError
+    return value
 
 
 def show(outputs: Sequence[SavedOutput]) -> None:
     """Display a saved form in the running cell."""
     for output in outputs:
         display(dict(output.data), metadata=dict(output.metadata), raw=True)
-
-
-def is_attended(shell: Any) -> bool:
-    """True if the cell's front end has a user who can answer.
-
-    nbclient, nbval and other programs that run notebooks declare that they have none.
-    """
-    return bool(_request(shell).get("content", {}).get("allow_stdin", False))
 
 
 def is_captured(shell: Any) -> bool:
@@ -148,15 +168,6 @@ def is_captured(shell: Any) -> bool:
     if isinstance(shell.display_pub, CapturingDisplayPublisher):
         return True
     widgets = sys.modules.get("ipywidgets.widgets.widget")
-    here = _request(shell).get("header", {}).get("msg_id")
+    here = request_of(shell).get("header", {}).get("msg_id")
     instances = list(getattr(widgets, "_instances", {}).values())
     return bool(here) and any(getattr(widget, "msg_id", None) == here for widget in instances)
-
-
-def _request(shell: Any) -> Mapping[str, Any]:
-    """The request to execute the cell; empty if there is none."""
-    try:
-        found = shell.kernel.get_parent("shell")
-    except (AttributeError, LookupError, TypeError):
-        return {}
-    return found if isinstance(found, Mapping) else {}

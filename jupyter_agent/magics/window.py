@@ -13,9 +13,10 @@ from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.core.transcript import LiveTranscript, TurnView
 from jupyter_agent.core.wording import body, shown
 from jupyter_agent.kernel.comms import Clicks
+from jupyter_agent.kernel.front_end import is_attended
 from jupyter_agent.llm.pricing import cost, in_dollars
 from jupyter_agent.magics.prompt import ask_by_input
-from jupyter_agent.magics.surface import KernelSurface, is_attended, is_captured, show
+from jupyter_agent.magics.surface import KernelSurface, is_captured, show
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.widgets.live import LiveView
 from jupyter_agent.widgets.saved import SavedOutput
@@ -48,7 +49,7 @@ def open_window(kernel: Kernel, settings: Settings) -> Window:
         return Window(by_prompt, by_prompt, _publish)
     live = LiveView(surface, settings.approvals.timeout, lambda view: _price(view, settings))
 
-    clicks = Clicks(kernel.shell.kernel)
+    clicks = Clicks(kernel.shell.kernel, live.owns)
     clicks.start()
 
     async def close(outputs: Sequence[SavedOutput]) -> bool:

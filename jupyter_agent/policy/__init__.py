@@ -4,15 +4,12 @@
 """
 
 from jupyter_agent.policy.policy import always_covers, grants, judge
-from jupyter_agent.policy.verdict import Effect, Known, Mode, PolicyContext, Risk, RiskKind, Verdict
+from jupyter_agent.policy.verdict import Known, Mode, PolicyContext, Verdict
 
 __all__ = [
-    "Effect",
     "Known",
     "Mode",
     "PolicyContext",
-    "Risk",
-    "RiskKind",
     "Verdict",
     "always_covers",
     "grants",

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jupyter_agent.core.addresses import host_of
+from jupyter_agent.core.effects import Risk, RiskKind
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.catalogue import HOLE, VERBS
-from jupyter_agent.policy.files import host, judge_folder, judge_write, real
+from jupyter_agent.policy.files import judge_write, real
 from jupyter_agent.policy.resolve import UNKNOWN, Value, Values, database_file
-from jupyter_agent.policy.verdict import PolicyContext, Risk, RiskKind
+from jupyter_agent.policy.verdict import NOTHING_TOLD, PolicyContext, Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,21 @@ class Call:
 
 @dataclass(slots=True)
 class CodeRisks:
-    """The findings in a cell: its risks, the files that it writes, and those that it loads."""
+    """The findings in a cell.
+
+    Attributes:
+        around: Where the code runs.
+        risks: Its risks.
+        writes: The files that it writes, and in how many places.
+        loads: The files that it loads.
+        contents: What the code tells of the new content of files.
+    """
 
     around: PolicyContext
     risks: dict[tuple[RiskKind, str, str], Risk] = field(default_factory=dict)
-    writes: dict[Path, None] = field(default_factory=dict)
+    writes: dict[Path, int] = field(default_factory=dict)
     loads: list[tuple[Value, str, int]] = field(default_factory=list)
+    contents: Told = NOTHING_TOLD
 
     def add(self, kind: RiskKind, what: str, line: int, place: str = "") -> None:
         former = self.risks.get((kind, what, place))
@@ -93,7 +104,7 @@ class CodeRisks:
                 if risk is not None:
                     self.add(risk.kind, risk.what, risk.line, risk.place)
                 if path is not None:
-                    self.writes[path] = None
+                    self.writes[path] = self.writes.get(path, 0) + 1
 
     def load(self, value: Value, what: str, line: int) -> None:
         """Note a file that runs code as it loads; `finish` asks unless the agent made it."""
@@ -127,8 +138,6 @@ def _keywords(call: Call, found: CodeRisks) -> None:
             found.add(kind, f"{what}: {word}={one_line(call.sources[word])}", call.line)
     if catalogue.WEIGHTS_BY_DEFAULT.match(call.name) and call.sources.get("weights") != "None":
         found.add("network", f"{VERBS['network']}: {call.name}", call.line)
-    if call.method == "load" and call.sources.get("mmap_mode", "")[1:3] in ("r+", "w+"):
-        found.write(call.argument(0, "file"), call.line)
     if call.method == "drop" and _drops_table(call):
         found.add("delete", "changes a database: .drop", call.line)
     if call.method in ("delete", "update") and _is_session(call):
@@ -180,7 +189,9 @@ def _addresses(call: Call, found: CodeRisks) -> None:
         other = name == "fsspec.filesystem" and text not in ("", "file", "memory", "local")
         other = other or (name == "distributed.Client" and ":" in text)
         if catalogue.URL.match(text) or other:
-            found.add("network", f"{VERBS['network']}: {one_line(text, 60)}", call.line, host(text))
+            found.add(
+                "network", f"{VERBS['network']}: {one_line(text, 60)}", call.line, host_of(text)
+            )
     first = call.sources.get("0", "")
     native = root in catalogue.NATIVE_MODULES and catalogue.ADDRESS_NAMES.match(first)
     if native and any(value.text is None for value in call.argument(0)):
@@ -211,8 +222,7 @@ def _makes_database(call: Call, found: CodeRisks) -> None:
         name = database_file(value.exact or ":memory:")
         path = None if name == ":memory:" or "://" in name else real(name, found.around.folder)
         if path is not None and not path.exists():
-            _makes_folder((Value("str()", name),), found, call.line)
-            found.writes[path] = None
+            found.write((Value("str()", name),), call.line)
 
 
 def _is_database(call: Call) -> bool:
@@ -235,7 +245,7 @@ def judge_sql(text: str, found: CodeRisks, line: int, name: str = "") -> None:
         shown = one_line((match[0].strip(" ;)") + text[match.end() :]).replace(HOLE, "…"))
         found.add("delete", f"changes a database: {shown}", line)
     if address := catalogue.URL.search(text):
-        place = host(re.split(r"['\"\s]", text[address.start() :])[0])
+        place = host_of(re.split(r"['\"\s]", text[address.start() :])[0])
         found.add("network", f"{VERBS['network']}: {one_line(text)}", line, place)
     found.write((Value("str()", path) for path in catalogue.SQL_FILES.findall(text)), line, True)
 
@@ -272,7 +282,7 @@ def judge_markup(text: str, found: CodeRisks, line: int) -> None:
 
 def judge_picture(address: str, found: CodeRisks, line: int) -> None:
     what = f"your browser fetches from the network: {one_line(address, 60)}"
-    found.add("network", what, line, host(address))
+    found.add("network", what, line, host_of(address))
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -293,23 +303,12 @@ def _writes(call: Call, found: CodeRisks) -> None:
     """Functions that write files."""
     name = call.name
     native = catalogue.is_native(name)
-    unpacker = name if name in catalogue.UNPACKERS else f"?.{call.method}"
     if name in catalogue.OPENERS:
         if _opens_for_writing(call, native):
             found.write(call.argument(*catalogue.OPENERS[name]), call.line, native)
     elif name in catalogue.WRITERS:
         if name != "os.open" or call.sources.get("1", "os.O_RDONLY") != "os.O_RDONLY":
             found.write(call.argument(*catalogue.WRITERS[name]), call.line, native)
-    elif name in catalogue.LINKERS:
-        found.write((*call.argument(0, "src"), *call.argument(1, "dst")), call.line)
-    elif name in catalogue.MOVERS:
-        _moves(call.argument(0, "src"), call.argument(1, "dst"), found, call.line)
-    elif name in catalogue.FOLDER_MAKERS:
-        _makes_folder(call.argument(*catalogue.FOLDER_MAKERS[name]), found, call.line)
-    elif unpacker in catalogue.UNPACKERS:
-        targets = call.argument(*catalogue.UNPACKERS[unpacker])
-        if targets or call.method != "extract":  # a method of a text column, far more often
-            found.write(targets or (Value("str()", "."),), call.line)
     elif call.callee.owner is not None:
         _methods(call, call.owner, found)
     if not name or name.startswith("?"):
@@ -331,10 +330,6 @@ def _methods(call: Call, owner: Value, found: CodeRisks) -> None:
     unknown = not owner.name or owner.name.startswith("?")
     if method in catalogue.PATH_WRITERS and (owner.is_path or unknown):
         found.write((owner,), call.line)
-    elif owner.is_path and method == "mkdir":
-        _makes_folder((owner,), found, call.line)
-    elif owner.is_path and method in catalogue.PATH_MOVERS:
-        _moves((owner,), call.argument(0, "target", "target_dir"), found, call.line)
     elif owner.is_path and method == "open":
         if _may_write(call.argument(0, "mode"), "r"):
             found.write((owner,), call.line)
@@ -359,26 +354,6 @@ def _may_write(modes: Values, default: str, unknown: str = "r") -> bool:
 def _may_be_path(value: Value) -> bool:
     """Whether a target may be a path, and not an open file, a buffer or None."""
     return value.name in ("", "str()", "pathlib.Path()") or value.name.startswith("?.")
-
-
-def _makes_folder(targets: Iterable[Value], found: CodeRisks, line: int) -> None:
-    for value in targets:
-        if value.exact is not None:
-            around = found.around
-            risk = judge_folder(value.exact, around.folder, around, line)
-            if risk is not None:
-                found.add(risk.kind, risk.what, risk.line, risk.place)
-
-
-def _moves(sources: Iterable[Value], targets: Values, found: CodeRisks, line: int) -> None:
-    """What is moved is gone from where it was, unless the agent knows the file."""
-    for value in sources:
-        if value.exact is not None:
-            risk, _ = judge_write(value.exact, found.around.folder, found.around, line)
-            if risk is not None:
-                kind: RiskKind = "delete" if risk.kind == "overwrite" else risk.kind
-                found.add(kind, f"moves {one_line(value.exact)} away", line, risk.place)
-    found.write(targets, line)
 
 
 _TOOLS = frozenset({"write_file", "edit_file"})

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.policy.verdict import RiskKind
+from jupyter_agent.core.effects import RiskKind
 
 
 def words(text: str) -> frozenset[str]:
@@ -50,11 +50,11 @@ MAGICS = _kinds("magics")
 OPENERS = _places("openers")
 MODES = {name: (int(head[0]), head[1], head[2]) for name, head in _heads("modes").items()}
 WRITERS = _places("writers")
-FOLDER_MAKERS = _places("folder_makers")
-UNPACKERS = _places("unpackers")
 UNPICKLERS = _places("unpicklers")
 METHOD_WRITERS = _heads("method_writers")
 _LISTS = {name: words(text) for name, text in _DATA["lists"].items()}
+MOVERS = frozenset({"os.rename", "os.replace", "os.renames", "shutil.move"})
+"""Asked about only where they are not called, but handed to something that may call them."""
 HARMLESS_PARTS = _LISTS["harmless_parts"]
 HARMLESS_NAMES = _LISTS["harmless_names"]
 CODE_RUNNERS = _LISTS["code_runners"]
@@ -63,10 +63,7 @@ IMPORTERS = _LISTS["importers"]
 CALLS_FUNCTIONS = _LISTS["calls_functions"]
 SHELL_METHODS = _LISTS["shell_methods"]
 GUARDED = _LISTS["guarded"]
-MOVERS = _LISTS["movers"]
-LINKERS = _LISTS["linkers"]
 PATH_WRITERS = _LISTS["path_writers"]
-PATH_MOVERS = _LISTS["path_movers"]
 NATIVE_MODULES = _LISTS["native_modules"]
 NATIVE_METHODS = _LISTS["native_methods"]
 NO_READERS = _LISTS["no_readers"]
@@ -198,8 +195,8 @@ SCRIPT = re.compile(
     r"<\s*script|<[^>]*\bon\w+\s*=|javascript:|<\s*(?:iframe|object|embed)\b", re.IGNORECASE
 )
 REMOTE_PICTURE = re.compile(
-    r"<\s*(?:img|video|audio|source|link|image|use)\b[^>]*?\b(?:src|srcset|href|poster)\s*=\s*"
-    r"[\"']?\s*((?:https?:)?//[^\s\"'>]+)|!\[[^\n]*?\]\(\s*<?((?:https?:)?//[^\s)>]+)"
+    r"<\s*(?:img|video|audio|source|link|image|use)\b[^>]{0,500}?\b(?:src|srcset|href|poster)\s*=\s*"
+    r"[\"']?\s*((?:https?:)?//[^\s\"'>]+)|!\[[^\n]{0,300}?\]\(\s*<?((?:https?:)?//[^\s)>]+)"
     r"|url\(\s*[\"']?((?:https?:)?//[^\s\"')]+)",
     re.IGNORECASE,
 )

@@ -7,40 +7,46 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from jupyter_agent.core.addresses import host_of
+from jupyter_agent.core.effects import Risk, RiskKind
 from jupyter_agent.core.plaintext import all_in_one_line, one_line
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.calls import Call, CodeRisks, judge_call, judge_markup, judge_sql
 from jupyter_agent.policy.catalogue import VERBS
-from jupyter_agent.policy.files import host, is_temporary, real
+from jupyter_agent.policy.contents import contents
+from jupyter_agent.policy.files import is_temporary, may_go, real
 from jupyter_agent.policy.magics import Magic, is_known, judge_magic
 from jupyter_agent.policy.parsing import CannotJudge, cell_tree, code_tree
-from jupyter_agent.policy.resolve import UNKNOWN, Names, Value, Values, items
-from jupyter_agent.policy.side_effects import judge_variable
-from jupyter_agent.policy.verdict import PolicyContext, Risk, RiskKind
+from jupyter_agent.policy.resolve import NAMESPACES, UNKNOWN, Names, Value, Values, items
+from jupyter_agent.policy.verdict import NOTHING_TOLD, PolicyContext, Told
 
 _MOST_TREES = 200
 _MOST_ROUNDS = 6
-_DICTIONARIES = ("globals()", "get_ipython().user_ns")
 
 
-def judge_code(text: str, around: PolicyContext) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
-    """The risks of a cell, in the order of its lines, and the files that it writes.
+def judge_code(text: str, around: PolicyContext) -> tuple[tuple[Risk, ...], tuple[Path, ...], Told]:
+    """The risks of a cell, in the order of its lines, the files that it writes, their contents.
 
-    It never raises: what cannot be judged is a risk of the kind `hidden`.
+    The contents are those that the code tells. It never raises: what cannot be judged is a risk
+    of the kind `hidden`.
     """
     try:
         tree = cell_tree(text, _Bound(around), is_known)
         if tree is None:
-            return (), ()  # it cannot run either
+            return (), (), NOTHING_TOLD  # it cannot run either
         found = _judge_trees(tree, around)
     except CannotJudge as error:
-        return (Risk("hidden", f"runs {error}"),), ()
+        return (Risk("hidden", f"runs {error}"),), (), NOTHING_TOLD
     except (RecursionError, MemoryError):
-        return (Risk("hidden", "runs code that is nested too deeply to be judged"),), ()
+        return (
+            (Risk("hidden", "runs code that is nested too deeply to be judged"),),
+            (),
+            NOTHING_TOLD,
+        )
     except Exception:  # the policy must answer, whatever it did not foresee
-        return (Risk("hidden", "runs code that could not be judged"),), ()
+        return (Risk("hidden", "runs code that could not be judged"),), (), NOTHING_TOLD
     risks = sorted(found.risks.values(), key=lambda risk: risk.line)
-    return tuple(risks), tuple(found.writes)
+    return tuple(risks), tuple(found.writes), found.contents
 
 
 def _judge_trees(tree: ast.Module, around: PolicyContext) -> CodeRisks:
@@ -51,14 +57,18 @@ def _judge_trees(tree: ast.Module, around: PolicyContext) -> CodeRisks:
         inspection.run()
         fresh = [part for part in inspection.code if part[:2] not in read]
         if not fresh:
+            inspection.tell_contents()
             return inspection.found
         for text, is_cell, line in fresh:
             if (text, is_cell) in read:
                 continue
             read.add((text, is_cell))
-            inner = cell_tree(text, _Bound(around), is_known) if is_cell else code_tree(text)
+            if is_cell:
+                inner = cell_tree(text, _Bound(around), is_known, above=line)
+            else:
+                inner = code_tree(text, above=line)
             if inner is not None:
-                trees.append(ast.increment_lineno(inner, line))
+                trees.append(inner)
         if len(trees) > _MOST_TREES:
             break
     raise CannotJudge("code within code, too much of it to be judged")
@@ -86,6 +96,7 @@ class _Inspection:
         self.found = CodeRisks(around)
         self.code: list[tuple[str, bool, int]] = []
         self._around = around
+        self._trees = trees
         self._names = Names(trees, around.names, around.folder, around.seen)
         self._callees: dict[int, ast.Call] = {}
         self._assigned: dict[int, ast.expr] = {}
@@ -97,11 +108,16 @@ class _Inspection:
                 self._callees[id(node.func)] = node
             elif isinstance(node, ast.Assign):
                 self._assigned.update((id(target), node.value) for target in node.targets)
-            elif isinstance(node, ast.AugAssign):
-                self._assigned[id(node.target)] = node.value
         for node in nodes:
             self._node(node)
         self.found.finish()
+
+    def tell_contents(self) -> None:
+        """Note what the files get that the code writes, unless it runs code from texts, too."""
+        if len(self._trees) == 1:
+            self.found.contents = contents(
+                self._trees[0], self._names, self._around.folder, self.found.writes
+            )
 
     def _node(self, node: ast.AST) -> None:
         match node:
@@ -125,6 +141,8 @@ class _Inspection:
     def _reference(self, node: ast.expr) -> None:
         for value in self._names.of(node):
             kind = catalogue.kind_of(value.name) if value.name else None
+            if value.name in catalogue.MOVERS and id(node) not in self._callees:
+                kind = "delete"  # handed to what may call it in a process that nobody watches
             if kind is None or (kind == "shell" and id(node) in self._callees):
                 continue
             if kind == "delete" and self._is_own(value, node):
@@ -132,7 +150,7 @@ class _Inspection:
             self._note(kind, value.name, node.lineno, self._place(kind, value, node))
 
     def _is_own(self, value: Value, node: ast.expr) -> bool:
-        """Whether a temporary file is deleted, or a database changed that the agent makes."""
+        """Whether a file is deleted, or a database changed, that is the agent's own."""
         call = self._callees.get(id(node))
         if call is None:
             return False
@@ -144,8 +162,17 @@ class _Inspection:
         targets: Values = () if first is None else self._names.of(first)
         if value.owner and value.owner.is_path:
             targets = (value.owner,)
-        paths = [real(target.text or "", self._around.folder) for target in targets]
-        return bool(paths) and all(path and is_temporary(path, self._around) for path in paths)
+        # Nothing is lost where no file is, as long as the hook sees what there is in the end.
+        is_seen = value.name.startswith(("os.", "shutil.", "pathlib."))
+        return bool(targets) and all(self._may_go(target, is_seen) for target in targets)
+
+    def _may_go(self, target: Value, is_seen: bool) -> bool:
+        path = real(target.text or "", self._around.folder)
+        if path is None:
+            return False
+        if target.exact is None or not is_seen:
+            return is_temporary(path, self._around)
+        return may_go(path, self._around, is_tree=True)
 
     def _place(self, kind: RiskKind, callee: Value, node: ast.expr) -> str:
         """The file, host or command that a call names by its object or its first argument."""
@@ -161,7 +188,7 @@ class _Inspection:
         if len(values) != 1:
             return ""
         if kind == "network":
-            return host(values[0].beginning)
+            return host_of(values[0].beginning)
         text = values[0].exact
         if kind in ("delete", "folder"):
             path = None if text is None else real(text, self._around.folder)
@@ -216,17 +243,15 @@ class _Inspection:
         key = node.attr if isinstance(node, ast.Attribute) else ""
         for value in self._names.of(node.value):
             self._set(value, key, values, node.lineno)
-            if f"{value.name}.{key}" == "os.environ" and new is not None:  # `os.environ |= …`
-                self._variables([new], node.lineno)
-            if isinstance(node, ast.Subscript):
-                for name in self._names.of(node.slice):
-                    if value.name in ("os.environ", "os.environb"):
-                        self._variable(name.beginning, node.lineno)
-                    if isinstance(node.ctx, ast.Del) and value.name in _DICTIONARIES:
+            match node:
+                case ast.Subscript(ctx=ast.Del(), slice=key_node) if value.name in NAMESPACES:
+                    for name in self._names.of(key_node):
                         self._deletes_by_name(name, node.lineno)
 
     def _set(self, value: Value, key: str, new: Values, line: int) -> None:
         name = f"{value.name}.{key}" if key else value.name
+        # A new mapping for the environment sets no variable, so that the hook does not see it.
+        assignable = catalogue.ASSIGNABLE.match(name) and not (name == "os.environ" and key and new)
         root = name.partition(".")[0]
         if root == "jupyter_agent" and not name.startswith("jupyter_agent.session.answer"):
             self._note("agent", name, line)
@@ -236,20 +261,11 @@ class _Inspection:
             self._note("settings", name, line)
         elif not value.name or "()" in name or root in ("?", "local", "constant"):
             return
-        elif catalogue.ASSIGNABLE.match(name) is None and (
+        elif not assignable and (
             root in catalogue.GUARDED
             or (key and any(_is_code(part) or (value.is_class and part == UNKNOWN) for part in new))
         ):
             self._note("settings", name, line)
-
-    def _variable(self, name: str, line: int) -> None:
-        if risk := judge_variable(name, line):
-            self.found.add(risk.kind, risk.what, line, risk.place)
-
-    def _variables(self, parts: Sequence[ast.expr], line: int) -> None:
-        for found in (node for part in parts for node in ast.walk(part)):
-            if isinstance(found, ast.Constant) and isinstance(found.value, str):
-                self._variable(found.value, line)
 
     def _deletes_by_name(self, name: Value, line: int) -> None:
         if name.exact is None:
@@ -288,7 +304,7 @@ class _Inspection:
             self._runs(name, call)
         else:
             judge_call(call, self.found)
-            self._sets(call, node)
+            self._sets(call)
         for inner in self._inner_calls(call, node):
             self._called(inner, node)
 
@@ -338,7 +354,6 @@ class _Inspection:
         self.found.write((Value("str()", path) for path in magic.writes), line)
         judge_markup(magic.markup, self.found, line)
         judge_sql(magic.sql, self.found, line)
-        self._variable(magic.variable, line)
 
     def _shell(self, call: Call) -> None:
         texts = [value.beginning for value in call.argument(0, "cmd", "command")]
@@ -360,23 +375,16 @@ class _Inspection:
                 shown = name.removeprefix("builtins.").removeprefix("get_ipython().")
                 self._hidden(call.line, shown)
 
-    def _sets(self, call: Call, node: ast.Call) -> None:
+    def _sets(self, call: Call) -> None:
         """Functions that set or delete what an assignment could."""
         owner, _, method = call.name.rpartition(".")
         if call.name in ("builtins.setattr", "builtins.delattr"):
             for value in call.argument(0):
                 for key in call.argument(1):
                     self._set(value, key.exact or "…", call.argument(2), call.line)
-        elif call.name in ("os.putenv", "os.unsetenv", "os.environ.pop", "os.environ.setdefault"):
-            for value in call.argument(0):
-                self._variable(value.beginning, call.line)
-        elif call.name == "os.environ.update":
-            self._variables(node.args, call.line)
-            for word in call.keywords:
-                self._variable(word, call.line)
-        elif owner in _DICTIONARIES and method in ("clear", "popitem"):
+        elif owner in NAMESPACES and method in ("clear", "popitem"):
             self.found.add("delete", "deletes your variables", call.line)
-        elif owner in _DICTIONARIES and method == "pop":
+        elif owner in NAMESPACES and method == "pop":
             for value in call.argument(0):
                 self._deletes_by_name(value, call.line)
 

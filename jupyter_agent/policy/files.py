@@ -6,13 +6,14 @@ import glob
 import os
 import re
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from jupyter_agent.core.addresses import host_of
+from jupyter_agent.core.effects import Risk
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.workspace import CASSETTE
 from jupyter_agent.policy.catalogue import HOLE, URL
-from jupyter_agent.policy.verdict import PolicyContext, Risk
+from jupyter_agent.policy.verdict import PolicyContext
 
 _DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "nul", "NUL")
 _STEERING = frozenset({STATE_FOLDER, ".git", ".agents", "agents.md"})
@@ -28,6 +29,7 @@ _RUN_BY_OTHERS = re.compile(
 )
 """Files that other programs run, or take orders from, without being asked to."""
 _MOST_MATCHES = 1_000
+_MOST_FOLDERS = 1_000
 
 
 def judge_write(
@@ -46,7 +48,7 @@ def judge_write(
     if URL.match(text):
         address = text.partition(HOLE)[0]
         what = f"writes to the network: {one_line(address)}"
-        return Risk("network", what, line, host(address)), None
+        return Risk("network", what, line, host_of(address)), None
     if HOLE in text:
         return (_judge_pattern(text, start, around, line) if native else None), None
     if text in _DEVICES:
@@ -106,26 +108,12 @@ def _judge_pattern(text: str, start: Path, around: PolicyContext, line: int) -> 
     return None
 
 
-def judge_folder(text: str, start: Path, around: PolicyContext, line: int = 0) -> Risk | None:
-    """The risk of making a folder. That it exists is no risk: nothing is written over."""
-    risk, _ = judge_write(text, start, around, line)
-    return risk if risk and risk.kind != "overwrite" else None
-
-
 def real(text: str, start: Path) -> Path | None:
     """The absolute path without symlinks, or None where no path can be like this."""
     try:
         return Path(os.path.realpath(start / os.path.expanduser(text)))  # noqa: PTH111
     except (OSError, ValueError, RuntimeError):
         return None
-
-
-def host(address: str) -> str:
-    """The host of an address such as `https://a.b/c`, in lower case; empty where it has none."""
-    try:
-        return urlsplit(address).hostname or ""
-    except ValueError:
-        return ""
 
 
 def steers(path: Path, around: PolicyContext) -> bool:
@@ -143,6 +131,29 @@ def steers(path: Path, around: PolicyContext) -> bool:
         for guarded in around.protected
         if path != around.root
     )
+
+
+def may_go(path: Path, around: PolicyContext, is_tree: bool) -> bool:
+    """True if a removal loses nothing: what does not exist, is temporary, or the agent's own.
+
+    Args:
+        path: An absolute path.
+        around: The workspace, and what the agent made.
+        is_tree: Whether all below the path goes, too.
+    """
+    if not os.path.lexists(path) or is_temporary(path, around):
+        return True
+    return path in around.made and (not is_tree or _is_all_made(path, around))
+
+
+def _is_all_made(path: Path, around: PolicyContext) -> bool:
+    """True if the agent made all files below a folder, as far as there are not too many."""
+    if path.is_symlink() or not path.is_dir():
+        return True
+    for count, (folder, _, names) in enumerate(os.walk(path)):
+        if count > _MOST_FOLDERS or any(Path(folder, name) not in around.made for name in names):
+            return False
+    return True
 
 
 def is_temporary(path: Path, around: PolicyContext) -> bool:

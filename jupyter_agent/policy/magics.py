@@ -7,9 +7,9 @@ import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jupyter_agent.core.effects import RiskKind
 from jupyter_agent.core.plaintext import all_in_one_line
 from jupyter_agent.policy import catalogue
-from jupyter_agent.policy.verdict import RiskKind
 
 _OPTIONS = re.compile(
     r"\s*(?:-[nrpl]\s*\d+|-s\s*\w+|--no-raise|--no-\w+|-[a-zA-Z]{1,4})(?=\s|$)", re.ASCII
@@ -17,7 +17,6 @@ _OPTIONS = re.compile(
 _PLAIN_SHELLS = frozenset(["sx", "sc", "system", "!", "bash", "sh", "zsh"])
 """Magics that run their line or their cell as it stands in a shell."""
 _MARKUP = frozenset(["html", "HTML", "svg", "SVG", "markdown", "latex"])
-_SETS = re.compile(r"\w[=\s]+\S")
 _SAFE_LISTING = re.compile(r"[\w./\-\s*?~,+=:@]*")
 _PATH = re.compile(r"""(?:-\w+\s+)*(?:"([^"]*)"|'([^']*)'|(\S+))""")
 
@@ -31,7 +30,8 @@ class Magic:
         place: The command that a shell magic runs, or the folder that a magic goes to.
         code: Cell texts that it runs, and how many lines below the magic each begins.
         writes: Paths that it writes.
-        unseen: Whether it writes a file that its line does not tell.
+        markup: HTML or Markdown that it shows.
+        sql: SQL that it runs.
     """
 
     risks: tuple[tuple[RiskKind, str], ...] = ()
@@ -40,7 +40,6 @@ class Magic:
     place: str = ""
     markup: str = ""
     sql: str = ""
-    variable: str = ""
 
 
 def is_known(name: str) -> bool:
@@ -77,9 +76,6 @@ def judge_magic(name: str, line: str, cell: str | None) -> Magic:
         place,
         markup=(cell or "") if name in _MARKUP else "",
         sql=(line if cell is None else cell) if name in catalogue.MAGICS["network"] else "",
-        variable=line.strip().lstrip("-")
-        if name in ("env", "set_env") and _SETS.search(line)
-        else "",
     )
 
 

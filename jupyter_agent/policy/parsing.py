@@ -28,13 +28,17 @@ class CannotJudge(Exception):
 
 
 def cell_tree(
-    text: str, bound: Any = frozenset(), is_magic: Callable[[str], bool] = lambda word: False
+    text: str,
+    bound: Any = frozenset(),
+    is_magic: Callable[[str], bool] = lambda word: False,
+    above: int = 0,
 ) -> ast.Module | None:
     """The tree of a cell, with magics as the calls that IPython makes of them.
 
     Args:
         bound: Tells by `in` which names are bound in the kernel: such a name is no magic.
         is_magic: Whether a word is a magic command, where a cell is one line without `%`.
+        above: The lines above the text, by which the tree counts its own.
 
     Returns:
         None where the text cannot run either.
@@ -46,25 +50,32 @@ def cell_tree(
         raise CannotJudge("a cell that is too long to be judged")
     try:
         text = text.encode("utf-8", "replace").decode("utf-8")
-        if len(text) > _SMALL and not _PROMPT.search(text) and (tree := _parsed(text)):
-            return tree
+        if len(text) > _SMALL and not _PROMPT.search(text):
+            tree = _parsed("\n" * above + text)
+            if tree is not None:
+                return tree
         source = _transformed(text)
         word = _automagic(source, bound, is_magic)
         if word is not None:
-            return _parsed(f"get_ipython().run_line_magic({word[0]!r}, {word[1]!r})")
-        tree = _parsed(source)
+            source = f"get_ipython().run_line_magic({word[0]!r}, {word[1]!r})"
+        else:  # IPython drops the empty lines at the beginning
+            above += len(text) - len(text.lstrip("\n"))
+        return _parsed("\n" * above + source)
     except (RecursionError, MemoryError):
         raise CannotJudge("code that is nested too deeply to be judged") from None
-    skipped = len(text) - len(text.lstrip("\n"))
-    return ast.increment_lineno(tree, skipped) if tree and skipped else tree
 
 
-def code_tree(text: str) -> ast.Module | None:
-    """The tree of plain Python, such as `exec` takes. None where it cannot run."""
+def code_tree(text: str, above: int = 0) -> ast.Module | None:
+    """The tree of plain Python, such as `exec` takes. None where it cannot run.
+
+    Args:
+        above: The lines above the text, by which the tree counts its own.
+    """
     if len(text) > LONGEST:
         raise CannotJudge("a text that is too long to be judged")
     try:
-        return _parsed(text.encode("utf-8", "replace").decode("utf-8").lstrip(" \t"))
+        plain = text.encode("utf-8", "replace").decode("utf-8").lstrip(" \t")
+        return _parsed("\n" * above + plain)
     except (RecursionError, MemoryError):
         raise CannotJudge("code that is nested too deeply to be judged") from None
 

@@ -6,21 +6,25 @@ A guard rail and no sandbox: it tells a person of what code says that it does. S
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from jupyter_agent.core.messages import is_served
+from jupyter_agent.core.effects import Risk
+from jupyter_agent.core.messages import EDIT_CELLS, is_served
 from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.core.tool import Effect
+from jupyter_agent.policy.calls import CodeRisks, judge_picture
+from jupyter_agent.policy.catalogue import REMOTE_PICTURE
 from jupyter_agent.policy.code import judge_code
 from jupyter_agent.policy.files import judge_write
 from jupyter_agent.policy.verdict import (
     NEVER_GRANTED,
+    NOTHING_TOLD,
     PROCESSES,
-    Effect,
     Mode,
     PolicyContext,
-    Risk,
+    Told,
     Verdict,
     is_granted,
     scope,
@@ -31,6 +35,8 @@ BOOKKEEPING = frozenset({"update_plan", "propose_cell", "get_skill", "recall_not
 """Tools that touch nothing but the agent's own plan and memory: never asked for."""
 READ_ONLY = "the person allows reading only (approvals.mode is read_only)"
 _MOST_RISKS = 20
+_MOST_LOOKED_AT = 100_000
+_Found = tuple[tuple[Risk, ...], tuple[Path, ...], Told]
 
 
 def judge(
@@ -51,14 +57,16 @@ def judge(
     """
     if mode == "read_only" and effect != "reads":
         return Verdict("refuse", READ_ONLY)
-    risks, writes = _found(tool, effect, arguments, around)
+    risks, writes, contents = _found(tool, effect, arguments, around)
+    if tool == EDIT_CELLS:  # the page shows each edit, to accept or reject it; no right covers that
+        return Verdict("allow" if mode == "auto" else "ask", "", risks)
     if mode == "ask_all" and tool not in BOOKKEEPING:
         if _of_tool(tool) in around.granted:
             return Verdict("allow", "", risks, writes)
-        return Verdict("ask", "", risks, writes, tool)
+        return Verdict("ask", "", risks, writes, tool, contents)
     if mode != "ask_risky" or all(_is_granted(risk, tool, around) for risk in risks):
         return Verdict("allow", "", risks, writes)
-    return Verdict("ask", "", risks, writes, tool if is_served(tool) else "")
+    return Verdict("ask", "", risks, writes, tool if is_served(tool) else "", contents)
 
 
 def grants(verdict: Verdict, mode: Mode, tool: str) -> frozenset[str]:
@@ -103,33 +111,46 @@ def _is_granted(risk: Risk, tool: str, around: PolicyContext) -> bool:
 
 def _found(
     tool: str, effect: Effect, arguments: Mapping[str, object], around: PolicyContext
-) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
-    """The risks of a call, and the files that it writes."""
+) -> _Found:
+    """The risks of a call, the files that it writes, and their contents if code tells them."""
     if effect == "reads":
-        return (), ()
+        return (), (), NOTHING_TOLD
+    if tool == EDIT_CELLS:
+        return _found_in_edits(arguments, around), (), NOTHING_TOLD
     if is_served(tool):
         server, _, name = tool.partition("__")
         what = f"runs the tool {one_line(name)} of the server {one_line(server)}"
-        return (Risk("tool", what),), ()
+        return (Risk("tool", what),), (), NOTHING_TOLD
     if effect == "executes":
         return _found_in_code(tool, arguments, around)
     path = arguments.get("path")
     if not isinstance(path, str):
-        return (), ()  # notes and memory: the agent's own
+        return (), (), NOTHING_TOLD  # notes and memory: the agent's own
     risk, target = judge_write(path, around.root, around)
-    return (risk,) if risk else (), (target,) if target else ()
+    return (risk,) if risk else (), (target,) if target else (), NOTHING_TOLD
 
 
-def _found_in_code(
-    tool: str, arguments: Mapping[str, object], around: PolicyContext
-) -> tuple[tuple[Risk, ...], tuple[Path, ...]]:
+def _found_in_edits(arguments: Mapping[str, object], around: PolicyContext) -> tuple[Risk, ...]:
+    """The pictures that new Markdown fetches: JupyterLab draws it as soon as it is there."""
+    found = CodeRisks(around)
+    edits = arguments.get("edits")
+    for edit in edits if isinstance(edits, Sequence) else ():
+        source = getattr(edit, "source", "")
+        for groups in REMOTE_PICTURE.findall(
+            source[:_MOST_LOOKED_AT] if isinstance(source, str) else ""
+        ):
+            judge_picture(next(filter(None, groups)), found, 0)
+    return tuple(found.risks.values())[:_MOST_RISKS]
+
+
+def _found_in_code(tool: str, arguments: Mapping[str, object], around: PolicyContext) -> _Found:
     code = arguments.get("code")
     if not isinstance(code, str):
-        return (Risk("tool", f"runs the tool {one_line(tool)}"),), ()
-    risks, writes = judge_code(code, around)
+        return (Risk("tool", f"runs the tool {one_line(tool)}"),), (), NOTHING_TOLD
+    risks, writes, contents = judge_code(code, around)
     if len(risks) > _MOST_RISKS:
         # Each kind stays among those that are shown: what is granted is granted by kind.
         first = {risk.kind: risk for risk in reversed(risks)}
         rest = [risk for risk in risks if risk not in first.values()]
         risks = (*first.values(), *rest[: _MOST_RISKS - len(first)])
-    return tuple(risks), writes
+    return tuple(risks), writes, contents

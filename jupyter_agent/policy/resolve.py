@@ -333,7 +333,7 @@ class Names:
         for value, key in product(values, keys):
             if value.items:
                 yield from value.items
-            elif value.name in _NAMESPACES and key.text:
+            elif value.name in NAMESPACES and key.text:
                 yield from self.of_name(key.text)
             else:
                 yield UNKNOWN
@@ -457,6 +457,8 @@ def _argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
 
 def _few(values: Iterable[Value]) -> Values:
     """Deduplicates; appends UNKNOWN when there are more than MOST."""
+    if type(values) is tuple and len(values) == 1:
+        return values
     found: dict[Value, None] = {}
     for value in values:
         found[value] = None
@@ -556,7 +558,7 @@ _RESULTS: Mapping[str, Callable[[Path], Value]] = {
     "pathlib.Path.cwd": lambda folder: Value(_PATH, str(folder)),
     "os.getcwd": lambda folder: string(str(folder)),
 }
-_NAMESPACES = ("globals()", "get_ipython().user_ns", "get_ipython().user_global_ns")
+NAMESPACES = ("globals()", "get_ipython().user_ns", "get_ipython().user_global_ns")
 _PASSING = words(
     "functools.partial builtins.list builtins.tuple builtins.set builtins.sorted builtins.reversed "
     "builtins.iter builtins.next builtins.enumerate builtins.frozenset builtins.max builtins.min "

@@ -5,7 +5,6 @@ Here the real path, host or command is known, whatever the code says.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import shlex
@@ -15,11 +14,12 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from jupyter_agent.core.effects import SideEffect
+from jupyter_agent.core.addresses import host_of, ip_address
+from jupyter_agent.core.effects import Risk, SideEffect
 from jupyter_agent.core.plaintext import all_in_one_line, one_line
 from jupyter_agent.policy import catalogue
-from jupyter_agent.policy.files import host, is_temporary, judge_path, steers
-from jupyter_agent.policy.verdict import PolicyContext, Risk
+from jupyter_agent.policy.files import judge_path, may_go, steers
+from jupyter_agent.policy.verdict import PolicyContext
 
 _PROBES = frozenset(
     {"ldconfig", "lscpu", "uname", "nproc", "getconf", "which", "nvidia-smi"}
@@ -45,7 +45,6 @@ def _caches() -> tuple[Path, ...]:
 
 # Made once, before any code of the agent's runs, which could change the variables.
 _CACHES = _caches()
-_MOST_FOLDERS = 1_000
 _HERE = frozenset({"localhost", "0.0.0.0", "::", "::1", ""})
 
 
@@ -86,12 +85,15 @@ def _risks(effect: SideEffect, around: PolicyContext) -> Iterator[Risk | None]:
             yield _judge_host(effect)
         case "browse":
             what = f"opens in your browser: {one_line(effect.place)}"
-            yield Risk("network", what, place=host(effect.place))
+            yield Risk("network", what, place=host_of(effect.place))
         case "environment":
-            yield judge_variable(effect.place)
+            yield _judge_variable(effect.place)
         case "signal":
             what = f"sends a signal to process {one_line(effect.place)}"
             yield Risk("process", what, place=effect.place)
+        case "show_widget":
+            what = f"shows {one_line(effect.place)}, whose own script then runs in this page"
+            yield Risk("widget", what, place=f"{effect.place} {effect.target}")
 
 
 def is_usual_in_import(effect: SideEffect) -> bool:
@@ -118,25 +120,12 @@ def _judge_write(path: Path, around: PolicyContext) -> Risk | None:
 
 
 def _judge_removal(effect: SideEffect, around: PolicyContext, words: str) -> Risk | None:
-    """A removal is harmless for what the agent made itself, and for what does not exist."""
     path = Path(effect.place)
-    if not os.path.lexists(path) or is_temporary(path, around):
-        return None
-    if path in around.made and (not effect.is_tree or _is_all_made(path, around)):
+    if may_go(path, around, effect.is_tree):
         return None
     if steers(path, around):
         return Risk("agent", f"{words}, which steers the agent itself", place=str(path))
     return Risk("delete", words, place=str(path))
-
-
-def _is_all_made(path: Path, around: PolicyContext) -> bool:
-    """True if the agent made all files below a folder, as far as there are not too many."""
-    if path.is_symlink() or not path.is_dir():
-        return True
-    for count, (folder, _, names) in enumerate(os.walk(path)):
-        if count > _MOST_FOLDERS or any(Path(folder, name) not in around.made for name in names):
-            return False
-    return True
 
 
 def _shown(path: Path, around: PolicyContext) -> str:
@@ -188,25 +177,10 @@ def _words(line: str) -> Iterator[str]:
 
 def _judge_host(effect: SideEffect) -> Risk | None:
     name = effect.place.strip("[]").casefold()
-    if name in _HERE or name in _own_names() or _is_loopback(name):
+    number = ip_address(name)
+    if name in _HERE or name in _own_names() or (number is not None and number.is_loopback):
         return None
     return Risk("network", f"connects to {one_line(effect.target or name)}", place=name)
-
-
-def is_address(host: str) -> bool:
-    """True for the number of a computer in a network, which a look-up of its name gives."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @cache
@@ -214,17 +188,12 @@ def _own_names() -> frozenset[str]:
     return frozenset({socket.gethostname().casefold()})
 
 
-def judge_variable(name: str, line: int = 0) -> Risk | None:
-    """The risk of setting an environment variable; None if it steers nothing.
-
-    Args:
-        name: The name, or a text that begins with it.
-        line: The line of the code; 0 for none.
-    """
+def _judge_variable(name: str) -> Risk | None:
+    """The risk of setting an environment variable; None if it steers nothing."""
     shown = one_line(name)
     if found := catalogue.AGENT_VARIABLES.match(name):
-        return Risk("agent", f"changes the agent's settings: {shown}", line, found[0])
+        return Risk("agent", f"changes the agent's settings: {shown}", place=found[0])
     if found := catalogue.STEERING_VARIABLES.match(name):
         what = f"sets a variable that steers other programs: {shown}"
-        return Risk("settings", what, line, found[0])
+        return Risk("settings", what, place=found[0])
     return None

@@ -5,30 +5,15 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Set
+from collections.abc import Container, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from jupyter_agent.core.effects import Risk, RiskKind
 from jupyter_agent.core.plaintext import one_line
 
 Mode = Literal["read_only", "ask_risky", "ask_all", "auto"]
-Effect = Literal["reads", "writes", "executes"]
-RiskKind = Literal[
-    "shell",
-    "process",
-    "install",
-    "delete",
-    "network",
-    "outside",
-    "overwrite",
-    "folder",
-    "browser",
-    "hidden",
-    "settings",
-    "agent",
-    "tool",
-]
 
 NOUNS: Mapping[RiskKind, str] = {
     "shell": "shell commands",
@@ -44,29 +29,12 @@ NOUNS: Mapping[RiskKind, str] = {
     "settings": "changes to how Python and IPython work",
     "agent": "changes to the agent itself",
     "tool": "tools of other servers",
+    "widget": "widgets with exactly this script",
 }
 """Each kind in words, for the person who answers."""
 
 NEVER_GRANTED: frozenset[RiskKind] = frozenset({"agent"})
 """Kinds that are asked for each time: who may change the agent may change what it asks for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Risk:
-    """One thing that a call does and a person may want to know of first.
-
-    Args:
-        kind: The kind of effect.
-        what: One short line for that person.
-        line: The line of the code, from 1; 0 for none.
-        place: Where the effect takes place, if the code tells it: the real path of a file or
-            folder, the host of an address without its port, or the command.
-    """
-
-    kind: RiskKind
-    what: str
-    line: int = 0
-    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +80,26 @@ class PolicyContext:
     protected: frozenset[Path] = frozenset()
     names: Mapping[str, Known] = field(default_factory=dict)
     granted: Set[str] = frozenset()
-    own_names: Set[str] = frozenset()
+    own_names: Container[str] = frozenset()
     made: Set[Path] = frozenset()
     temporary: Path = field(default_factory=lambda: _real(tempfile.gettempdir()))
     home: Path = field(default_factory=lambda: _real("~"))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What code tells of the content that it gives to files.
+
+    Attributes:
+        texts: The new content of each file, where it is sure.
+        is_all: True if the code does nothing else.
+    """
+
+    texts: Mapping[Path, str] = field(default_factory=dict)
+    is_all: bool = False
+
+
+NOTHING_TOLD = Told()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +112,7 @@ class Verdict:
         risks: Why it asks.
         writes: Files that it writes, where they can be told: the agent's own from then on.
         tool: The tool's name, where it asks because of the tool and not because of the risks.
+        contents: What the files get that code writes, where the code tells it.
     """
 
     decision: Literal["allow", "ask", "refuse"]
@@ -135,6 +120,7 @@ class Verdict:
     risks: tuple[Risk, ...] = ()
     writes: tuple[Path, ...] = ()
     tool: str = ""
+    contents: Told = NOTHING_TOLD
 
 
 _OF_PATHS = frozenset({"delete", "overwrite", "outside"})
@@ -194,6 +180,8 @@ def _is_same_command(approved: Risk, line: str) -> bool:
 def scope_words(risk: Risk, root: Path) -> str:
     """The same for the person: "deletions in data/". `root` is the workspace."""
     where = _where(risk)
+    if risk.kind == "widget":
+        where = where.rpartition(" ")[0]  # without the digest of its script
     if Path(where).is_relative_to(root):
         inside = Path(where).relative_to(root).as_posix()
         ending = "/" if risk.kind in _OF_PATHS else ""
@@ -205,7 +193,14 @@ def scope_words(risk: Risk, root: Path) -> str:
 
 _JOINED = re.compile(r"[;&|<>\n`$(){}]")
 """What may put several commands into one line: a right for such a line is for it alone."""
-_JOINS = {"network": " to", "process": ":", "install": ":", "shell": ":", "settings": ":"}
+_JOINS = {
+    "network": " to",
+    "process": ":",
+    "install": ":",
+    "shell": ":",
+    "settings": ":",
+    "widget": ":",
+}
 
 
 def _where(risk: Risk) -> str:

@@ -15,7 +15,7 @@ from jupyter_agent.core.events import (
     Sink,
     VariableChange,
 )
-from jupyter_agent.core.messages import Message, Usage
+from jupyter_agent.core.messages import Message, Output, Usage
 from jupyter_agent.core.ports import Request
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.errors import ProviderError, ReplayMismatch
@@ -58,6 +58,7 @@ class Cached(Tape):
         self._is_attended = False
         self.player = self._open()
         self.is_asking = self.player is None
+        self.used = self.player.used if self.player is not None else frozenset()
 
     @property
     def sinks(self) -> Sequence[Sink]:
@@ -87,6 +88,9 @@ class Cached(Tape):
             self.player.attend(self._is_attended)
             self.player.begin(conversation)
         self._recorder.begin(conversation)
+
+    def preview(self, shown: tuple[Output, ...]) -> tuple[Output, ...]:
+        return self._recorder.preview(shown)
 
     def commit(self) -> None:
         """Write the turn into the cassette if the model was asked."""

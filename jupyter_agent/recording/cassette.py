@@ -38,7 +38,14 @@ from jupyter_agent.core.events import (
     MessageFinished,
     VariableChange,
 )
-from jupyter_agent.core.messages import Image, JsonObject, Output, Text, clean, is_served
+from jupyter_agent.core.messages import (
+    Image,
+    JsonObject,
+    Output,
+    Text,
+    clean,
+    is_answered_elsewhere,
+)
 from jupyter_agent.core.redact import redact, redact_json, secret_values
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files.atomic import atomic_write
@@ -66,6 +73,7 @@ class Decision:
         always: The calls that "always" would have covered; the model reads it in a refusal.
         effect: The kind of the side effect that was asked about while the call ran; empty for the
             question whether it may run.
+        preview: What the user saw of the call's effect: the difference that a write makes.
     """
 
     call: int
@@ -76,6 +84,7 @@ class Decision:
     reason: str = ""
     always: str = ""
     effect: str = ""
+    preview: tuple[Output, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +117,9 @@ class RecordedResult:
     after: str = ""
 
     @property
-    def is_served(self) -> bool:
-        """True if the result is an MCP server's."""
-        return is_served(self.tool)
+    def is_from_elsewhere(self) -> bool:
+        """True if the result is an MCP server's or a page's."""
+        return is_answered_elsewhere(self.tool)
 
 
 @dataclass(frozen=True, slots=True)

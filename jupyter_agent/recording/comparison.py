@@ -31,7 +31,7 @@ from jupyter_agent.core.messages import (
     clean,
     is_bitmap,
 )
-from jupyter_agent.core.quoting import SAVED_AT, SAVED_IN, TAG
+from jupyter_agent.core.quoting import HINTED, SAVED_AT, SAVED_IN, TAG
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.llm.wire import arguments_object
 
@@ -137,6 +137,8 @@ def result_text(result: ToolResult, root: Path | None = None) -> str:
     text = neutral(("error: " if result.is_error else "") + "\n".join(words), root)
     for pattern, stand_in in _own_words(text):
         text = pattern.sub(stand_in, text)
+    if result.is_error:
+        text = HINTED.sub("", text)
     if "The slowest run took" in text:
         text = _TIMEIT_REMARK.sub("", text)
     return text

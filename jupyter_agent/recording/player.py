@@ -18,7 +18,7 @@ from jupyter_agent.core.events import (
     Sink,
     VariableChange,
 )
-from jupyter_agent.core.messages import Message, ToolResult, is_served
+from jupyter_agent.core.messages import PAGE_TOOLS, Message, ToolResult, is_served
 from jupyter_agent.core.ports import Request
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.errors import ContextOverflow, ProviderError, ReplayMismatch
@@ -107,6 +107,9 @@ class Player(CassetteTape):
             for step in turn.steps
             for name, schema in step.schemas.items()
         }
+        self.used = frozenset(
+            result.tool for turn in cassette.turns for step in turn.steps for result in step.results
+        )
         self._today = Today(self._root)
         self._served_turns: set[int] = set()
         self._changed_prompts: dict[str, bool] = {}
@@ -319,7 +322,7 @@ class Player(CassetteTape):
         found = self.recorded(question)
         if found is None or found.given is None:
             return None
-        if found.is_served or self._kept.are_given(self._key(question), found):
+        if found.is_from_elsewhere or self._kept.are_given(self._key(question), found):
             return self._give(question, found)
         return None
 
@@ -387,7 +390,8 @@ class Player(CassetteTape):
         if not self._candidates or not self._step:
             return None
         call_id = prepared.call.id
-        if is_served(prepared.tool.name) and mode == "ask_risky":
+        name = prepared.tool.name
+        if name in PAGE_TOOLS or (is_served(name) and mode == "ask_risky"):
             found = self.recorded(CallMade(prepared))
             if found is not None and found.given is not None:
                 self._believed.add(call_id)  # its result is given: nothing runs
@@ -396,7 +400,9 @@ class Player(CassetteTape):
         recorded = self._decision(call_id)
         if recorded is None:
             return RecordedApproval()
-        return RecordedApproval(recorded.question, recorded.reasons, recorded.always)
+        return RecordedApproval(
+            recorded.question, recorded.reasons, recorded.always, recorded.preview
+        )
 
     def _answer_about_effect(self, asked: ApprovalAsked) -> ApprovalAnswered | None:
         """The recorded answer about a side effect; a yes if it happened without a question."""
@@ -407,6 +413,9 @@ class Player(CassetteTape):
         exact = [decision for decision in about if decision.question == asked.question]
         # A name that differs from run to run must not turn a no into a yes.
         found = exact or [decision for decision in about if decision.answer == "no"]
+        if not found and asked.effect == "widget":
+            # Widgets of recordings without a question were held back.
+            return ApprovalAnswered(asked.call_id, "no", "nobody")
         if not found:
             return ApprovalAnswered(asked.call_id, *ALLOWED_UNASKED)
         return ApprovalAnswered(asked.call_id, found[0].answer, found[0].by, found[0].reason)

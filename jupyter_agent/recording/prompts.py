@@ -7,15 +7,16 @@ import json
 from dataclasses import asdict
 
 from jupyter_agent.core.events import MessageFinished
-from jupyter_agent.core.messages import JsonObject, is_served
+from jupyter_agent.core.messages import JsonObject, is_answered_elsewhere, is_served
 from jupyter_agent.core.ports import Request
 from jupyter_agent.recording.cassette import PromptFingerprint
 
 
 def fingerprint(request: Request) -> PromptFingerprint:
     """Digests of a request's system prompt and tools."""
-    # Without the servers' tools: they differ between computers, and a replay asks no server.
-    tools = [asdict(tool) for tool in request.tools if not is_served(tool.name)]
+    # Without the servers' and the page's tools: they differ between computers, and a replay asks
+    # neither.
+    tools = [asdict(tool) for tool in request.tools if not is_answered_elsewhere(tool.name)]
     return PromptFingerprint(_digest(request.system), _digest(json.dumps(tools, sort_keys=True)))
 
 

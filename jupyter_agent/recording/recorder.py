@@ -15,7 +15,7 @@ from jupyter_agent.core.events import (
     ReplySource,
     VariableChange,
 )
-from jupyter_agent.core.messages import Message, ToolResult, Usage
+from jupyter_agent.core.messages import Message, Output, ToolResult, Usage
 from jupyter_agent.core.ports import Request
 from jupyter_agent.errors import ContextOverflow, ProviderError
 from jupyter_agent.files.workspace import Workspace
@@ -133,6 +133,9 @@ class Recorder(CassetteTape):
             retries = (*self._coming.retries, Retry(str(error), had_spoken))
             self._coming = replace(self._coming, retries=retries)
 
+    def preview(self, shown: tuple[Output, ...]) -> tuple[Output, ...]:
+        return neutral_display(shown, self._root)
+
     def variables(self, changes: Sequence[VariableChange]) -> Sequence[VariableChange]:
         shown = [replace(each, summary=neutral(each.summary, self._root)) for each in changes]
         self._turn = replace(self._turn, variables=variables_of(shown))
@@ -237,6 +240,7 @@ class Recorder(CassetteTape):
             answered.reason,
             asked.always,
             asked.effect,
+            neutral_display(asked.preview, self._root),
         )
         self._change_last(decisions=(*self._steps[-1].decisions, decision))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.core.data_tables import is_frame
 from jupyter_agent.core.displays import WIDGET
 from jupyter_agent.core.messages import (
     Image,
@@ -18,8 +19,8 @@ from jupyter_agent.core.messages import (
     Text,
     ToolCall,
     ToolResult,
+    is_answered_elsewhere,
     is_bitmap,
-    is_served,
 )
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.core.redact import MARK
@@ -99,7 +100,7 @@ def noted(key: CallKey, result: ToolResult, number: int, workspace: Workspace) -
     after = digest(workspace, key.path) if key.path else ""
     text = result_text(result, workspace.root)
     is_from_file = any(isinstance(block, Image) for block in result.content)
-    is_given = is_served(key.tool) or (key.tool in GIVEN and not is_from_file)
+    is_given = is_answered_elsewhere(key.tool) or (key.tool in GIVEN and not is_from_file)
     return RecordedResult(
         key.tool,
         key.arguments,
@@ -115,7 +116,7 @@ def noted(key: CallKey, result: ToolResult, number: int, workspace: Workspace) -
 
 
 def _shown(result: ToolResult, root: Path) -> dict[int, dict[str, str]]:
-    """The texts of rich outputs, which the result's text does not have."""
+    """The texts of rich outputs and of tables, which the result's text does not have."""
     found = {}
     for number, output in enumerate(neutral_display(result.display, root)):
         texts = {
@@ -123,7 +124,11 @@ def _shown(result: ToolResult, root: Path) -> dict[int, dict[str, str]]:
             for name, value in output.data.items()
             if name not in ("text/plain", WIDGET) and not is_bitmap(name)
         }
-        if texts and is_rich(output) and sum(map(len, texts.values())) <= _LONGEST_SHOWN:
+        if (
+            texts
+            and (is_rich(output) or is_frame(output))
+            and sum(map(len, texts.values())) <= _LONGEST_SHOWN
+        ):
             found[number] = texts
     return found
 
@@ -177,13 +182,25 @@ def as_recorded(
     )
     lines.rewind()
     display = tuple(
-        replace(output, data=_data(output.data, lines, recorded.shown.get(number, {})))
+        _as_text_if_varying(
+            replace(output, data=_data(output.data, lines, recorded.shown.get(number, {}))), output
+        )
         for number, output in enumerate(neutral_shown.display)
     )
     details: Mapping[str, Any] = shown.details
     if varying := spans(recorded.text):
         details = {**details, VARYING: list(varying)}
     return replace(shown, content=content, display=display, details=details), True
+
+
+def _as_text_if_varying(shown: Output, now: Output) -> Output:
+    """A table as its recorded text if that differs from today's and its HTML was not recorded."""
+    is_varying = shown.data.get("text/plain") != plain(str(now.data.get("text/plain")))
+    if is_frame(now) and is_varying and shown.data["text/html"] == now.data["text/html"]:
+        return replace(
+            shown, data={kind: one for kind, one in shown.data.items() if kind != "text/html"}
+        )
+    return shown
 
 
 def _data(data: Mapping[str, Any], lines: _Lines, recorded: Mapping[str, str]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from jupyter_agent.core.events import (
     Sink,
     VariableChange,
 )
-from jupyter_agent.core.messages import JsonObject, Message, ToolResult, Usage
+from jupyter_agent.core.messages import JsonObject, Message, Output, ToolResult, Usage
 from jupyter_agent.core.ports import Request
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.errors import ProviderError
@@ -96,6 +96,7 @@ class RecordedApproval:
     question: str = ""
     reasons: tuple[str, ...] = ()
     always: str = ""
+    preview: tuple[Output, ...] = ()
 
 
 class Tape:
@@ -109,6 +110,7 @@ class Tape:
         fixed_tokens: The recorded tokens of system prompt and tools; 0 counts them anew.
         replayed: The tokens of replies that were replayed, which nobody pays.
         served: The schemas of the MCP tools whose results are recorded, by name.
+        used: The names of the tools whose results are recorded.
         model: The model's id, if its replies are recorded alone.
     """
 
@@ -119,6 +121,7 @@ class Tape:
     replayed = Usage()
     model = ""
     served: dict[str, JsonObject] = {}  # noqa: RUF012 (never changed)
+    used: frozenset[str] = frozenset()
 
     @property
     def sinks(self) -> Sequence[Sink]:
@@ -182,6 +185,10 @@ class Tape:
     def leftovers(self) -> frozenset[Path]:
         """Files of an earlier execution that this one will create later."""
         return frozenset()
+
+    def preview(self, shown: tuple[Output, ...]) -> tuple[Output, ...]:
+        """What a question shows of the changes that a call would make."""
+        return shown
 
     def variables(self, changes: Sequence[VariableChange]) -> Sequence[VariableChange]:
         """The changes of variables for the receipt."""

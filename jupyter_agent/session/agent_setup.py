@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,12 +17,15 @@ from jupyter_agent.agent.prompts import render
 from jupyter_agent.config import Settings
 from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.events import ToolFinished
-from jupyter_agent.core.messages import Context, Message, Text, Usage
+from jupyter_agent.core.history import unanswered
+from jupyter_agent.core.messages import EDIT_CELLS, Context, Message, Text, Usage
 from jupyter_agent.core.ports import Model, Nobody, User
 from jupyter_agent.core.tool import Tool
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.kernel.cells_meant import CellsMeant, cells_meant, words_for_cells
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.context import KernelState, naming, turn_context
+from jupyter_agent.kernel.notebook_page import NotebookPage
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.llm.retry import RetryPolicy
@@ -34,8 +39,16 @@ from jupyter_agent.recording.wrappers import (
 )
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
+from jupyter_agent.session.mentions import described_files
+from jupyter_agent.session.options import GO_ON
 from jupyter_agent.session.provider_choice import is_brief, token_limit
 from jupyter_agent.session.resources import Resources
+from jupyter_agent.tools.cells import (
+    CellEditor,
+    CellSight,
+    StoredCells,
+    cell_tools,
+)
 from jupyter_agent.tools.code import Sight, code_tools
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.inspect import inspect_tools
@@ -89,6 +102,7 @@ class AgentSetup:
         if self._asks_servers(settings):
             self._tools = None
             await self.resources.connect()
+            await self._kernel.page.connect()
             self._has_asked = True
 
     def preview(self) -> AgentSetup:
@@ -235,21 +249,39 @@ class AgentSetup:
             ) from None
 
     def message(
-        self, task: str, settings: Settings, variables: Snapshot, is_first: bool, skills: str = ""
+        self,
+        task: str,
+        settings: Settings,
+        variables: Snapshot,
+        is_first: bool,
+        skills: str = "",
+        replaced: Sequence[Message] = (),
+        cells: str = "",
     ) -> Message:
         """The user's message: the task and its context.
+
+        Args:
+            task: The task in plain words.
+            settings: The settings of the turn.
+            variables: The variables now.
+            is_first: True if the conversation has no message yet.
+            skills: The text of the skills that were named with the task.
+            replaced: The messages of turns without a reply, which this one replaces.
+            cells: The cells of the open notebook that the task means; empty for none.
 
         The context is the hot rules (with the first task), news, the chosen skills, and the state
         of the kernel. At the level `none` it is news and skills alone.
         """
         level = settings.context.detail
         rules = self._rules(settings) if is_first else ""
-        state = self._kernel_state(variables)
+        state = replace(self._kernel_state(variables), meant=cells)
         # A small model inspects nothing by itself: the context shows the objects in the task.
         named = naming(task, state.variables) if is_brief(settings, os.environ) else task
         context = turn_context(named, state, level)
-        context_blocks = [Context(text) for text in (rules, *self.news, skills, context) if text]
-        return Message("user", (Text(task), *context_blocks))
+        files = described_files(task, self._kernel.workspace, level) if "@" in task else ""
+        earlier = [each.text for each in unanswered(replaced, but=(task, GO_ON))]
+        texts = dict.fromkeys((*earlier, rules, *self.news, skills, context, files))
+        return Message("user", (Text(task), *(Context(text) for text in texts if text)))
 
     def _rules(self, settings: Settings) -> str:
         """The hot rules; with short instructions the user's own alone."""
@@ -289,9 +321,44 @@ class AgentSetup:
             *resources.tools(settings),
             *plan_tools(self.plan),
             *propose_tools(self.proposals),
+            *self._cell_tools(settings),
             *mcp_tools(resources.offer, self._sight, kernel.outputs),
             *served_tools(self._tape),
         ]
+
+    def _cell_tools(self, settings: Settings) -> list[Tool]:
+        """The tools for the open notebook; a small model has none of them."""
+        if is_brief(settings, os.environ):
+            return []
+        kernel = self._kernel
+        editor = CellEditor(
+            self._page, lambda: self.approvals.about_cells, self.proposals, kernel.undo.edited
+        )
+        is_offered = kernel.page.is_there or EDIT_CELLS in self._tape.used
+        return cell_tools(
+            self._page,
+            editor if is_offered else None,
+            self._cell_sight,
+            lambda: StoredCells(kernel.path, kernel.inputs()),
+        )
+
+    def _page(self) -> NotebookPage | None:
+        """The page of the notebook; None in a replay, which asks nobody."""
+        return self._kernel.page if self._tape.asks_servers else None
+
+    def _cell_sight(self) -> CellSight:
+        detail = self.settings.context.detail
+        if self._shapes_only():
+            return CellSight(False, "outputs are withheld: privacy.outputs is shapes")
+        return CellSight(detail == "sample", f"outputs are withheld: context.detail is {detail}")
+
+    async def look_at_page(self, task: str, settings: Settings) -> CellsMeant:
+        """The cells that a task means by "this cell", "the cell above", "the selection"."""
+        if settings.context.detail == "none" or not words_for_cells(task):
+            return CellsMeant()
+        page = self._page()
+        notebook = await page.read() if page is not None and page.is_there else None
+        return cells_meant(task, notebook, settings.context.detail)
 
     def _unlisted(self) -> frozenset[Path]:
         """Files that either the recording or its replay lacks; tools list none of them."""

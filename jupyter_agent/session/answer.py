@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from jupyter_agent.core.events import (
+    CellChange,
     Event,
     FileChange,
     Grounded,
@@ -25,6 +26,8 @@ from jupyter_agent.core.messages import JsonObject, ToolCall, ToolResult, Usage
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.grounding import Index, Source, grounded
 from jupyter_agent.recording.results import VARYING
+from jupyter_agent.source.cell import parse_cell
+from jupyter_agent.source.scope import loop_names
 
 
 class RedactedRepr(str):
@@ -91,6 +94,7 @@ class TurnFindings:
         index: The numbers that the turn's results showed, read as they came.
         code: The code that ran without an error.
         ran: All code that ran.
+        has_reply: True once the model has said or called something.
     """
 
     lasting_only = True
@@ -99,12 +103,14 @@ class TurnFindings:
         self.text = ""
         self.code: list[str] = []
         self.ran: list[str] = []
+        self.has_reply = False
         self.index = Index(earlier=earlier)
         self.index.forget()
         self._steps = 0
         self._calls: dict[str, ToolCall] = {}
         self._files: dict[str, FileChange] = {}
         self._saved: list[SavedMemory] = []
+        self._cells: list[CellChange] = []
         self._varying: list[Source] = []
 
     def __call__(self, event: Event) -> None:
@@ -114,10 +120,33 @@ class TurnFindings:
             self._steps = event.number
         elif isinstance(event, MessageFinished):
             calls = event.message.tool_calls
+            self.has_reply = self.has_reply or bool(event.message.blocks)
             self._calls.update({call.id: call for call in calls})
             self.text = "" if calls else event.message.text
         elif isinstance(event, ToolFinished):
             self._note_result(event.result)
+
+    def without_scraps(
+        self, changes: Iterable[VariableChange], plan: str = ""
+    ) -> list[VariableChange]:
+        """The changes without new variables of the code's own loops, such as `i`.
+
+        A variable stays if the code binds it in another way, too, or if the answer or the plan
+        names it.
+
+        Args:
+            changes: The changes of the turn.
+            plan: The text of the plan.
+        """
+        trees = [found[1] for code in self.ran if (found := parse_cell(code))]
+        scraps = loop_names(trees)
+        return [
+            change
+            for change in changes
+            if change.kind != "added"
+            or change.name not in scraps
+            or _names(f"{self.text}\n{plan}", change.name)
+        ]
 
     def receipt(
         self,
@@ -155,6 +184,7 @@ class TurnFindings:
             usage or Usage(),
             cost,
             seconds,
+            tuple(self._cells),
         )
 
     def _numbers(self) -> tuple[Grounded, ...]:
@@ -165,7 +195,7 @@ class TurnFindings:
         varying = {
             (number.start, number.call_id)
             for number in grounded(self.text, self._varying)
-            if number.seen == "output"
+            if number.seen in ("output", "weak")
         }
         return tuple(
             replace(number, varies=(number.start, number.call_id) in varying) for number in numbers
@@ -200,6 +230,9 @@ class TurnFindings:
     def _note_details(self, details: JsonObject) -> None:
         if saved := details.get("saved"):
             self._saved.append(SavedMemory(saved["kind"], saved["title"], saved["path"]))
+        for made in details.get("cells", ()):
+            lines = made["lines_added"], made["lines_removed"]
+            self._cells.append(CellChange(made["title"], made["edit"], *lines))
         self._note_file(details)
 
     def _note_file(self, details: JsonObject) -> None:
@@ -214,6 +247,13 @@ class TurnFindings:
 
 _LINE_NUMBER = re.compile(r"^ *[0-9]+\|", re.MULTILINE)
 _RAN = ("done", "failed", "interrupted", "timed_out")
+
+
+def _names(text: str, variable: str) -> bool:
+    """True if a text names a variable; of a single letter only as code, since `a` is a word."""
+    name = re.escape(variable)
+    pattern = rf"\b{name}\b" if len(variable) > 1 else rf"`[^`\n]*\b{name}\b[^`\n]*`"
+    return re.search(pattern, text) is not None
 
 
 def _merged(before: FileChange | None, latest: FileChange) -> FileChange | None:

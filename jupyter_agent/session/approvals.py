@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_agent.agent.approval_gate import Rule, Ruling
 from jupyter_agent.config import Settings
+from jupyter_agent.core.effects import Risk
 from jupyter_agent.core.events import Event, Sink, ToolFinished
-from jupyter_agent.core.messages import is_served
+from jupyter_agent.core.messages import EDIT_CELLS, Output, is_served
 from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.core.tool import Prepared
+from jupyter_agent.errors import ToolError
+from jupyter_agent.files.textfile import EDITABLE_BYTES, open_regular
 from jupyter_agent.llm.inline import is_from_text
-from jupyter_agent.policy import PolicyContext, Risk, always_covers, grants, judge
+from jupyter_agent.policy import PolicyContext, Verdict, always_covers, grants, judge
 from jupyter_agent.policy.known import KnownNames
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.side_effects import EffectGuard
+from jupyter_agent.tools.cells import Decided
+from jupyter_agent.tools.editing import foreseen
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.notes import NOTE_TOOLS
 from jupyter_agent.tools.skills import GET_SKILL
@@ -31,6 +37,7 @@ _QUESTIONS = {
     "execute_code": "Run this code?",
     "write_file": "Write this file?",
     "edit_file": "Change this file?",
+    EDIT_CELLS: "Edit the notebook?",
 }
 # Made before any code of the agent's runs, which could change where these folders are.
 _AT_FIRST = PolicyContext(Path(), Path())
@@ -50,10 +57,12 @@ class Approvals:
         self._granted: set[str] = set()
         self._seen: set[Path] = set()
         self._made: set[Path] = set()
-        self._own_names: dict[str, int] = {}
+        self._own_names = _OwnNames(kernel.shell.user_ns)
         self._mode: str = "auto"
         self._user: User = Nobody()
-        self._running: tuple[str, tuple[Risk, ...], Sink] | None = None
+        self._contexts: dict[str, PolicyContext] = {}
+        self._passed: dict[str, tuple[PolicyContext, tuple[Risk, ...], Sink]] = {}
+        self._about_cells: Decided | None = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, ToolFinished) and not event.result.is_error:
@@ -87,7 +96,7 @@ class Approvals:
                 return found
             recorded = tape.approval(prepared, settings.approvals.mode)
             if recorded is None:
-                return found
+                return replace(found, as_kept=tape.preview)
             if not recorded.question:
                 return Ruling(writes=found.writes)
             return replace(
@@ -96,6 +105,7 @@ class Approvals:
                 question=recorded.question,
                 reasons=recorded.reasons,
                 always=recorded.always,
+                preview=lambda: recorded.preview,
             )
 
         return ruling
@@ -107,14 +117,23 @@ class Approvals:
     def begin(self, settings: Settings, user: User) -> None:
         """Begin a turn with its settings, and the user who is asked about side effects."""
         self._mode, self._user = settings.approvals.mode, user
+        self._contexts.clear()
+        self._passed.clear()
 
     def passed(self, prepared: Prepared, ruling: Ruling, emit: Sink) -> None:
         """Note that a call runs: the files that it writes count as the agent's own."""
         self._note_files(ruling)
-        if prepared.tool.effect == "executes" and not is_served(prepared.tool.name):
-            risks = ruling.risks if ruling.is_approved else ()
-            approved = tuple(risk for risk in risks if isinstance(risk, Risk))
-            self._running = prepared.call.id, approved, emit
+        is_decided = ruling.is_approved or ruling.decision == "allow"
+        self._about_cells = Decided(ruling.rejected, ruling.reason) if is_decided else None
+        around = self._contexts.pop(prepared.call.id, None)
+        if around is not None:
+            approved = ruling.risks if ruling.is_approved else ()
+            self._passed[prepared.call.id] = around, approved, emit
+
+    @property
+    def about_cells(self) -> Decided | None:
+        """The decision about the edits of the last call that passed; None if nobody decided."""
+        return self._about_cells
 
     def passed_in_code(self, ruling: Ruling) -> None:
         """The same for a call that the running code makes."""
@@ -125,39 +144,23 @@ class Approvals:
         self._seen.update(ruling.writes)
 
     @contextmanager
-    def guarded(self) -> Iterator[EffectGuard | None]:
-        """The judge of the code that is about to run; None if everything is allowed."""
-        running, self._running = self._running, None
-        with self._naming():
-            if self._mode == "auto" or running is None:
+    def guarded(self, call_id: str) -> Iterator[EffectGuard | None]:
+        """The judge of the code that a call is about to run; None if everything is allowed."""
+        passed = self._passed.pop(call_id, None)
+        with self._own_names.noted():
+            if self._mode == "auto" or passed is None:
                 yield None
             else:
-                with self._judged(*running) as guard:
+                with self._judged(call_id, *passed) as guard:
                     yield guard
 
     @contextmanager
-    def _naming(self) -> Iterator[None]:
-        """Note the names that the code makes: they are the agent's while they keep their value."""
-        space = self._kernel.shell.user_ns
-        before, own = frozenset(space), self._names()
-        try:
-            yield
-        finally:
-            made = [name for name in space if name not in before or name in own]
-            self._own_names = {name: id(space[name]) for name in made}
-
-    def _names(self) -> frozenset[str]:
-        space = self._kernel.shell.user_ns
-        kept = self._own_names.items()
-        return frozenset(name for name, key in kept if name in space and id(space[name]) == key)
-
-    @contextmanager
     def _judged(
-        self, call_id: str, approved: tuple[Risk, ...], emit: Sink
+        self, call_id: str, around: PolicyContext, approved: tuple[Risk, ...], emit: Sink
     ) -> Iterator[EffectGuard]:
         guard = EffectGuard(
             call_id=call_id,
-            around=self._surroundings(),
+            around=around,
             approved=approved,
             user=self._user,
             grant=self._granted.add,
@@ -175,9 +178,11 @@ class Approvals:
             self._made.add(path)
 
     def _ruling(self, prepared: Prepared, settings: Settings) -> Ruling:
-        """The policy's verdict on a call, as a ruling. The code is analysed once."""
-        tool, mode = prepared.tool, settings.approvals.mode
-        verdict = judge(tool.name, tool.effect, prepared.values, mode, self._surroundings())
+        """The policy's verdict on a call, as a ruling."""
+        tool, mode, around = prepared.tool, settings.approvals.mode, self._surroundings()
+        if tool.effect == "executes" and not is_served(tool.name):
+            self._contexts[prepared.call.id] = around
+        verdict = judge(tool.name, tool.effect, prepared.values, mode, around)
         return Ruling(
             verdict.decision,
             verdict.reason,
@@ -187,7 +192,33 @@ class Approvals:
             grants(verdict, mode, tool.name),
             verdict.writes,
             risks=verdict.risks,
+            preview=(lambda: self._foreseen(verdict)) if tool.effect == "executes" else None,
+            by_part=tool.name == EDIT_CELLS,
         )
+
+    def _foreseen(self, verdict: Verdict) -> tuple[Output, ...] | None:
+        """What code changes in files that exist, as far as it tells; None if that is nothing.
+
+        Nothing is asked then: all that the code does is to give files the content that they have.
+        """
+        root = self._kernel.workspace.root
+        shown: list[Output] = []
+        same: set[str] = set()
+        state = self._kernel.workspace.state_folder
+        for path, text in verdict.contents.texts.items():
+            if not path.is_relative_to(root) or path.is_relative_to(state):
+                continue  # the transcript and the recording would keep what the model never read
+            old = _content(path)
+            if old is None:
+                continue
+            name = path.relative_to(root).as_posix()
+            changed = foreseen(name, old, text.encode("utf-8", "replace"))
+            shown += changed or ()
+            if changed is None:
+                same.add(str(path))
+        covered = all(risk.kind == "overwrite" and risk.place in same for risk in verdict.risks)
+        is_nothing = verdict.contents.is_all and covered and not verdict.tool
+        return None if verdict.risks and is_nothing else tuple(shown)
 
     def _surroundings(self) -> PolicyContext:
         kernel = self._kernel
@@ -201,8 +232,39 @@ class Approvals:
             protected=frozenset({workspace.state_folder, _trusted_folder(), *kernel.own_files()}),
             names=KnownNames(kernel.shell.user_ns),
             granted=self._granted,
-            own_names=self._names(),
+            own_names=self._own_names,
         )
+
+
+class _OwnNames(Container[str]):
+    """The names that the agent's code made: they are its own while they keep their value."""
+
+    def __init__(self, namespace: Mapping[Any, Any]) -> None:
+        self._namespace = namespace
+        self._values: dict[str, int] = {}
+
+    def __contains__(self, name: object) -> bool:
+        space, value = self._namespace, self._values.get(str(name))
+        return value is not None and name in space and id(space[name]) == value
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note the names that the code in this context makes."""
+        space = self._namespace
+        others = set(space).difference(filter(self.__contains__, self._values))
+        try:
+            yield
+        finally:
+            self._values = {name: id(space[name]) for name in set(space) - others}
+
+
+def _content(path: Path) -> bytes | None:
+    """The content of a file; None if it does not exist, is no file, or is very large."""
+    try:
+        with open_regular(path, path.name) as stream:
+            return stream.read() if os.fstat(stream.fileno()).st_size <= EDITABLE_BYTES else None
+    except (OSError, ToolError):
+        return None
 
 
 def _of_text(found: Ruling) -> Ruling:
@@ -217,6 +279,7 @@ def _of_text(found: Ruling) -> Ruling:
         always="",
         grants=frozenset(),
         beforehand="tool_protocol text",
+        must_ask=True,
     )
 
 

@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from jupyter_agent import config
+from jupyter_agent.core.addresses import without_login
 from jupyter_agent.core.plaintext import count, one_line, plain
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
@@ -154,20 +154,10 @@ def planted(workspace: Workspace) -> list[str]:
     return lines
 
 
-def _host(address: str) -> str:
-    """An address without a name and a password that may be in it."""
-    try:
-        parts = urlsplit(address)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "in http.proxy"
-    return f"{parts.scheme}://{parts.hostname or '?'}{port}"
-
-
 def _does(key: str, acting: config.Layer) -> str:
     value = acting.values[key]
     if key == "http.proxy" and isinstance(value, SecretStr):
-        text = _host(value.get_secret_value())
+        text = without_login(value.get_secret_value()) or "in http.proxy"
     elif isinstance(value, list):
         text = ", ".join(map(str, value))
     else:

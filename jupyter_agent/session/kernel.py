@@ -25,6 +25,7 @@ from jupyter_agent.kernel.bounded import OUTPUTS
 from jupyter_agent.kernel.changes import Snapshot, snapshot
 from jupyter_agent.kernel.execute import Executor
 from jupyter_agent.kernel.interrupts import Interrupts
+from jupyter_agent.kernel.notebook_page import NotebookPage
 from jupyter_agent.kernel.recent import RecentCells
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.connection import keep_secrets
@@ -51,6 +52,7 @@ from jupyter_agent.stores.retention import (
     remove,
     surplus,
 )
+from jupyter_agent.stores.runs import turns_of
 from jupyter_agent.undo.kernel_undo import KernelUndo
 
 TIDYING = 0.3
@@ -71,11 +73,13 @@ class Kernel:
     Attributes:
         protected: The settings of the next turn, protected from the agent's code.
         undo: The undo points of the turns.
+        page: The page that shows the notebook.
         servers: The MCP servers of the kernel.
         embedded: The server of the embedded model; all sessions share it.
         calling: The addresses of the model servers that have called a tool by their API.
         log_path: The run log of the last turn, if one was written.
         rerun_into: A file for the results of a replay that learns what varies from run to run.
+        turn_number: The number of the turn that began last, in its notebook; 0 before the first.
         is_being_recorded: True while `jupyter agent record` executes the notebook.
 
     Raises:
@@ -93,6 +97,7 @@ class Kernel:
         self.recent = recent
         self.interrupts = Interrupts()
         self.executor = Executor(shell, self.interrupts, self.outputs)
+        self.page = NotebookPage(shell)
         self.servers = Servers(lambda: self.workspace, lambda: self.settings().settings.mcp)
         self.embedded = Embedded()
         self.calling: set[str] = set()
@@ -101,6 +106,7 @@ class Kernel:
         self.log_path: Path | None = None
         self.rerun_into: Path | None = None
         self.is_being_recorded = False
+        self.turn_number = 0
         self.path = notebook_path(shell.user_ns, os.environ)
         name = self.path.name if self.path else ""
         self._configured = configured
@@ -219,6 +225,12 @@ class Kernel:
         """A snapshot of the user's variables."""
         return snapshot(user_variables(self.shell))
 
+    def inputs(self) -> tuple[tuple[int, str], ...]:
+        """The inputs of the finished cells, as typed, with their execution counts."""
+        history = getattr(self.shell, "history_manager", None)
+        raw = list(getattr(history, "input_hist_raw", ()))
+        return tuple(enumerate(map(str, raw)))[1:-1]
+
     def skill_places(self) -> list[Place]:
         """The folders of skills, nearest first."""
         return places(self.workspace, self.settings().settings.tools.skills_dir)
@@ -230,7 +242,7 @@ class Kernel:
         if self._conversations is None or self._conversations[0] != folder:
             if self._conversations is not None:
                 self._conversations[1].close()
-            made = Conversations(folder, self._place, self.prepare_state)
+            made = Conversations(folder, self.place, self.prepare_state)
             self._conversations = folder, made
         return self._conversations[1]
 
@@ -253,7 +265,22 @@ class Kernel:
         return f"{folder} cannot be written to. Give yourself the right, with chmod u+rwx."
 
     @property
-    def _place(self) -> str:
+    def logs(self) -> Path:
+        """The folder of the run logs."""
+        return self.workspace.state_folder / "logs"
+
+    def logged_turns(self) -> dict[int, Path]:
+        """The run logs of this notebook's turns by number, the newest first, whatever kernel."""
+        return turns_of(self.logs, self.place)
+
+    def number_turn(self) -> None:
+        """Give the turn that begins its number: the one after the notebook's last turn."""
+        if not self.turn_number:
+            self.turn_number = next(iter(self.logged_turns()), 0)
+        self.turn_number += 1
+
+    @property
+    def place(self) -> str:
         """The notebook's path from the workspace's root, or its name if it lies elsewhere."""
         if self.path is None:
             return ""
@@ -264,6 +291,7 @@ class Kernel:
         """For `%unload_ext`: end the servers and close the files."""
         self.servers.end()
         self.embedded.stop()
+        self.page.close()
         if self._conversations is not None:
             self._conversations[1].close()
             self._conversations = None

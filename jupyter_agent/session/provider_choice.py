@@ -58,6 +58,51 @@ def provider_name(settings: Settings, environ: Mapping[str, str]) -> ProviderNam
     return "openai" if has_openai else None
 
 
+def model_rows(
+    settings: Settings, environ: Mapping[str, str], has_cassette: bool
+) -> list[tuple[str, str]]:
+    """The provider, its model and its key for `%agent status`; of the key never the value.
+
+    Args:
+        settings: The settings.
+        environ: The environment, with the keys.
+        has_cassette: True if there is a recording to replay.
+    """
+    name = provider_name(settings, environ)
+    if settings.mode == "replay" or (name is None and has_cassette):
+        return [("provider", "none: recorded replies"), ("model", settings.model or "as recorded")]
+    if name is None:
+        wanted = settings.model or "none"
+        return [("provider", "none"), ("model", wanted), ("missing", _WAYS_TO_A_MODEL)]
+    chosen = "" if settings.provider else ", chosen by the other settings and the environment"
+    rows = [("provider", name + chosen)]
+    if name in ("anthropic", "openai"):
+        base = "" if settings.model else " (the default)"
+        try:
+            model = settings.model or _default_model(name, settings.api_base)
+        except ConfigError as error:
+            model, base = str(error), ""
+        return [*rows, ("model", model + base), _key_row(name, settings, environ)]
+    if name == "local":
+        model = settings.local.model_path or settings.local.model or "none: set local.model_path"
+    else:
+        model = settings.script or "none: set script to a YAML file"
+    return [*rows, ("model", model), ("key", "none is needed")]
+
+
+def _key_row(name: ProviderName, settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
+    if settings.api_key:
+        return "key", "set by api_key"
+    names = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"] if name == "anthropic" else []
+    for variable in names or ["OPENAI_API_KEY"]:
+        if environ.get(variable, "").strip():
+            return "key", f"set by {variable}"
+    if name == "openai" and (settings.api_base or environ.get("OPENAI_BASE_URL")):
+        return "key", "none; this server may need none"
+    variable = names[0] if names else "OPENAI_API_KEY"
+    return "missing", f"the key: set {variable} before the kernel starts"
+
+
 def token_limit(settings: Settings, environ: Mapping[str, str]) -> int:
     """The smaller of `token_limit` and the room that `local.context` leaves beside a reply.
 

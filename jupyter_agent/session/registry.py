@@ -15,6 +15,8 @@ from jupyter_agent.session.session import Session
 
 MOST_UNCLAIMED = 20
 """Finished turns that wait for a page to take their outputs."""
+MOST_VIEWS = 20
+"""Finished turns whose views stay in memory."""
 
 
 class KernelSessions:
@@ -26,6 +28,7 @@ class KernelSessions:
     Attributes:
         kernel: The shared parts of the sessions.
         last: The view of the turn that ended last; None before the first.
+        views: The views of the newest turns of this kernel, by the turns' numbers.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -35,6 +38,7 @@ class KernelSessions:
         else:
             self.kernel = Kernel(shell, magics.recent, magics.folder, magics.configured)
         self.last: TurnView | None = None
+        self.views: dict[int, TurnView] = {}
         self._unclaimed: deque[Callable[[], None]] = deque()
         self._sessions: dict[str, Session] = {}
         atexit.register(self.finish)
@@ -56,6 +60,12 @@ class KernelSessions:
         """Write the records of the sessions."""
         for session in self._sessions.values():
             session.finish()
+
+    def ended(self, view: TurnView) -> None:
+        """Note the view of the turn that has just ended."""
+        self.last = self.views[self.kernel.turn_number] = view
+        while len(self.views) > MOST_VIEWS:
+            del self.views[next(iter(self.views))]
 
     def keep(self, forget: Callable[[], None]) -> None:
         """Hold a finished turn for a page that is reloaded; releases the oldest beyond a limit.

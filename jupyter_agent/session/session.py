@@ -12,17 +12,20 @@ from jupyter_agent.core.events import (
     Sink,
     TurnStop,
 )
-from jupyter_agent.core.history import repair
+from jupyter_agent.core.history import repair, without_last_tasks
 from jupyter_agent.core.messages import JsonObject, Message, Usage
 from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.core.ports import Nobody, Request, User
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.grounding import Index
+from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.recording.wrappers import tape_of
 from jupyter_agent.session.agent_setup import AgentSetup
 from jupyter_agent.session.answer import Answer
 from jupyter_agent.session.kernel import Kernel
+from jupyter_agent.session.mentions import check_mentions
+from jupyter_agent.session.options import GO_ON
 from jupyter_agent.session.resources import Notices
 from jupyter_agent.session.turn import Turn, TurnUsage
 from jupyter_agent.stores.conversations import Stored, gone
@@ -40,6 +43,8 @@ class Session:
         setup: The agent's tools and prompts; `reset` makes it anew.
         turn_usages: The tokens of each turn.
         last_stop: Why the last turn ended; None before the first.
+        unanswered: The number of turns at the end of the history to which no model replied. The
+            next task replaces them.
         is_restored: True once an earlier kernel's conversation was restored, or looked for.
         notices: The lines that a turn shows only if no earlier one has shown them.
     """
@@ -51,6 +56,7 @@ class Session:
         self.setup = AgentSetup(kernel, name)
         self.turn_usages: list[TurnUsage] = []
         self.last_stop: TurnStop | None = None
+        self.unanswered = 0
         self.is_restored = False
         self.numbers: Index | None = None
         self.schemas: dict[str, str] = {}
@@ -71,6 +77,7 @@ class Session:
         self.history.clear()
         self.turn_usages.clear()
         self.last_stop = self.numbers = None
+        self.unanswered = 0
         self.setup = AgentSetup(self.kernel, self.name)
 
     def finish(self) -> None:
@@ -96,19 +103,24 @@ class Session:
             skills: Names of skills to load for this task, besides `/NAME` at its beginning.
 
         Raises:
-            ConfigError: The task is empty, a setting is wrong, or no model is configured.
+            ConfigError: The task is empty or names a variable that does not exist, a setting is
+                wrong, or no model is configured.
             ProviderError: The model call failed.
             TurnInterrupted: The user stopped the turn.
         """
         if not task.strip():
             raise ConfigError("There is no task. Write what to do below the %%agent line.")
-        setup = self.setup
+        setup, kernel = self.setup, self.kernel
+        if "@" in task and settings.mode != "replay":  # a recorded task is right as it is
+            variables = user_variables(kernel.shell)
+            check_mentions(task, variables, kernel.shell.user_ns, kernel.workspace)
         self._restore_unasked(settings)
         if not setup.is_ready(settings):
             connecting = setup.begin(settings)
             await self.interruptible(connecting, "the MCP servers were connected")
         agent, tape = setup.agent(settings, user or Nobody())
         by_hand, task = setup.resources.skills.by_hand(task, skills)
+        cells = await self.interruptible(setup.look_at_page(task, settings), "the page was read")
         try:
             turn = Turn(
                 session=self,
@@ -118,10 +130,19 @@ class Session:
                 tape=tape,
                 sinks=sinks,
                 skills=setup.resources.skills.given(by_hand),
+                cells=cells,
             )
             return await turn.run()
         finally:
             self.kernel.tidy(settings)
+
+    def before(self, task: str) -> tuple[list[Message], list[Message]]:
+        """The conversation before a task, and the messages that the task replaces.
+
+        Those are the last turns if no model replied to them; `%agent resume` goes on with them.
+        """
+        replaced = 0 if task == GO_ON else self.unanswered
+        return without_last_tasks(repair(self.history), replaced)
 
     def turn_ended(self, stop: TurnStop, used: TurnUsage) -> None:
         """Note why a turn ended and its usage."""
@@ -236,12 +257,19 @@ class Session:
         if self.last_stop is None:
             last = stored.turns[-1].stop_reason if stored.turns else None
             self.last_stop = "interrupted" if stored.is_unfinished else last
+            self.unanswered = stored.unanswered
             self.setup.plan.items = tuple(PlanItem(**item) for item in stored.plan)
         level = self.kernel.settings().settings.context.detail
         lost = gone(stored.variables, self.kernel.snapshot().values, level)
         if lost:
             self.setup.news.append(lost)
         turns = count(len(stored.turns), "turn")
+        if stored.is_unfinished:
+            turns = (
+                f"{turns}, and one that the end of the kernel broke off"
+                if stored.turns
+                else ("one turn, which the end of the kernel broke off")
+            )
         skipped = f" {stored.skipped} lines could not be read." if stored.skipped else ""
         source = "not written by you in this folder" if was_foreign else "written by you"
         return (
@@ -293,8 +321,9 @@ class Session:
         setup = self.setup.preview()
         settings = self.kernel.settings().settings
         variables = self.kernel.snapshot()
-        message = setup.message(task, settings, variables, not self.history)
+        kept, replaced = self.before(task)
+        message = setup.message(task, settings, variables, not kept, replaced=replaced)
         specs = tuple(tool.spec for tool in setup.tools)
-        request = Request(setup.system(settings), (*self.history, message), specs)
+        request = Request(setup.system(settings), (*kept, message), specs)
         body = self.kernel.provider(settings).body(request) if with_body else {}
         return request, body

@@ -8,16 +8,18 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from jupyter_agent.core.effects import SideEffect
+from jupyter_agent.core.addresses import ip_address
+from jupyter_agent.core.effects import Refusal, Risk, SideEffect
 from jupyter_agent.core.events import ApprovalAsked, EffectDecided, Sink
 from jupyter_agent.core.ports import User
 from jupyter_agent.kernel.effects import is_by, is_by_import
-from jupyter_agent.policy import PolicyContext, Risk
-from jupyter_agent.policy.side_effects import is_address, is_usual_in_import, judge_effect
+from jupyter_agent.policy import PolicyContext
+from jupyter_agent.policy.side_effects import is_usual_in_import, judge_effect
 from jupyter_agent.policy.verdict import NEVER_GRANTED, covers, is_granted, scope, scope_words
 from jupyter_agent.recording.tape import ALLOWED_UNASKED
 
 _MULTIPROCESSING = "multiprocessing/popen_fork.py"
+_UNANSWERED = {"time_out": " in time", "no_answer": "", "stopped": ": the turn was stopped"}
 _IN_A_FORK = "That needs a person's yes, and in this process nobody can be asked."
 
 
@@ -38,7 +40,8 @@ class EffectGuard:
         emit: The turn's sink.
 
     Attributes:
-        refused: The side effects that were refused, in words.
+        refused: The side effects that did not happen, in words: refused, or interrupted while
+            the user was asked.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class EffectGuard:
         self._emit = emit
         self._process = os.getpid()
         self._asking = threading.RLock()
-        self._answers: dict[tuple[str, str], str] = {}
+        self._answers: dict[tuple[str, str], Refusal] = {}
         self._decided: list[EffectDecided] = []
         self._has_looked_up = False
         self._is_over = False
@@ -83,13 +86,13 @@ class EffectGuard:
             if self._is_covered(risk):
                 continue
             if os.getpid() != self._process:  # before the lock, which another thread may hold
-                raise PermissionError(f"Refused: the code {risk.what}. {_IN_A_FORK}")
+                raise _error(risk, Refusal(_IN_A_FORK))
             with self._asking:
                 self._decide(risk)
         if effect.action in ("write", "move", "make_folder", "open_database"):
             self._note(effect)
         for risk in risks:
-            self._has_looked_up |= risk.kind == "network" and not is_address(risk.place)
+            self._has_looked_up |= risk.kind == "network" and ip_address(risk.place) is None
 
     def finish(self) -> None:
         """The call has ended: tell what was decided. Nobody is asked from now on."""
@@ -100,7 +103,7 @@ class EffectGuard:
     def _is_covered(self, risk: Risk) -> bool:
         if any(covers(approved, risk) for approved in self._approved):
             return True
-        if risk.kind == "network" and self._has_looked_up and is_address(risk.place):
+        if risk.kind == "network" and self._has_looked_up and ip_address(risk.place):
             return True  # what the look-up of an allowed name gave
         return is_granted(risk, self._around.granted)
 
@@ -115,35 +118,41 @@ class EffectGuard:
         if not why:
             self._approved = (*self._approved, risk)
         else:
-            raise PermissionError(f"Refused: the code {risk.what}. {why}")
+            raise _error(risk, why)
 
-    def _ask(self, risk: Risk) -> str:
+    def _ask(self, risk: Risk) -> Refusal:
         """Why a side effect is refused; empty if it may happen."""
         if self._is_over:
-            return "That needs a person's yes, and the call that started it has ended."
+            return Refusal("That needs a person's yes, and the call that started it has ended.")
         always = "" if risk.kind in NEVER_GRANTED else scope_words(risk, self._around.root)
         question = f"The agent's code is about to do this: {risk.what}. Allow it?"
         asked = ApprovalAsked(self._call_id, question, (), always, effect=risk.kind)
         try:
             answered = self._user.decide_now(asked)
         except asyncio.CancelledError:
+            self.refused.append(risk.what)
+            self._decided.append(EffectDecided(self._call_id, risk.what, "no", "stopped"))
             raise KeyboardInterrupt from None
         if self._is_over:  # a thread waited for this answer
-            return "The call that started it has ended."
+            return Refusal("The call that started it has ended.")
         if (answered.answer, answered.by) == ALLOWED_UNASKED:
-            return ""
+            return Refusal()
+        if risk.kind == "widget" and answered.by == "nobody":
+            return Refusal("It waits for the person.")  # a line in its place says so
         self._decided.append(EffectDecided(self._call_id, risk.what, answered.answer, answered.by))
         if answered.answer == "always" and always:
             self._grant(scope(risk))
         if answered.answer != "no":
-            return ""
+            return Refusal()
         self.refused.append(risk.what)
         if answered.by == "nobody":
-            return "That needs a person's yes, and nobody can be asked here."
-        if answered.by == "time_out":
-            return "Nobody answered the question in time."
+            return Refusal("That needs a person's yes, and nobody can be asked here.")
+        if answered.by != "person":
+            return Refusal(f"Nobody answered the question{_UNANSWERED[answered.by]}.")
         said = f" They say: {answered.reason}" if answered.reason.strip() else ""
-        return f"The person said no.{said}"
+        why = Refusal(f"The person said no.{said}")
+        why.is_by_person = True
+        return why
 
     def _note(self, effect: SideEffect) -> None:
         """Note a file that is about to be written: from now on it is the agent's, if it is new."""
@@ -152,3 +161,9 @@ class EffectGuard:
         if effect.action == "move":
             is_new = Path(effect.place) in self._around.made
         self._passed(written, is_new)
+
+
+def _error(risk: Risk, why: Refusal) -> PermissionError:
+    text = Refusal(f"Refused: the code {risk.what}. {why}")
+    text.is_by_person = why.is_by_person
+    return PermissionError(text)

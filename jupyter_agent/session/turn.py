@@ -16,6 +16,7 @@ from jupyter_agent.agent.loop import Agent, TurnOutcome, run_turn
 from jupyter_agent.config import Settings
 from jupyter_agent.core.events import (
     PASSING,
+    ApprovalAsked,
     Event,
     Noticed,
     Receipt,
@@ -23,15 +24,17 @@ from jupyter_agent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_agent.core.history import repair
+from jupyter_agent.core.history import awaiting_approval
 from jupyter_agent.core.messages import Context, Usage
 from jupyter_agent.errors import TurnInterrupted
 from jupyter_agent.files.jsonl import TRIED_AGAIN
+from jupyter_agent.kernel.cells_meant import CellsMeant
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.answer import Answer, TurnFindings, make_answer
+from jupyter_agent.session.mentions import attached
 from jupyter_agent.stores.conversations import TurnEnd, described
 from jupyter_agent.stores.runlog import RunLog
 from jupyter_agent.stores.tracing import open_spans
@@ -52,6 +55,8 @@ class TurnUsage:
     usage: Usage
     is_turn: bool = True
     """False for a request between turns: the summary of `%agent compact`."""
+    seconds: float | None = None
+    """The duration of the turn; None if it was recorded, replayed or scripted, or is unknown."""
 
 
 class Turn:
@@ -68,6 +73,7 @@ class Turn:
         tape: The recording of the turn; blank if it is live.
         sinks: Sinks for the turn's events, besides the stores.
         skills: The text of the skills that were named with the task.
+        cells: The cells of the open notebook that the task means.
     """
 
     def __init__(
@@ -80,6 +86,7 @@ class Turn:
         tape: Tape,
         sinks: Sequence[Sink],
         skills: str,
+        cells: CellsMeant,
     ) -> None:
         self._session = session
         self._kernel = session.kernel
@@ -90,6 +97,7 @@ class Turn:
         self._tape = tape
         self._sinks = sinks
         self._skills = skills
+        self._cells = cells
         self._findings = TurnFindings(session.numbers)
         self._log: RunLog | None = None
         self._news = _News([], False)
@@ -124,13 +132,15 @@ class Turn:
     def _open(self, resources: ExitStack) -> None:
         """Open the stores, and put the sinks together."""
         session, settings = self._session, self._settings
+        self._kernel.number_turn()
         resources.callback(self._keep_news)
         spans, self._no_tracing = open_spans() if settings.tracing else (None, "")
         if spans:
             resources.callback(spans.close)
         if settings.log.enabled:
-            folder = self._kernel.workspace.state_folder / "logs"
-            self._log = RunLog(folder, session.schemas, self._kernel.prepare_state)
+            kernel = self._kernel
+            place = {"notebook": kernel.place, "turn": kernel.turn_number}
+            self._log = RunLog(kernel.logs, session.schemas, kernel.prepare_state, place)
             resources.callback(self._close_log, self._log)
         record = session.setup.resources.record
         kept = (self._kernel.conversations, self._log, record)
@@ -144,12 +154,21 @@ class Turn:
         session, setup = self._session, self._session.setup
         setup.proposals.clear()
         setup.resources.model = self._agent.provider.model
+        kept, replaced = session.before(self._task)
         message = setup.message(
-            self._task, self._settings, self._before, not session.history, self._skills
+            self._task,
+            self._settings,
+            self._before,
+            not kept,
+            self._skills,
+            replaced,
+            self._cells.text,
         )
-        conversation = [*repair(session.history), message]
+        conversation = [*kept, message]
         self._tape.begin(conversation)
         session.history[:] = conversation
+        if replaced:
+            session.unanswered = 0
         setup.news.clear()
         resources.callback(self._undo.end, self._before)  # if the turn breaks off
         self._undo.begin(self._task, self._before, self._settings.undo)
@@ -157,6 +176,7 @@ class Turn:
         self._shown = self._first_notices()
         self._notify(
             [
+                *self._attached(),
                 *self._tape.warnings(),
                 *setup.resources.untold(),
                 *self._shown,
@@ -166,6 +186,13 @@ class Turn:
         self._context = [block.text for block in message.blocks if isinstance(block, Context)]
         if self._log:
             self._log.prompt(self._agent.system, self._agent.toolbox.specs, self._context)
+
+    def _attached(self) -> list[str]:
+        """The lines about what the task attaches: what it marks with `@`, the cells it means."""
+        workspace, level = self._kernel.workspace, self._settings.context.detail
+        marked = attached(self._task, self._before.values, workspace, level)
+        cells = f"Attached: {self._cells.names}." if self._cells.names else ""
+        return [line for line in (marked, cells) if line]
 
     async def _work(self) -> TurnOutcome:
         """Run the loop, then put back its code's changes of protected settings."""
@@ -182,7 +209,11 @@ class Turn:
     def _end(self, outcome: TurnOutcome) -> Receipt:
         """Collect variables, files, numbers and cost in the receipt; close the turn's stores."""
         after = self._kernel.snapshot()
-        self._session.setup.saw(after)
+        if self._findings.has_reply:
+            self._session.setup.saw(after)
+            self._session.unanswered = 0
+        else:
+            self._session.unanswered += 1
         receipt = self._receipt(outcome, after)
         self._notify(self._tape.notices())
         self._session.numbers = self._findings.index
@@ -200,8 +231,10 @@ class Turn:
         # A replay's receipt equals the recording's, except for fields that always differ.
         is_live = self._agent.provider.source == "live"
         proposals = self._session.setup.proposals
+        changed = changes(self._before, after, one_line, self._undo.mutated)
+        variables = self._findings.without_scraps(changed, str(self._session.setup.plan))
         receipt = self._findings.receipt(
-            tuple(self._tape.variables(changes(self._before, after, one_line, self._undo.mutated))),
+            tuple(self._tape.variables(variables)),
             len(proposals) if outcome.stop_reason == "end" else 0,
             files=files,
             context="".join(self._context),
@@ -219,7 +252,10 @@ class Turn:
         return None if paid is None or saved is None else paid - saved
 
     def _usage(self, outcome: TurnOutcome) -> TurnUsage:
-        return TurnUsage(self._agent.provider.name, self._agent.provider.model, outcome.usage)
+        model = self._agent.provider
+        is_live = model.source == "live" and not self._tape.is_exact
+        seconds = time.monotonic() - self._began if is_live else None
+        return TurnUsage(model.name, model.model, outcome.usage, seconds=seconds)
 
     def _emit_start(self) -> None:
         """Emit the turn's first event, and once the notices of what waits for trust."""
@@ -249,7 +285,10 @@ class Turn:
         conversations, session = self._kernel.conversations, self._session
 
         def save(event: Event) -> None:
-            if not isinstance(event, (TurnStarted, *PASSING)):
+            if isinstance(event, ApprovalAsked):
+                waiting = awaiting_approval(session.history, event.call_id)
+                conversations.keep(session.name, waiting)
+            elif not isinstance(event, (TurnStarted, *PASSING)):
                 conversations.keep(session.name, session.history)
 
         return save
@@ -259,7 +298,9 @@ class Turn:
         items = session.setup.plan.items
         plan = tuple({"text": item.text, "state": item.state} for item in items)
         variables, stop = described(after.values), outcome.stop_reason
-        end = TurnEnd(stop, model.name, model.model, outcome.usage, plan, variables)
+        end = TurnEnd(
+            stop, model.name, model.model, outcome.usage, plan, variables, session.unanswered
+        )
         self._kernel.conversations.keep(session.name, session.history)
         self._kernel.conversations.end_turn(session.name, end)
 

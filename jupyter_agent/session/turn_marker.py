@@ -22,11 +22,10 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_config_dir
 
-from jupyter_agent.files.atomic import open_private, ordinary, private_folder
+from jupyter_agent.files.atomic import TURNS_FOLDER, open_private, ordinary, private_folder
 from jupyter_agent.files.shared import process_token
 from jupyter_agent.files.trust import Grant
 
-FOLDER = "jupyter_agent_turns"
 _LARGEST = 64 * 1024 * 1024
 _FORGOTTEN = 3600.0
 """Seconds after which the lock of an ended kernel may go, though no turn of it is here."""
@@ -89,7 +88,7 @@ def others() -> list[tuple[Path, int]]:
     try:
         with os.scandir(_folder()) as entries:
             found = [e for e in entries if e.name.endswith(".json") and e.name != own]
-    except OSError:
+    except Exception:  # there is no folder, or the agent's code has replaced `os.scandir`
         return []
     turns = []
     for entry in found:
@@ -165,7 +164,7 @@ def _remove_forgotten(folder: Path) -> None:
 
 
 def _folder() -> Path:
-    return Path(jupyter_config_dir()) / FOLDER
+    return Path(jupyter_config_dir()) / TURNS_FOLDER
 
 
 def _text(content: bytes | None) -> str | None:

@@ -1,4 +1,8 @@
-"""From the source of a notebook cell to Python and to its syntax tree, as IPython reads it."""
+"""From the source of a notebook cell to Python and to its syntax tree, as IPython reads it.
+
+The policy, the look for changed files and the promotion read the same code: it is read once for
+all of them. Nobody changes a tree that is shared.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +20,9 @@ PLACEHOLDER = "…"
 _SPECIAL = re.compile(r"[%!?]|>>>|\.\.\.|In \[|^[ \t]*[,;/]|^[ \t]+$", re.MULTILINE)
 _OTHER_LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What `str.splitlines` takes for the end of a line besides a newline."""
+_KEPT = 16
+_LONGEST_KEPT = 20_000
+"""Characters of a code whose tree is kept: that of a longer one takes megabytes."""
 
 
 @cache
@@ -37,6 +44,7 @@ def is_plain(source: str) -> bool:
     return _SPECIAL.search(source) is None
 
 
+@lru_cache(_KEPT)
 def to_python(source: str) -> str:
     """A cell as Python, with magics and shell commands as calls of `get_ipython()`.
 
@@ -58,15 +66,25 @@ def to_python(source: str) -> str:
 def parse_python(code: str) -> ast.Module | None:
     """The syntax tree of Python code; None where it is no Python. Warnings are not shown.
 
+    The tree is shared with other callers, who rely on it: make a copy of what you change.
+
     Raises:
         RecursionError, MemoryError: The code is nested too deeply.
     """
+    code = code if code.endswith("\n") else f"{code}\n"
+    return _kept_tree(code) if len(code) <= _LONGEST_KEPT else _tree(code)
+
+
+def _tree(code: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(code)
     except (SyntaxError, ValueError):
         return None
+
+
+_kept_tree = lru_cache(_KEPT)(_tree)
 
 
 def parse_cell(source: str) -> tuple[str, ast.Module] | None:
@@ -116,11 +134,11 @@ def without_literals(source: str) -> str:
     Of a magic or a shell command only the name stays. A cell that is no Python is replaced as a
     whole: nothing tells its names from its data.
     """
-    parsed = parse_cell(source)
-    if parsed is None:
-        return PLACEHOLDER
     try:
-        return ast.unparse(ast.fix_missing_locations(_LiteralRemover().visit(parsed[1])))
+        tree = _tree(to_python(source))
+        if tree is None:
+            return PLACEHOLDER
+        return ast.unparse(ast.fix_missing_locations(_LiteralRemover().visit(tree)))
     except (ValueError, RecursionError, MemoryError):
         return PLACEHOLDER
 

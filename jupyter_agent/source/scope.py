@@ -22,8 +22,7 @@ def _block(statements: Iterable[ast.stmt], bound: set[str], free: set[str]) -> N
     """Add to `free` the free names of statements, and to `bound` those that they surely bind."""
     for statement in statements:
         blocks = [] if isinstance(statement, _SCOPES) else list(_blocks(statement))
-        inside = {id(node) for block in blocks for part in block for node in ast.walk(part)}
-        nodes = [node for node in ast.walk(statement) if id(node) not in inside]
+        nodes = list(ast.walk(statement) if not blocks else _outside_of_blocks(statement))
         local = {name for node in nodes for name in _local_names(node)}
         loads = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         free |= loads - local - bound
@@ -40,12 +39,40 @@ def _block(statements: Iterable[ast.stmt], bound: set[str], free: set[str]) -> N
             bound |= header
 
 
+def loop_names(trees: Iterable[ast.Module]) -> set[str]:
+    """Names that the code binds as variables of its own loops, and in no other way.
+
+    Functions and classes have names of their own, which do not count.
+    """
+    loops: set[str] = set()
+    others: set[str] = set()
+    left: list[ast.AST] = [statement for tree in trees for statement in tree.body]
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            loops |= stored_names(node.target)
+            left += [*node.body, *node.orelse]
+            continue
+        others.update(bound_by(node))
+        if not isinstance(node, (*_SCOPES, ast.Lambda, ast.comprehension)):
+            left += ast.iter_child_nodes(node)
+    return loops - others
+
+
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
     """The blocks of statements in a compound statement."""
     for part in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         for name in ("body", "orelse", "finalbody"):
             if block := getattr(part, name, None):
                 yield block
+
+
+def _outside_of_blocks(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a compound statement without the statements in it."""
+    nodes: list[ast.AST] = [statement]
+    for node in nodes:
+        yield node
+        nodes += (child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
 
 
 def _local_names(node: ast.AST) -> set[str]:

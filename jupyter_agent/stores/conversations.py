@@ -84,7 +84,8 @@ class Variable:
 class TurnEnd:
     """The end of a turn, with the plan and the variables at that moment.
 
-    `plan` has the items of the to-do list as `{"text": …, "state": …}`.
+    `plan` has the items of the to-do list as `{"text": …, "state": …}`. `unanswered` is the
+    number of turns up to this one to which no model replied, and that no later task replaced.
     """
 
     stop_reason: TurnStop
@@ -93,6 +94,7 @@ class TurnEnd:
     usage: Usage
     plan: tuple[JsonObject, ...] = ()
     variables: tuple[Variable, ...] = ()
+    unanswered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,11 @@ class Stored:
     def variables(self) -> tuple[Variable, ...]:
         """The variables at the end of the last finished turn."""
         return self.turns[-1].variables if self.turns else ()
+
+    @property
+    def unanswered(self) -> int:
+        """The number of turns at the end of the history to which no model replied."""
+        return self.turns[-1].unanswered if self.turns and not self.is_unfinished else 0
 
 
 class Conversations:
@@ -374,9 +381,11 @@ class Conversations:
     def _keep_hold(self) -> None:
         """Ensure that this kernel alone holds the file, and that this user wrote it."""
         assert self.path is not None
-        self._prepare()
-        private_folder(self._folder, follow_link=False)
-        if self._lock is not None and not _is_in_place(self._lock):
+        is_held = self._lock is not None and _is_in_place(self._lock)
+        if not is_held:  # else the folder is the one in which the lock was made
+            self._prepare()
+            private_folder(self._folder, follow_link=False)
+        if self._lock is not None and not is_held:
             # Somebody removed the lock: another kernel may have the file by now.
             self._lock.release(force=True)
             self._lock = None
@@ -633,6 +642,7 @@ def _turn_from_json(line: Mapping[str, Any]) -> TurnEnd:
         Usage(**usage),
         tuple({"text": str(item["text"]), "state": str(item["state"])} for item in line["plan"]),
         tuple(Variable(*map(str, each)) for each in line["variables"]),
+        int(line.get("unanswered", 0)),
     )
 
 

@@ -72,6 +72,7 @@ class RunLog:
         schemas: Where the schemas of tools stand: the name of a log, by their digest. One for all
             logs of a session, which keep it up to date.
         prepare: Makes the folder in which `folder` is. Raises `OSError`.
+        place: Fields of the first line: `notebook`, its path; `turn`, the turn's number in it.
     """
 
     def __init__(
@@ -79,10 +80,12 @@ class RunLog:
         folder: Path,
         schemas: MutableMapping[str, str] | None = None,
         prepare: Callable[[], object] = lambda: None,
+        place: Mapping[str, Any] | None = None,
     ) -> None:
         self._folder = folder
         self._schemas = {} if schemas is None else schemas
         self._prepare = prepare
+        self._place = {} if place is None else place
         self._upkeep = Upkeep("The run log")
         self._writer = Writer(self._create, self._upkeep)
         self._number = 0
@@ -111,6 +114,7 @@ class RunLog:
         self._write_step()
         if isinstance(event, TurnStarted):
             self._model = event.model
+            data |= {name: fact for name, fact in self._place.items() if fact}
         if isinstance(event, TurnFinished):
             data["steps"] = self._steps  # so that a list of runs reads no whole log
         if isinstance(event, (Retrying, TurnFinished)):

@@ -41,6 +41,8 @@ _TAIL = 64 * 1024
 _MOST = 16 * 1024 * 1024
 """Bytes of a log's beginning and of its end that are read for a summary, where lines are long."""
 _TASK = 200
+_SEARCHED = 1_000
+"""The most logs that are searched for the turns of a notebook."""
 _Json = dict[str, Any]
 _STOPS = get_args(TurnStop)
 _STEPS = {"turn_finished": "steps", "step_started": "number", "requested": "step"}
@@ -51,7 +53,8 @@ _STEPS = {"turn_finished": "steps", "step_started": "number", "requested": "step
 class RunSummary:
     """A turn in one row. Fields that its log lacks are None, or empty.
 
-    `stop` is None if the turn has not ended: it is running, or its kernel died.
+    `stop` is None if the turn has not ended: it is running, or its kernel died. `turn` is the
+    number of the turn in its notebook, from 1.
     """
 
     path: Path
@@ -63,6 +66,7 @@ class RunSummary:
     usage: Usage | None = None
     stop: TurnStop | None = None
     seconds: float | None = None
+    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +118,13 @@ class Run:
 
 def log_files(folder: Path) -> list[Path]:
     """The run logs in a folder, newest first. Links are left out: they may lead anywhere."""
-    if folder.is_symlink():
-        return []
     try:
+        if folder.is_symlink():
+            return []
         found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    except OSError:
+        ordinary = [path for path in found if path.is_file() and not path.is_symlink()]
+    except OSError:  # also if a folder above forbids to look
         return []
-    ordinary = [path for path in found if path.is_file() and not path.is_symlink()]
     return sorted(ordinary, key=_age, reverse=True)
 
 
@@ -155,7 +159,25 @@ def summary_of(path: Path) -> RunSummary:
         _usage(finished),
         stop if stop in _STOPS else None,
         (ended - began).total_seconds() if began and ended else None,
+        _count(first, "turn") or None,
     )
+
+
+def turns_of(folder: Path, notebook: str) -> dict[int, Path]:
+    """The logs of a notebook's turns, by the turns' numbers, the newest turn first.
+
+    Args:
+        folder: The folder of logs. Only the newest are looked at.
+        notebook: The notebook's path, as the logs have it; empty for turns in no known notebook.
+    """
+    found: dict[int, Path] = {}
+    for path in log_files(folder)[:_SEARCHED]:
+        with suppress(OSError):
+            first = _first_line(path)
+            number = _count(first, "turn")
+            if number > 0 and _words(first, "notebook") == notebook:
+                found.setdefault(number, path)
+    return dict(sorted(found.items(), reverse=True))
 
 
 def read_run(path: Path) -> Run:

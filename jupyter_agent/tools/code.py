@@ -11,10 +11,12 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
+from jupyter_agent.core.displays import WIDGET
 from jupyter_agent.core.effects import SideEffect
 from jupyter_agent.core.messages import Image, Output, Text
 from jupyter_agent.core.plaintext import plain, shorten
-from jupyter_agent.core.tool import Tool, ToolReturn, report, tool
+from jupyter_agent.core.quoting import HINT
+from jupyter_agent.core.tool import Tool, ToolReturn, call_id, report, tool
 from jupyter_agent.kernel.execute import Execution, Executor
 from jupyter_agent.kernel.images import LONGEST_SIDE, picture
 
@@ -47,7 +49,7 @@ def code_tools(
     executor: Executor,
     sight: Callable[[], Sight] = Sight,
     around: Callable[[str], AbstractContextManager[object]] = nullcontext,
-    guarded: Callable[[], AbstractContextManager[CodeGuard | None]] = nullcontext,
+    guarded: Callable[[str], AbstractContextManager[CodeGuard | None]] = lambda call: nullcontext(),
 ) -> list[Tool]:
     """`execute_code`, bound to the kernel that `executor` runs in.
 
@@ -55,7 +57,7 @@ def code_tools(
         executor: Runs the code.
         sight: Gives what the settings allow the model to see, asked for each call.
         around: Gives for a code what it is executed in: a checkpoint that notes changed files.
-        guarded: Gives the judge of the code's side effects; None lets all of them happen.
+        guarded: Gives for a call's id the judge of its side effects; None lets all of them happen.
     """
 
     @tool("executes")
@@ -71,7 +73,7 @@ def code_tools(
         Python, %magics, !commands and top-level await work as in a cell. Variables persist.
         Returns stdout, stderr, the value of the last expression, displays, and the error if any.
         """
-        with around(code), guarded() as guard:
+        with around(code), guarded(call_id.get()) as guard:
             execution = await executor.run(code, timeout, report.get(), guard)
         return _returned(execution, sight(), guard.refused if guard else ())
 
@@ -81,10 +83,10 @@ def code_tools(
 def _returned(execution: Execution, sight: Sight, refused: Sequence[str]) -> ToolReturn:
     failed = execution.state != "done"
     content = _shapes(execution) if sight.shapes_only else _content(execution, sight)
-    if refused and not failed:
-        # The code went on in spite of the error, and may say that all went well.
-        said = "; ".join(refused)
-        content = (*content, Text(f"This did not happen, since it was refused: {said}."))
+    if refused and execution.state in ("done", "interrupted"):
+        # The code may have gone on in spite of the error, and say that all went well.
+        why = "since it was refused" if not failed else "since nobody allowed it"
+        content = (*content, Text(f"This did not happen, {why}: {'; '.join(refused)}."))
     display = execution.outputs
     if failed:
         display = (*display, Output("error", {"text/plain": execution.error}))
@@ -106,6 +108,8 @@ def _content(execution: Execution, sight: Sight) -> tuple[Text | Image, ...]:
             parts.append(text)
     if execution.error:
         parts.append(execution.error)
+    if execution.hint:
+        parts.append(HINT.format(execution.hint))
     whole = execution.whereabouts or "print less to see it"
     text = shorten("\n".join(parts), MODEL_LIMIT, whole) or "(no output)"
     return (Text(text), *images)
@@ -123,7 +127,12 @@ def _shapes(execution: Execution) -> tuple[Text, ...]:
 
 
 def _shape(output: Output, described: Mapping[int, str]) -> str:
-    return described.get(id(output)) or f"{output.kind}: {', '.join(output.data)}"
+    return described.get(id(output)) or f"{output.kind}: {', '.join(_kinds(output))}"
+
+
+def _kinds(output: Output) -> list[str]:
+    """The MIME types of an output, without the HTML that a widget gets for the time after it."""
+    return [kind for kind in output.data if kind != "text/html" or WIDGET not in output.data]
 
 
 def _line_of(error: str) -> str:
@@ -142,7 +151,7 @@ def _text(output: Output, as_image: bool) -> str:
         return f"[stderr] {_once(text)}"
     if as_image:
         return f"{text} [shown to the person; the picture is below]".strip()
-    shown = [kind for kind in output.data if kind != "text/plain" and output.kind == "display"]
+    shown = [kind for kind in _kinds(output) if kind != "text/plain" and output.kind == "display"]
     if shown:
         return f"{text} [shown to the person: {', '.join(shown)}]".strip()
     return text

@@ -7,18 +7,20 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
+from jupyter_agent.core.diffs import diff_output
 from jupyter_agent.core.messages import Output
-from jupyter_agent.core.plaintext import restored
+from jupyter_agent.core.plaintext import count, restored
 from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.atomic import atomic_write
-from jupyter_agent.files.diff import compare, line_count
+from jupyter_agent.files.diff import DECISION_LINES, compare, line_count
 from jupyter_agent.files.textfile import (
     EDITABLE_BYTES,
     Encoding,
@@ -47,7 +49,16 @@ def nothing_before(path: Path, data: bytes) -> None:
 def editing_tools(workspace: Workspace, before_write: BeforeWrite = nothing_before) -> list[Tool]:
     """`write_file` and `edit_file`, for one workspace."""
 
-    @tool("writes")
+    def before_writing(path: str, content: str) -> tuple[Output, ...] | None:
+        return _foreseen(_planned_write(workspace, path, restored(content)))
+
+    def before_editing(
+        path: str, old_str: str, new_str: str, replace_all: bool
+    ) -> tuple[Output, ...] | None:
+        replacement = Replacement(restored(old_str), restored(new_str))
+        return _foreseen(_planned_edit(workspace, path, replacement, replace_all))
+
+    @tool("writes", before_writing)
     def write_file(
         path: Annotated[str, Field(description="Relative to the workspace.")],
         content: Annotated[str, Field(description="The whole new content.")],
@@ -58,9 +69,9 @@ def editing_tools(workspace: Workspace, before_write: BeforeWrite = nothing_befo
         kind of line endings. A notebook (.ipynb) must be valid nbformat JSON.
         """
         # The model may have read these words in a file, with section tags defused.
-        return _write(workspace, path, restored(content), before_write)
+        return _made(_planned_write(workspace, path, restored(content)), "Writing", before_write)
 
-    @tool("writes")
+    @tool("writes", before_editing)
     def edit_file(
         path: Annotated[str, Field(description="Relative to the workspace.")],
         old_str: Annotated[str, Field(description="Exact text, without line numbers.")],
@@ -73,12 +84,34 @@ def editing_tools(workspace: Workspace, before_write: BeforeWrite = nothing_befo
         In a notebook (.ipynb) it is looked for in the source of each cell.
         """
         replacement = Replacement(restored(old_str), restored(new_str))
-        return _edit(workspace, path, replacement, replace_all, before_write)
+        write = _planned_edit(workspace, path, replacement, replace_all)
+        return _made(write, "Editing", before_write)
 
     return [write_file, edit_file]
 
 
-def _write(workspace: Workspace, path: str, content: str, before_write: BeforeWrite) -> ToolReturn:
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A write that is about to be made.
+
+    Attributes:
+        target: The file's resolved path.
+        shown: The path for the user.
+        old: The content that it has; None if it does not exist.
+        new: The content that it gets.
+        before: The old content as text; empty for a binary file.
+        after: The new content as text.
+    """
+
+    target: Path
+    shown: str
+    old: bytes | None
+    new: bytes
+    before: str | None
+    after: str
+
+
+def _planned_write(workspace: Workspace, path: str, content: str) -> _Write:
     target = workspace.writable(path)
     shown = workspace.relative(target)
     is_notebook = shown.lower().endswith(".ipynb")
@@ -86,40 +119,38 @@ def _write(workspace: Workspace, path: str, content: str, before_write: BeforeWr
         notebooks.check(content, shown)
     with system_refusals(f"Writing {shown}"):
         old = _existing(target, shown)
-        # A notebook is UTF-8 without a mark, whatever it was.
-        as_before = None if is_notebook else old
-        encoding, text = _as_stored(as_before, content) if as_before else (Encoding(), content)
-        data = _encoded(encoding, text, shown)
-        if data == old:
-            return _unchanged(shown)
-        _store(target, shown, data, before_write)
-    previous = None if old is None else _decoded(old)
-    return _written(shown, previous, text)
+    # A notebook is UTF-8 without a mark, whatever it was.
+    as_before = None if is_notebook else old
+    encoding, text = _as_stored(as_before, content) if as_before else (Encoding(), content)
+    new = _encoded(encoding, text, shown)
+    return _Write(target, shown, old, new, None if old is None else _decoded(old), text)
 
 
-def _edit(
-    workspace: Workspace,
-    path: str,
-    replacement: Replacement,
-    replace_all: bool,
-    before_write: BeforeWrite,
-) -> ToolReturn:
+def _planned_edit(
+    workspace: Workspace, path: str, replacement: Replacement, replace_all: bool
+) -> _Write:
     target = workspace.writable(path)
     shown = workspace.relative(target)
-    with system_refusals(f"Editing {shown}"):
-        with open_regular(target, shown) as stream:
-            if os.fstat(stream.fileno()).st_size > EDITABLE_BYTES:
-                raise ToolError(
-                    f"{shown} is too large to be edited. The limit is {size(EDITABLE_BYTES)}."
-                )
-            data = stream.read()
-        encoding = detect(io.BytesIO(data), len(data))
-        if encoding is None:
-            raise ToolError(f"{shown} is a binary file and cannot be edited.")
-        text = encoding.decode(data)
-        edited = _edited(text, shown, replacement, replace_all)
-        _store(target, shown, _encoded(encoding, edited, shown), before_write)
-    return _written(shown, text, edited)
+    with system_refusals(f"Editing {shown}"), open_regular(target, shown) as stream:
+        if os.fstat(stream.fileno()).st_size > EDITABLE_BYTES:
+            raise ToolError(
+                f"{shown} is too large to be edited. The limit is {size(EDITABLE_BYTES)}."
+            )
+        data = stream.read()
+    encoding = detect(io.BytesIO(data), len(data))
+    if encoding is None:
+        raise ToolError(f"{shown} is a binary file and cannot be edited.")
+    text = encoding.decode(data)
+    edited = _edited(text, shown, replacement, replace_all)
+    return _Write(target, shown, data, _encoded(encoding, edited, shown), text, edited)
+
+
+def _made(write: _Write, action: str, before_write: BeforeWrite) -> ToolReturn:
+    if write.new == write.old:
+        return _unchanged(write.shown)
+    with system_refusals(f"{action} {write.shown}"):
+        _store(write.target, write.shown, write.new, before_write)
+    return _written(write.shown, write.before, write.after)
 
 
 def _edited(text: str, shown: str, replacement: Replacement, replace_all: bool) -> str:
@@ -183,8 +214,7 @@ def _as_stored(old: bytes, content: str) -> tuple[Encoding, str]:
 
 def _decoded(data: bytes) -> str:
     """A text file's text; a binary file counts as having no lines."""
-    encoding = detect(io.BytesIO(data), len(data))
-    return encoding.decode(data) if encoding else ""
+    return _text_of(data) or ""
 
 
 def _encoded(encoding: Encoding, text: str, shown: str) -> bytes:
@@ -218,6 +248,57 @@ def _refuse_read_only(target: Path, shown: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         if not target.lstat().st_mode & 0o222 or not os.access(target, os.W_OK):
             raise ToolError(f"{shown} is read-only. Write to another path.")
+
+
+def _foreseen(write: _Write) -> tuple[Output, ...] | None:
+    return foreseen(write.shown, write.old, write.new, write.after)
+
+
+def foreseen(
+    shown: str, old: bytes | None, new: bytes, after: str | None = None
+) -> tuple[Output, ...] | None:
+    """What a write would change, for the user who decides about it; None if nothing.
+
+    Args:
+        shown: The path for the user.
+        old: The content of the file; None if it does not exist.
+        new: The content that it would get.
+        after: The same as text, if it is known to be one.
+    """
+    if old == new:
+        return None
+    before = "" if old is None else _text_of(old)
+    after = _text_of(new) if after is None else after
+    if before is None or after is None:
+        sizes = f"{size(len(old or b''))} become {size(len(new))}"
+        return (remark(shown, f"a binary file: {sizes}"),)
+    diff = compare(*_compared(shown, None if old is None else before, after), shown, DECISION_LINES)
+    if not diff.added and not diff.removed:
+        return (remark(shown, "only line endings or the encoding change"),)
+    lost = _outputs_lost(shown, before, after)
+    return (diff_output(diff.text + lost, diff.added, diff.removed),)
+
+
+def _outputs_lost(shown: str, before: str, after: str) -> str:
+    """A remark on a notebook's outputs, which a diff of its sources does not show."""
+    if not shown.lower().endswith(".ipynb"):
+        return ""
+    books = notebooks.parse(before), notebooks.parse(after)
+    old, new = (
+        sum(len(c.get("outputs", ())) for c in (b or {"cells": []})["cells"]) for b in books
+    )
+    return f"\n[{new:,} of {count(old, 'saved output')} stay]" if new < old else ""
+
+
+def remark(shown: str, text: str) -> Output:
+    """A remark in the place of a diff."""
+    return diff_output(f"--- a/{shown}\n+++ b/{shown}\n[{text}]", 0, 0)
+
+
+def _text_of(data: bytes) -> str | None:
+    """A text file's text; None for a binary file."""
+    encoding = detect(io.BytesIO(data), len(data))
+    return None if encoding is None else encoding.decode(data)
 
 
 def _written(shown: str, old: str | None, new: str) -> ToolReturn:

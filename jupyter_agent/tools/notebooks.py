@@ -46,7 +46,7 @@ def cell_lines(notebook: dict[str, Any], with_outputs: bool = True) -> Iterator[
         yield f"[cell {number}: {cell.get('cell_type', 'unknown')}]"
         yield from _joined(cell["source"]).split("\n")
         if with_outputs:
-            yield from _output_lines(cell)
+            yield from output_lines(cell)
 
 
 def with_sources(text: str, change: Callable[[str], str]) -> str:
@@ -113,7 +113,8 @@ def _dumper(text: str, notebook: Any) -> Callable[[Any], str]:
     return lambda value: json.dumps(value, ensure_ascii=False, indent=1) + end
 
 
-def _output_lines(cell: dict[str, Any]) -> Iterator[str]:
+def output_lines(cell: dict[str, Any]) -> Iterator[str]:
+    """The outputs of a cell, each with its kind and a short text."""
     outputs = cell.get("outputs")
     for output in outputs if isinstance(outputs, list) else []:
         if isinstance(output, dict):

@@ -16,6 +16,8 @@ from jupyter_agent.files.atomic import reason_of
 from jupyter_agent.files.diff import compare
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.changes import Snapshot
+from jupyter_agent.kernel.notebook_page import CellEdit
+from jupyter_agent.undo.cells import CellEdits
 from jupyter_agent.undo.checkpoints import Checkpoints
 from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings
@@ -42,6 +44,7 @@ class KernelUndo:
         notices: What of the last turn cannot be restored, one line each.
         rewritten: Files that its code wrote again with the same content.
         mutated: Variables that it changed in place.
+        cells: The edits of the open notebook.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class KernelUndo:
         self._hidden = hidden
         self._namespace = namespace
         self._bindings = Bindings()
+        self.cells = CellEdits()
         self._own: set[str] = set()
         self._checkpoints: tuple[object, Checkpoints] | None = None
         self._checkpoint: Checkpoint | None = None
@@ -89,6 +93,11 @@ class KernelUndo:
         """Keep a file that a tool is about to write."""
         if self._checkpoint is not None:
             self._checkpoint.before_write(path, data)
+
+    def edited(self, edits: Iterable[CellEdit]) -> None:
+        """Note edits that a tool has made in the open notebook."""
+        if self._checkpoint is not None:
+            self.cells.note(self._checkpoint.id, edits)
 
     def around_code(self, code: str = "") -> AbstractContextManager[None]:
         """A context for an execution of the agent's code."""
@@ -122,6 +131,17 @@ class KernelUndo:
             named = (f"{name}: cannot be restored, since {IN_PLACE}" for name in lost)
             self.notices = (*checkpoint.notices, *named)
 
+    def cell_edits(
+        self, settings: UndoSettings, turns: int = 1, forth: bool = False
+    ) -> tuple[str, ...]:
+        """The turns whose edits of the notebook `undo` leaves to its page; with `forth`, `redo`.
+
+        `cells.restore` takes them, once the rest is done. Raises as `undo` does.
+        """
+        checkpoints = self._enabled(settings)
+        plan = checkpoints.plan_back() if forth else checkpoints.plan(turns)
+        return plan.turns if self.cells.titles(plan.turns, forth) else ()
+
     def undo(self, settings: UndoSettings, turns: int = 1, over: Sequence[str] = ()) -> UndoReport:
         """Undo the last turns.
 
@@ -142,7 +162,13 @@ class KernelUndo:
 
     def preview(self, settings: UndoSettings, turns: int = 1, over: Sequence[str] = ()) -> str:
         """Say what `undo` would do. Raises as it would."""
-        return preview(self._enabled(settings), self._bindings, turns, over)
+        checkpoints = self._enabled(settings)
+        text = preview(checkpoints, self._bindings, turns, over)
+        titles = self.cells.titles(checkpoints.plan(turns, over).turns)
+        lines = [
+            f"  notebook, {title}: would be taken back, unless changed since" for title in titles
+        ]
+        return "\n".join([text, *lines])
 
     def listed(self, settings: UndoSettings) -> str:
         """List the turns that can be undone. Raises `ConfigError` if undo is switched off."""

@@ -10,19 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jupyter_agent.files.atomic import TURNS_FOLDER
 from jupyter_agent.files.walk import Rules, gitignore, ignored
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.undo.snapshot import FileSnapshot, Fingerprint
 
-_LIBRARIES = frozenset({"node_modules", "site-packages", ".venv"})
+_LEFT_OUT = frozenset({"node_modules", "site-packages", ".venv", TURNS_FOLDER})
 
 
 @dataclass
 class Scanner:
     """Takes snapshots of a workspace, the folders nearest to its root first.
 
-    Skips `.git`, state folders, files that git ignores, folders of installed libraries, and
-    notebooks: a front end saves those at any time, and what it saves is the person's.
+    Skips `.git`, this package's own folders, files that git ignores, folders of installed
+    libraries, and notebooks: a front end saves those at any time, and what it saves is the
+    person's.
 
     Args:
         workspace: The workspace to scan.
@@ -112,7 +114,7 @@ class Scanner:
         if verdict is None:
             place = self.workspace.root / path
             verdict = (
-                (place.name in _LIBRARIES or (place / "pyvenv.cfg").exists())
+                (place.name in _LEFT_OUT or (place / "pyvenv.cfg").exists())
                 if is_folder
                 else place.suffix == ".ipynb"
             ) or ignored(self.workspace.root, place, is_folder, rules)

@@ -48,6 +48,11 @@ class Front(AnyWidget):
         if isinstance(content, Mapping):
             self._receive(content)
 
+    def owns(self, comm_id: str) -> bool:
+        """True for the comm of the widget, or of the second model for its layout."""
+        models = (self, self.layout)
+        return any(getattr(model.comm, "comm_id", None) == comm_id for model in models if model)
+
     def close(self) -> None:
         """Close the widget, and the second model for its layout."""
         layout = self.layout

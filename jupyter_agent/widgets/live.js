@@ -7,10 +7,14 @@
  * Everything in the state is untrusted: it reaches the page as text nodes only, never as markup.
  *
  * @typedef {"waiting"|"running"|"asking"|"done"|"failed"|"refused"|"interrupted"|"not_run"} CallState
- * @typedef {{kind: "text"|"error"|"diff"|"image"|"notice", text?: string, mime?: string,
- *   data?: string, alt?: string}} Output
- * @typedef {{text: string, reasons: string[], always: string}} Question
- * @typedef {{id: string, name: string, gist: string, state: CallState, note: string,
+ * @typedef {{title: string, added: number, removed: number, lines: string[]}} Diff
+ *   Each line begins with its kind: "+", "-", " " for an unchanged one, "@" for a remark.
+ * @typedef {{kind: "text"|"error"|"diff"|"image"|"notice"|"table", text?: string, mime?: string,
+ *   data?: string, alt?: string, rows?: [string, number, number, boolean][][], head?: number
+ *   } & Partial<Diff>} Output
+ * @typedef {{text: string, reasons: string[], diffs: Diff[], always: string, byPart: boolean}} Question
+ *   `byPart`: each of the diffs may be accepted or rejected alone.
+ * @typedef {{id: string, name: string, gist: string, state: CallState, note: string, came: string,
  *   seconds: number|null, language: "python"|"text", body: string, outputs: Output[],
  *   question: Question|null}} Call
  * @typedef {{number: number, thinking: string, text: string, said: string[], notices: string[],
@@ -18,7 +22,7 @@
  * @typedef {{running: boolean, ending: string, task: string, model: string, notices: string[],
  *   in_sight: string[], step: number, max_steps: number, tokens: number, cost: string, elapsed: number,
  *   activity: string, plan: {text: string, state: "pending"|"in_progress"|"done"}[],
- *   unread: string[], steps: Step[]}} State
+ *   unread: string[], wait: {text: string, line: string, left: number}|null, steps: Step[]}} State
  * @typedef {["set"|"append"|"push", (string|number)[], unknown]} Op
  * @typedef {{node: HTMLElement, sync: (item: any, ...more: any[]) => void}} Part
  */
@@ -28,8 +32,10 @@ const FORCE_STOP_MS = 400;
 const STOP_AGAIN_MS = 5000;
 const ANSWER_AGAIN_MS = 10_000;
 const CLAIM_AFTER_MS = 200;
+const NEXT_QUESTION_MS = 600;
 const UNFOLD_AFTER_S = 1;
 const NEAR_END_PX = 24;
+const COPIED_MS = 1500;
 const HIGHLIGHT_LIMIT = 50_000;
 
 // ---- values ---------------------------------------------------------------------------------
@@ -102,6 +108,32 @@ const button = (label, className, onClick) => {
   listen(node, "click", onClick);
   return node;
 };
+
+/** Put a text on the clipboard. Without the browser's function for it, on a page without TLS. */
+async function copyText(text, near) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = h("textarea", "ja-sr", { "aria-hidden": "true", tabindex: "-1" });
+    near.after(field);
+    field.value = text;
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+    near.focus({ preventScroll: true });
+  }
+}
+
+/** A button that copies what `read` gives. */
+function createCopy(what, read) {
+  const copy = button("Copy", "ja-copy", async () => {
+    await copyText(read(), copy);
+    copy.textContent = "Copied";
+    setTimeout(() => (copy.textContent = "Copy"), COPIED_MS);
+  });
+  copy.setAttribute("aria-label", `Copy ${what}`);
+  return copy;
+}
 
 /** A setter for an element's text: what only grew is appended, what is the same is not touched. */
 function growing(element) {
@@ -222,7 +254,7 @@ function createBlock({ kind, mark, depth }) {
     const set = growing(node);
     return { node, sync: (block) => set(block.text) };
   }
-  if (mark) node.append(h("span", "ja-bullet", {}, `${mark} `));
+  if (mark) node.append(h("span", "", {}, `${mark} `));
   if (depth) node.style.marginInlineStart = `${Math.min(depth, 4) * 1.2}em`;
   const text = node.appendChild(h("span"));
   const sync = listOf(text, createSegment, (segment) => segment.tag);
@@ -295,18 +327,22 @@ function highlight(code) {
 
 /** The code or the arguments; colours come once the text no longer grows. */
 function createBody() {
-  const node = h("pre", "ja-code", { dir: "ltr" });
-  let set = growing(node);
+  const code = h("pre", "ja-code", { dir: "ltr" });
+  let text = "";
+  const copy = createCopy("this code", () => text);
+  const node = h("div", "ja-copied", {}, code, copy);
+  let set = growing(code);
   let coloured = null;
   const sync = ({ body, language, state }) => {
-    const text = str(body);
+    text = str(body);
     const colour = language === "python" && state !== "waiting" && text.length < HIGHLIGHT_LIMIT;
     node.hidden = text === "";
-    if (colour && coloured !== text) node.replaceChildren(highlight(text));
+    copy.hidden = language !== "python" || state === "waiting" || state === "asking";
+    if (colour && coloured !== text) code.replaceChildren(highlight(text));
     else if (!colour) {
       if (coloured !== null) {
-        node.replaceChildren();
-        set = growing(node);
+        code.replaceChildren();
+        set = growing(code);
       }
       set(text);
     }
@@ -329,19 +365,40 @@ function createImage() {
   return { node, sync };
 }
 
-const diffClass = (line) =>
-  line[0] === "+" ? "ja-plus" : line[0] === "-" ? "ja-minus" : line.startsWith("@@") ? "ja-hunk" : "";
+const DIFF_LINES = { "+": ["ins", "ja-plus"], "-": ["del", "ja-minus"], "@": ["span", "ja-skipped"] };
 
+/** One line of a difference. Its first character, the kind, stays in sight: colour alone says nothing. */
+function diffLine(line) {
+  const text = str(line);
+  const [tag, className] = DIFF_LINES[text[0]] ?? ["span", ""];
+  return h(tag, className, {}, text[0] === "@" ? `⋯ ${text.slice(1)}` : text || " ");
+}
+
+/** The difference of one file or cell: its title, how much is added and removed, and the lines. */
 function createDiff() {
-  const node = h("pre", "ja-diff", { dir: "ltr" });
+  const [title, added, removed] = [h("code", "ja-title"), h("span", "ja-plus"), h("span", "ja-minus")];
+  const box = h("pre", "", { dir: "ltr", tabindex: "0" });
+  const node = h("div", "ja-diff", { role: "group" }, h("div", "ja-counts", {}, title, added, removed), box);
+  const sets = [growing(title), growing(added), growing(removed)];
   let shown = null;
-  const sync = ({ text }) => {
+  const sync = (diff) => {
+    const [plus, minus] = [Number(diff.added) || 0, Number(diff.removed) || 0];
+    sets[0](str(diff.title));
+    sets[1](plus ? `+${plus.toLocaleString("en-US")}` : "");
+    sets[2](minus ? `−${minus.toLocaleString("en-US")}` : "");
+    node.setAttribute("aria-label", `Changes of ${str(diff.title)}: ${plus} added, ${minus} removed`);
+    const text = JSON.stringify(arr(diff.lines));
     if (text === shown) return;
     shown = text;
-    const lines = str(text).split(/(?<=\n)/);
-    node.replaceChildren(...lines.map((line) => h("span", diffClass(line), {}, line)));
+    box.replaceChildren(...arr(diff.lines).map(diffLine));
   };
   return { node, sync };
+}
+
+/** Differences, one below the other: a list of `{title, added, removed, lines}`. */
+function createDiffs() {
+  const node = h("div", "ja-diffs");
+  return { node, sync: listOf(node, createDiff) };
 }
 
 function createText({ kind }) {
@@ -355,8 +412,31 @@ function createText({ kind }) {
   return { node, sync };
 }
 
+/** A data frame: cells as text nodes, in a box that scrolls. */
+function createTable() {
+  const node = h("div", "ja-table");
+  let shown = null;
+  const cellOf = ([text, across, down, isHead]) => {
+    const cell = h(isHead ? "th" : "td", "", {}, str(text));
+    cell.colSpan = Number(across) || 1;
+    cell.rowSpan = Number(down) || 1;
+    return cell;
+  };
+  const rowOf = (cells) => h("tr", "", {}, ...arr(cells).map((cell) => cellOf(arr(cell))));
+  const sync = ({ rows, head }) => {
+    if (rows === shown) return;
+    shown = rows;
+    const all = arr(rows).map(rowOf);
+    const heads = h("thead", "", {}, ...all.slice(0, Number(head) || 0));
+    const rest = h("tbody", "", {}, ...all.slice(Number(head) || 0));
+    node.replaceChildren(h("table", "", {}, heads, rest));
+  };
+  return { node, sync };
+}
+
 function createOutput(output) {
   if (output.kind === "image") return createImage();
+  if (output.kind === "table") return createTable();
   return output.kind === "diff" ? createDiff() : createText(output);
 }
 
@@ -378,12 +458,36 @@ function typedInto(input) {
       if (input.value !== typed) input.value = "";
       return input.value.trim();
     },
+    unsent: () => typed.trim(),
     empty: () => (input.value = typed = ""),
   };
 }
 
-/** What the agent wants to know before it goes on. It stays visible when the card is folded. */
-function createQuestion(turn, callId, leave) {
+/** One difference of a question, which is accepted or rejected alone. `onChoice` gets true or false. */
+function createPart(onChoice) {
+  const diff = createDiff();
+  let number = 0;
+  const choices = [
+    ["Accept", true],
+    ["Reject", false],
+  ].map(([label, value]) => ({ node: button(label, "", () => choose(value)), label, value }));
+  const row = h("div", "ja-row", {}, ...choices.map(({ node }) => node));
+  const node = h("div", "ja-part", { role: "group" }, diff.node, row);
+  const choose = (value) => {
+    for (const each of choices) each.node.setAttribute("aria-pressed", String(each.value === value));
+    onChoice(number, value);
+  };
+  const sync = (shown, last, all) => {
+    number = all.indexOf(shown);
+    node.setAttribute("aria-label", `Edit ${number + 1}`);
+    for (const each of choices) each.node.setAttribute("aria-label", `${each.label} edit ${number + 1}`);
+    diff.sync(shown);
+  };
+  return { node, sync };
+}
+
+/** The answers to the question that waits: in the header, which is always in sight. */
+function createChoices(turn, callId, leave) {
   const why = h("input", "", {
     type: "text",
     placeholder: "Why not? The agent reads this.",
@@ -395,37 +499,85 @@ function createQuestion(turn, callId, leave) {
   };
   const reply = (answer) => () => send(answer);
   const typed = typedInto(why);
-  const refuse = () => send("no", typed.read());
+  const refuse = () => finish(false, typed.read());
   const showWhy = (shown) => {
     reason.hidden = !shown;
     no.setAttribute("aria-expanded", String(shown));
     (shown ? why : no).focus();
   };
-  const yes = button("Yes", "ja-primary", reply("yes"));
+  // What was chosen for single parts of the question holds; the buttons here are for the rest.
+  const numbers = (accepted) => {
+    const chosen = turn.chosen(callId);
+    const all = Array.from({ length: count }, (_, number) => number);
+    return all.filter((number) => (chosen.has(number) ? chosen.get(number) : accepted));
+  };
+  const finish = (accepted, why = "") => {
+    const going = numbers(accepted);
+    if (count ? going.length === 0 : !accepted) return send("no", why);
+    const rejected = Array.from({ length: count }, (_, number) => number).filter((number) => !going.includes(number));
+    turn.answer(callId, "yes", why, rejected);
+    leave();
+  };
+  let count = 0;
+  const yes = button("Yes", "ja-primary", () => finish(true));
   const always = button("Always in this session", "", reply("always"));
   const no = button("No, because …", "", () => showWhy(reason.hidden));
   no.setAttribute("aria-expanded", "false");
   const reason = h("div", "ja-row", {}, why, button("Refuse", "", refuse));
   reason.hidden = true;
   onKeys(why, refuse, () => showWhy(false));
+  const node = h("div", "ja-choices", {}, h("div", "ja-row", {}, yes, always, no), reason);
+  const sync = (question) => {
+    count = question.byPart ? arr(question.diffs).length : 0;
+    const which = turn.chosen(callId).size ? " the rest" : count > 1 ? " all" : "";
+    yes.textContent = count ? `Accept${which}` : "Yes";
+    no.textContent = count ? `Reject${which}, because …` : "No, because …";
+    always.title = `Do not ask again in this session for: ${str(question.always)}`;
+    always.hidden = !question.always;
+    const given = turn.answered(callId, question) || turn.isTooSoon;
+    for (const control of node.querySelectorAll("button, input")) control.disabled = Boolean(given);
+  };
+  return { node, sync };
+}
+
+/** What the agent wants to know before it goes on. It stays visible when the card is folded. */
+function createQuestion(turn, callId, leave) {
   const text = textLine("p", "ja-asked");
   const covers = textLine("p", "ja-muted", "“Always” covers: ");
   const reasons = h("ul", "ja-reasons");
+  const diffs = createDiffs();
   const answered = textLine("p", "ja-muted", "answered: ");
-  const buttons = h("div", "ja-row", {}, yes, always, no);
   const node = h("div", "ja-question", { role: "group", "aria-label": "The agent asks" });
-  node.append(text.node, reasons, buttons, covers.node, reason, answered.node);
+  const parts = h("div", "ja-diffs");
+  node.append(text.node, reasons, diffs.node, parts, covers.node, answered.node);
   const syncReasons = listOf(reasons, () => textLine("li", ""));
+  const chosen = turn.chosen(callId);
+  let count = 0;
+  // The last choice answers: what was rejected stays as it is, the rest is done.
+  const choose = (number, accepted) => {
+    chosen.set(number, accepted);
+    if (chosen.size < count) return;
+    const rejected = [...chosen.keys()].filter((key) => !chosen.get(key)).sort((one, other) => one - other);
+    if (rejected.length === count) turn.answer(callId, "no", "");
+    else turn.answer(callId, "yes", "", rejected);
+    leave();
+  };
+  const syncParts = listOf(parts, () => createPart(choose));
   const sync = (question) => {
+    const shown = arr(question.diffs).map(obj);
+    const offered = question.byPart ? shown : [];
+    count = offered.length;
+    syncParts(offered, offered);
+    parts.classList.toggle("ja-single", count === 1);
     const given = turn.answered(callId, question);
+    for (const control of parts.querySelectorAll("button")) control.disabled = Boolean(given || turn.isTooSoon);
     text.sync(question.text);
     syncReasons(arr(question.reasons));
+    diffs.sync(question.byPart ? [] : shown);
     covers.sync(question.always);
-    always.title = `Do not ask again in this session for: ${str(question.always)}`;
-    always.hidden = covers.node.hidden = !question.always;
+    covers.node.hidden = !question.always;
     answered.sync(given);
     answered.node.hidden = !given;
-    for (const control of node.querySelectorAll("button, input")) control.disabled = Boolean(given);
   };
   return { node, sync };
 }
@@ -456,22 +608,26 @@ function createCard(turn) {
   const name = h("code", "ja-name");
   const gist = h("span", "ja-gist");
   const note = h("span", "ja-note", { "aria-hidden": "true" });
+  const came = h("span", "ja-came");
   const time = h("span", "ja-time", { "aria-hidden": "true" });
   const mark = h("span", "ja-mark", { "aria-hidden": "true" });
   const heard = h("span", "ja-sr");
-  const summary = h("summary", "", {}, name, gist, note, time, mark, heard);
+  const summary = h("summary", "", {}, name, gist, note, came, time, mark, heard);
   const body = createBody();
   const outputs = h("div");
   const details = h("details", "", {}, summary, body.node, outputs);
+  const figures = h("div", "ja-figures");
   const slot = h("div");
-  const node = h("div", "ja-card", {}, details, slot);
+  const node = h("div", "ja-card", {}, details, figures, slot);
   const set = Object.fromEntries(
-    Object.entries({ name, gist, note, time, mark, heard }).map(([key, at]) => [key, growing(at)]),
+    Object.entries({ name, gist, note, came, time, mark, heard }).map(([key, at]) => [key, growing(at)]),
   );
   const syncOutputs = listOf(outputs, createOutput, (output) => str(obj(output).kind));
+  // Below the folding part: a finished figure stays in sight, small while the card is folded.
+  const syncFigures = listOf(figures, createImage);
   const syncQuestion = listOf(
     slot,
-    () => createQuestion(turn, call.id, () => slot.contains(document.activeElement) && summary.focus()),
+    () => createQuestion(turn, call.id, () => details.querySelector("summary").focus()),
     (question) => `${call.id}\n${str(question.text)}`,
   );
   let call = {};
@@ -483,7 +639,8 @@ function createCard(turn) {
   const fill = () => {
     if (!details.open) return;
     body.sync(call);
-    syncOutputs(arr(call.outputs).map(obj), call.state === "running");
+    const rest = arr(call.outputs).map(obj).filter(({ kind }) => kind !== "image");
+    syncOutputs(rest, call.state === "running");
   };
   // `open` differs from what was set here only when the person, or a search of the page, changed it.
   const fold = (open) => {
@@ -508,6 +665,8 @@ function createCard(turn) {
     set.name(str(call.name));
     set.gist(str(call.gist));
     set.note(status.note);
+    came.title = str(call.came);
+    set.came(call.came ? `→ ${str(call.came)}` : "");
     set.time(status.seen);
     set.mark(MARKS[call.state] ?? "");
     set.heard(status.heard);
@@ -516,6 +675,7 @@ function createCard(turn) {
     else if (!(last && inLastStep)) unfolded = false;
     fold(unfolded);
     fill();
+    syncFigures(arr(call.outputs).map(obj).filter(({ kind }) => kind === "image"));
     syncQuestion(call.state === "asking" && call.question ? [call.question] : []);
   };
   return { node, sync };
@@ -529,9 +689,12 @@ function createStep(turn) {
   const thinking = h("div", "ja-thought", { dir: "auto" });
   const thought = h("details", "ja-thinking", {}, label, thinking);
   const prose = createProse();
+  let answer = "";
+  const copy = createCopy("this answer", () => answer);
+  const spoken = h("div", "ja-copied", {}, prose.node, copy);
   const notices = h("div");
   const calls = h("div");
-  const node = h("div", "ja-step", {}, said, thought, prose.node, notices, calls);
+  const node = h("div", "", {}, said, thought, spoken, notices, calls);
   node.setAttribute("role", "group");
   const setLabel = growing(label);
   const setThinking = growing(thinking);
@@ -544,7 +707,9 @@ function createStep(turn) {
     setLabel(last && running && quiet ? "Thinking …" : "Thinking");
     setThinking(str(step.thinking));
     thought.hidden = !step.thinking;
-    prose.sync(str(step.text));
+    answer = str(step.text);
+    prose.sync(answer);
+    copy.hidden = !answer || arr(step.calls).length > 0;
     syncSaid(arr(step.said));
     syncNotices(arr(step.notices));
     syncCalls(arr(step.calls).map(obj), last);
@@ -580,6 +745,40 @@ function headline(state, elapsed) {
   return [steps, tokens, str(state.cost), duration(elapsed)].filter(Boolean);
 }
 
+const BY_LINE = "Answer in the input line of this cell, and press Enter.";
+const ELSEWHERE =
+  "The question went to the page that started the cell: this page cannot answer it. Stop ends it.";
+
+/** What waits for the person, how long it will, and the answers. */
+function createWaiting(turn, leave) {
+  const text = h("span", "ja-wants", { dir: "auto" });
+  const left = h("span", "ja-left");
+  const where = h("span", "ja-where");
+  const slot = h("div");
+  const heading = h("b", "", {}, "Waiting for you");
+  const node = h("div", "ja-waiting", { role: "group", "aria-label": "Your answer" });
+  node.append(heading, left, text, where, slot);
+  const setText = growing(text);
+  const setLeft = growing(left);
+  const setWhere = growing(where);
+  const create = ({ id }) => {
+    const choices = createChoices(turn, id, () => node.contains(document.activeElement) && leave());
+    return { node: choices.node, sync: ({ question }) => choices.sync(question) };
+  };
+  const syncChoices = listOf(slot, create, ({ id, question }) => `${id}\n${str(question.text)}`);
+  return {
+    node,
+    sync: (waits) => {
+      node.hidden = !waits;
+      const about = obj(waits?.call).gist;
+      setText(str(waits?.text) + (about ? ` ${str(about)}` : ""));
+      setLeft(waits?.left > 0 ? `${duration(waits.left)} left` : "");
+      setWhere(waits?.line ? (turn.isServed ? BY_LINE : ELSEWHERE) : "");
+      syncChoices(waits?.call ? [waits.call] : []);
+    },
+  };
+}
+
 /** The header: what it is at, what it cost so far, and the way to stop it. */
 function createHeader(turn) {
   const facts = h("span", "ja-facts");
@@ -587,7 +786,10 @@ function createHeader(turn) {
   const stop = button("Stop", "ja-stop", () => turn.stop());
   stop.title = "Stop the agent; what it has finished stays";
   const dot = h("span", "ja-dot", { "aria-hidden": "true" });
-  const node = h("div", "ja-head", {}, dot, facts, activity, stop);
+  const head = h("div", "ja-head", {}, dot, facts, activity, stop);
+  const node = h("div", "ja-top", { tabindex: "-1" }, head);
+  const waiting = createWaiting(turn, () => node.focus());
+  node.append(waiting.node);
   const setFacts = growing(facts);
   const setActivity = growing(activity);
   const sync = (state) => {
@@ -597,15 +799,17 @@ function createHeader(turn) {
     stop.hidden = !state.running;
     stop.disabled = turn.stopping;
     stop.textContent = turn.stopping ? "Stopping…" : "Stop";
+    waiting.sync(turn.waiting);
   };
   return { node, sync };
 }
 
 /** The field that steers, and what was said but not read yet. */
 function createFooter(turn) {
+  const invitation = "Say something to the agent; it reads it at its next step";
   const field = h("input", "", {
     type: "text",
-    placeholder: "Say something to the agent; it reads it at its next step",
+    placeholder: invitation,
     "aria-label": "Steer the agent",
     autocomplete: "off",
   });
@@ -615,7 +819,8 @@ function createFooter(turn) {
   };
   onKeys(field, send);
   const unread = h("ul", "ja-unread", { "aria-label": "Not read yet" });
-  const row = h("div", "ja-row", {}, field, button("Send", "", send));
+  const press = button("Send", "", send);
+  const row = h("div", "ja-row", {}, field, press);
   const node = h("div", "ja-foot", {}, unread, row);
   const createUnread = ({ when }) => {
     const hint = h("i", "ja-muted", {}, ` (${when})`);
@@ -629,8 +834,11 @@ function createFooter(turn) {
     syncUnread(items);
     row.hidden = !state.running;
     node.hidden = row.hidden && items.length === 0;
+    const isHeld = Boolean(turn.waiting?.line);
+    field.disabled = press.disabled = isHeld;
+    field.placeholder = isHeld ? "The agent's code waits for your answer first" : invitation;
   };
-  return { node, sync };
+  return { node, sync, unsent: typed.unsent };
 }
 
 /** Light text on the page means a dark theme, whichever program shows the notebook. */
@@ -656,20 +864,51 @@ function rememberPlace(root) {
   };
 }
 
+/** The cell's outputs, of which the view is one. */
+const outputsOf = (host) => host.closest(".jp-OutputArea") ?? host.parentElement;
+
+/** JupyterLab's input lines beside the view that nobody has answered: those with a prompt, or all. */
+function inputLines(host, prompt) {
+  const lines = [...(outputsOf(host)?.querySelectorAll("input.jp-Stdin-input") ?? [])];
+  const isMeant = (line) => prompt === undefined || line.closest(".jp-Stdin-prompt")?.textContent === prompt;
+  return lines.filter((line) => isMeant(line) && !line.closest(".jp-OutputArea-stdin-hiding"));
+}
+
+/**
+ * Submit an input line that the kernel no longer reads: until then JupyterLab runs no other cell.
+ * The kernel drops what it gets.
+ */
+function giveUp(line) {
+  const focused = document.activeElement;
+  line.value = line.value ? `(not sent: ${line.value})` : "(not answered)";
+  line.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+  // JupyterLab moves the focus to the line, and then to the cell.
+  if (focused && focused !== line) setTimeout(() => focused.focus({ preventScroll: true }), 0);
+}
+
+/** What was typed and not sent stays below the cell's outputs, until the person takes it away. */
+function keepUnsent(outputs, text) {
+  const words = textLine("span", "", h("b", "", {}, "You typed, and did not send: "));
+  const node = h("p", "ja-kept", { role: "note" }, words.node, " ");
+  node.append(button("Dismiss", "", () => node.remove()));
+  words.sync(text);
+  outputs?.append(node);
+}
+
 /** One drawing of the turn; a second view of the output gets a second one. */
 function createView(turn, host) {
   const header = createHeader(turn);
   const plan = h("ul", "ja-plan", { "aria-label": "Plan", role: "list" });
   const notices = h("div");
   const steps = h("div");
-  const body = h("div", "ja-body", {}, plan, notices, steps);
+  const body = h("div", "ja-body", {}, notices, steps);
   const inSight = h("div");
   const footer = createFooter(turn);
   const spoken = h("div", "ja-sr", { "aria-live": "polite" });
   const latest = button("↓ Latest", "ja-latest", () => tail.resume());
   const middle = h("div", "ja-middle", {}, body, latest);
   const root = h("div", "ja", { role: "region", "aria-label": "Agent at work" });
-  root.append(header.node, inSight, middle, footer.node, spoken);
+  root.append(header.node, inSight, plan, middle, footer.node, spoken);
   latest.hidden = true;
   // JupyterLab takes keys in the capture phase, so it must find this mark; the rest listen as usual.
   root.dataset.lmSuppressShortcuts = "true";
@@ -698,6 +937,7 @@ function createView(turn, host) {
   const view = { root, host, connected: false };
   view.sync = (state, changed) => {
     root.dataset.running = String(Boolean(state.running));
+    root.dataset.waiting = String(Boolean(turn.waiting));
     header.sync(state);
     syncPlan(arr(state.plan));
     syncNotices(arr(state.notices));
@@ -713,13 +953,75 @@ function createView(turn, host) {
   };
   view.settle = () => {
     if (root.isConnected && !view.connected) {
+      view.outputs = outputsOf(view.host);
       matchTheme(root);
       restore();
     }
     view.connected = root.isConnected;
   };
   view.say = (text) => (spoken.textContent = text);
+  view.unsent = footer.unsent;
+  view.reveal = () => {
+    const asked = [...root.querySelectorAll(".ja-question")].at(-1);
+    // The whole card, if the window is large enough; else the question.
+    for (const part of [root, asked?.closest(".ja-card"), asked]) part?.scrollIntoView({ block: "nearest" });
+    const prompt = str(turn.waiting?.line);
+    const lines = prompt ? inputLines(view.host, prompt) : [];
+    for (const line of lines) line.scrollIntoView({ block: "nearest" });
+  };
   return view;
+}
+
+// ---- the reader's place -----------------------------------------------------------------------------
+
+const PLACE_AFTER_MS = 3000;
+const scrolledTo = new WeakMap();
+const heldCells = new Map();
+
+/**
+ * Keep what somebody reads below a cell where it is, while the cell grows and shrinks out of sight.
+ *
+ * Browsers do that by themselves, but JupyterLab lets them do it for the active cell alone, which
+ * need not be in sight. A resize observer is called after the browser's own correction and before
+ * anything is painted. Gives a function that ends it.
+ */
+function holdPlace(host) {
+  const cell = host.closest(".jp-Cell");
+  const pane = cell?.closest(".jp-WindowedPanel-outer");
+  if (!pane || pane.style.overflowAnchor === "none") return () => {}; // JupyterLab places cells itself
+  const held = heldCells.get(cell) ?? { users: 0, stop: followSize(cell, pane) };
+  heldCells.set(cell, held);
+  held.users += 1;
+  return () => {
+    held.users -= 1;
+    if (held.users) return;
+    heldCells.delete(cell);
+    held.stop();
+  };
+}
+
+function followSize(cell, pane) {
+  const note = () => scrolledTo.set(pane, pane.scrollTop);
+  const rect = () => cell.getBoundingClientRect();
+  let before = rect();
+  const look = () => {
+    const [after, view] = [rect(), pane.getBoundingClientRect()];
+    const [grown, moved] = [after.height - before.height, pane.scrollTop - scrolledTo.get(pane)];
+    // Where the cell ended for whoever reads: its top has not moved but by scrolling.
+    const end = after.top + moved + before.height;
+    const isAbove = after.top + moved < view.top && end < view.top + view.height / 2;
+    if (before.height && after.height && isAbove && Math.abs(moved) < 1) pane.scrollTop += grown;
+    before = after;
+    note();
+  };
+  const observer = new ResizeObserver(look);
+  pane.addEventListener("scroll", note, { passive: true });
+  note();
+  observer.observe(cell);
+  return () => {
+    observer.disconnect();
+    pane.removeEventListener("scroll", note);
+  };
 }
 
 // ---- the notebook, for a page that was loaded while the turn ran ----------------------------------
@@ -763,6 +1065,16 @@ class TurnCell {
 
   get #notebook() {
     return this.#manager?.context?.model;
+  }
+
+  /** The kernel's own signal of its state: "busy", "restarting", "dead" and others. */
+  get statusChanged() {
+    return (this.#manager?.context?.sessionContext ?? this.#manager?.kernel)?.statusChanged;
+  }
+
+  /** JupyterLab runs no cell while it believes that an input line is open. */
+  removeInputGuard() {
+    this.#manager?.kernel?.removeInputGuard?.();
   }
 
   get ready() {
@@ -845,6 +1157,8 @@ class TurnCell {
 
 // ---- a turn ------------------------------------------------------------------------------------
 
+const MOVES = ["wheel", "touchmove", "pointerdown", "keydown"];
+
 /** Ask the Jupyter server to interrupt: a kernel held by running code cannot read our message. */
 async function interruptKernel(kernelId) {
   try {
@@ -862,6 +1176,36 @@ async function interruptKernel(kernelId) {
   }
 }
 
+const TITLE_MARK = "(?) ";
+const asking = new Set();
+
+/** Say in the tab's title that some turn waits for the person. */
+function markTitle() {
+  const bare = document.title.startsWith(TITLE_MARK) ? document.title.slice(TITLE_MARK.length) : document.title;
+  const title = asking.size ? TITLE_MARK + bare : bare;
+  if (title !== document.title) document.title = title;
+}
+
+/** A notification for a person who is elsewhere, where the browser allows it already; or null. */
+function notify(text, tag) {
+  if (typeof Notification !== "function" || Notification.permission !== "granted") return null;
+  if (!document.hidden && document.hasFocus()) return null;
+  try {
+    const note = new Notification("The agent waits for you", { body: text, tag });
+    note.onclick = () => window.focus();
+    return note;
+  } catch {
+    return null; // some browsers know them in service workers only
+  }
+}
+
+const ENDINGS = {
+  restarting: "The kernel restarted",
+  autorestarting: "The kernel died and restarted",
+  dead: "The kernel died",
+};
+const GO_ON = "the turn is over. %load_ext jupyter_agent and then %agent resume go on from here.";
+
 /** Everything that belongs to one model: its state, its views, what the person did. */
 class Turn {
   /** @type {State|null} */
@@ -878,8 +1222,16 @@ class Turn {
   #clock = { seconds: 0, at: 0 };
   #started = new Map();
   #answers = new Map();
-  #told = { step: null, running: null, asked: new Set() };
+  #chosen = new Map();
+  #answeredAt = -Infinity;
+  #waits = { key: "", line: "", since: 0, until: 0, note: null };
+  #hasMoved = false;
+  #isToReveal = false;
+  #isUnsentKept = false;
+  #final = null;
+  #told = { step: null, running: null, line: "", asked: new Set() };
   #cells = [];
+  #held = new Map();
   #name = crypto.getRandomValues(new Uint32Array(2)).join("-");
   #observer = new MutationObserver((records) => this.#onPageChanged(records));
 
@@ -887,13 +1239,20 @@ class Turn {
     this.#model = model;
     this.join(model);
     model.on("msg:custom", this.#receive);
-    model.on("comm_live_update", this.#lose);
+    model.on("comm_live_update", this.#onCommLost);
     this.#timers.tick = setInterval(() => this.#tick(), 1000);
+    for (const type of MOVES) document.addEventListener(type, this.#noteMove, { capture: true, passive: true });
   }
 
   close() {
+    this.#fill();
+    this.#keepUnsent();
+    if (this.state) this.state.running = false;
+    this.#followWaiting();
+    for (const type of MOVES) document.removeEventListener(type, this.#noteMove, { capture: true });
+    for (const cell of this.#cells) cell.statusChanged?.disconnect(this.#onStatus);
     this.#model.off("msg:custom", this.#receive);
-    this.#model.off("comm_live_update", this.#lose);
+    this.#model.off("comm_live_update", this.#onCommLost);
     this.#observer.disconnect();
     clearInterval(this.#timers.tick);
     clearTimeout(this.#timers.ask);
@@ -901,12 +1260,15 @@ class Turn {
     clearTimeout(this.#timers.claim);
     cancelAnimationFrame(this.#frame);
     for (const view of this.#views.splice(0)) view.root.remove();
+    // What takes the view's place is drawn, and grows, a little later.
+    setTimeout(() => this.#held.forEach((release) => release()), PLACE_AFTER_MS);
   }
 
   /** A second connection to the kernel in this page: of the notebook, beside that of a console. */
   join(model) {
     const cell = new TurnCell(model);
     this.#cells.push(cell);
+    cell.statusChanged?.connect(this.#onStatus);
     if (!cell.isServed) cell.ready.then(() => this.#ask());
   }
 
@@ -927,19 +1289,39 @@ class Turn {
     // Until the kernel has told something, the output keeps what stands there.
     if (this.state) view.attach(host);
     else view.host = host;
+    const cell = host.closest(".jp-Cell");
+    if (cell && !this.#held.has(cell)) this.#held.set(cell, holdPlace(host));
     if (this.#askedAt === -Infinity) this.#ask();
   }
 
+  /** The turn's seconds, without those in which it waits for the person. */
   elapsed() {
-    const since = this.state?.running ? (now() - this.#clock.at) / 1000 : 0;
-    return this.#clock.seconds + since;
+    const until = this.#waits.since || now();
+    const since = this.state?.running ? (until - this.#clock.at) / 1000 : 0;
+    return this.#clock.seconds + Math.max(0, since);
+  }
+
+  /** What waits for the person: the question, and the call or the input line; else null. */
+  get waiting() {
+    if (!this.state?.running) return null;
+    const { line, text } = obj(this.state.wait);
+    const left = (this.#waits.until - now()) / 1000;
+    if (line) return { line: str(line), text: str(text), left };
+    const calls = arr(arr(this.state.steps).at(-1)?.calls);
+    const call = calls.find((one) => one.state === "asking" && one.question);
+    return call ? { call, text: str(text) || str(call.question.text), left } : null;
+  }
+
+  /** Whether a second click on the last answer may have met this question. */
+  get isTooSoon() {
+    return now() - this.#answeredAt < NEXT_QUESTION_MS;
   }
 
   /** How long a call has been running, as far as this page has seen it. */
   secondsOf(call) {
     if (call.state !== "running") return 0;
     if (!this.#started.has(call.id)) this.#started.set(call.id, now() - (call.seconds || 0) * 1000);
-    return (now() - this.#started.get(call.id)) / 1000;
+    return Math.max(0, (this.#waits.since || now()) - this.#started.get(call.id)) / 1000;
   }
 
   stop() {
@@ -960,11 +1342,20 @@ class Turn {
     return true;
   }
 
-  answer(call, answer, reason) {
+  /** What the person chose for single parts of a question: accepted or not, by number. */
+  chosen(call) {
+    if (!this.#chosen.has(call)) this.#chosen.set(call, new Map());
+    return this.#chosen.get(call);
+  }
+
+  answer(call, answer, reason, rejected = []) {
     const shown = { yes: "yes", always: "always in this session", no: "no" }[answer];
-    const given = reason ? `${shown}, ${reason}` : shown;
+    const but = rejected.length ? `${shown}, without ${rejected.map((number) => number + 1).join(", ")}` : shown;
+    const given = reason ? `${but}, ${reason}` : but;
+    this.#answeredAt = now();
+    setTimeout(() => this.#draw(), NEXT_QUESTION_MS + 50);
     this.#answers.set(call, { ...this.#question(call), shown: given, at: now() });
-    this.#send({ t: "answer", call, answer, reason });
+    this.#send({ t: "answer", call, answer, reason, ...(rejected.length ? { rejected } : {}) });
     this.#draw("all");
   }
 
@@ -996,7 +1387,7 @@ class Turn {
       return;
     }
     this.#askedAt = now();
-    this.#send(this.#isServed ? { t: "ready" } : { t: "ready", served: false });
+    this.#send(this.isServed ? { t: "ready" } : { t: "ready", served: false });
   }
 
   #receive = (message) => {
@@ -1006,36 +1397,112 @@ class Turn {
     else if (t === "stopping") this.#markStopping();
     else if (t === "end") this.#settle(outputs);
     else if (t === "kept") {
+      this.#fill();
       if (by !== this.#name) for (const cell of this.#cells) cell.isKeptElsewhere();
     }
     else if (this.#views.length) this.#ask();
   };
 
   /** The kernel is gone, and with it the turn: nothing waits for an answer any more. */
-  #lose = () => {
+  #lose(ending) {
     if (!this.state?.running) return;
     for (const call of arr(this.state.steps).flatMap((step) => arr(step.calls))) {
       if (call.state === "running") call.state = "interrupted";
       else if (call.state === "waiting" || call.state === "asking") call.state = "not_run";
     }
     this.#noteRunning(true, false);
-    Object.assign(this.state, { running: false, ending: "The kernel was restarted; the turn is over." });
+    this.#giveUpLines(); // the kernel may have gone before it told of a line
+    this.#waits.line = "";
+    Object.assign(this.state, { running: false, ending: `${ending}; ${GO_ON}` });
+    this.#followWaiting();
     this.#draw("all");
+  }
+
+  #onCommLost = () => this.#lose(ENDINGS.restarting);
+
+  #onStatus = (_, status) => {
+    if (!Object.hasOwn(ENDINGS, status)) return;
+    // A kernel that died is "restarting" to JupyterLab first, and at once "autorestarting".
+    if (status === "autorestarting" && this.state?.ending === `${ENDINGS.restarting}; ${GO_ON}`) {
+      this.state.ending = `${ENDINGS.autorestarting}; ${GO_ON}`;
+      this.#draw("all");
+    } else this.#lose(ENDINGS[status]);
+  };
+
+  /** A field that is about to go may hold words of the person's. */
+  #keepUnsent() {
+    const view = this.#isUnsentKept ? null : this.#views.find((one) => one.unsent());
+    if (!view) return;
+    keepUnsent(view.outputs, view.unsent());
+    this.#isUnsentKept = true;
+  }
+
+  /** What follows from a question that begins or ends: at once, also where nothing is drawn. */
+  #followWaiting() {
+    const waits = this.waiting;
+    const key = waits ? str(waits.call?.id ?? `line: ${waits.text}`) : "";
+    if (this.#waits.line && this.#waits.line !== waits?.line) this.#giveUpLines(this.#waits.line);
+    this.#waits.line = waits?.line ?? "";
+    if (key === this.#waits.key) return;
+    this.#waits.note?.close();
+    if (Boolean(key) !== Boolean(this.#waits.key)) this.#holdClocks(Boolean(key));
+    Object.assign(this.#waits, { key, note: key ? notify(waits.text, this.#name) : null });
+    this.#isToReveal = Boolean(key);
+    if (key) asking.add(this);
+    else asking.delete(this);
+    markTitle();
+  }
+
+  #holdClocks(isHeld) {
+    if (isHeld) {
+      this.#waits.since = now();
+      return;
+    }
+    const since = this.#waits.since;
+    this.#clock.seconds = this.elapsed();
+    this.#clock.at = now();
+    for (const [id, at] of this.#started) this.#started.set(id, at + now() - Math.max(since, at));
+    this.#waits.since = 0;
+  }
+
+  /** The kernel no longer reads the input line with this prompt; without one, any. */
+  #giveUpLines(prompt) {
+    if (!this.isServed) return;
+    const lines = this.#views.flatMap((view) => inputLines(view.host, prompt));
+    for (const line of lines) giveUp(line);
+    if (!lines.length) for (const cell of this.#cells) cell.removeInputGuard();
+  }
+
+  /** Whoever scrolls, types or clicks elsewhere is not taken to a question. */
+  #noteMove = (event) => {
+    if (!byPerson(event)) return;
+    const isScroll = event.type === "wheel" || event.type === "touchmove";
+    this.#hasMoved = isScroll || !this.#views.some((view) => view.root.contains(event.target));
   };
 
   /** The turn is over. The kernel keeps the outputs until a page says that they are in the cell. */
   #settle(outputs) {
     clearTimeout(this.#timers.ask);
     const claim = () => this.#send({ t: "kept", by: this.#name });
-    if (this.#isServed) claim();
+    if (this.isServed) claim();
     else if (!Array.isArray(outputs)) this.#ask();
-    // A page that is served comes first: it is the one that saves.
-    else if (this.#cells.some((cell) => cell.settle(outputs))) {
-      this.#timers.claim = setTimeout(claim, CLAIM_AFTER_MS);
+    else {
+      // A page that is served comes first: it is the one that saves. The kernel ends the cell after
+      // the claim; one that looks finished before would have the next one run, and be aborted.
+      this.#final = outputs;
+      clearTimeout(this.#timers.claim);
+      this.#timers.claim = setTimeout(() => this.#fill() && claim(), CLAIM_AFTER_MS);
     }
   }
 
-  get #isServed() {
+  /** Put the saved form into the cell, unless that is done; gives whether it was. */
+  #fill() {
+    const outputs = this.#final;
+    this.#final = null;
+    return outputs !== null && this.#cells.some((cell) => cell.settle(outputs));
+  }
+
+  get isServed() {
     return this.#cells.some((cell) => cell.isServed);
   }
 
@@ -1047,6 +1514,8 @@ class Turn {
     this.state = state;
     if (!this.#views.length) for (const cell of this.#cells) cell.adopt();
     this.#setClock();
+    this.#setDeadline();
+    this.#followWaiting();
     this.#draw("all");
   }
 
@@ -1064,6 +1533,7 @@ class Turn {
       this.#mark(op);
     }
     this.#noteRunning(before, this.state.running);
+    this.#followWaiting();
     this.#draw();
   }
 
@@ -1071,6 +1541,7 @@ class Turn {
   #mark([verb, path, value]) {
     const [field, index] = path;
     if (field === "elapsed") this.#setClock();
+    if (field === "wait") this.#setDeadline();
     if (field === "unread" && verb === "push" && this.sent.length) {
       this.sent.splice(Math.max(this.sent.indexOf(value), 0), 1);
     }
@@ -1083,8 +1554,13 @@ class Turn {
     this.#clock = { seconds: Number(this.state.elapsed) || 0, at: now() };
   }
 
+  #setDeadline() {
+    this.#waits.until = now() + (Number(obj(this.state.wait).left) || 0) * 1000;
+  }
+
   #noteRunning(before, after) {
     if (before === after) return;
+    if (before && !after) this.#keepUnsent();
     clearTimeout(this.#timers.force);
     this.stopping = false;
     if (before) this.#clock.seconds += (now() - this.#clock.at) / 1000;
@@ -1106,6 +1582,7 @@ class Turn {
     for (const [call, { at }] of this.#answers) {
       if (now() - at > ANSWER_AGAIN_MS) this.#answers.delete(call);
     }
+    markTitle(); // JupyterLab writes it anew for each document
     for (const view of this.#views) if (view.root.isConnected) matchTheme(view.root);
     this.#draw(arr(this.state.steps).length - 1);
   }
@@ -1122,6 +1599,8 @@ class Turn {
         view.sync(this.state, marks);
       }
       this.#announce();
+      if (this.#isToReveal && !this.#hasMoved) this.#views.find((view) => view.root.isConnected)?.reveal();
+      this.#isToReveal = false;
     });
   }
 
@@ -1131,11 +1610,15 @@ class Turn {
     const asked = arr(arr(this.state.steps).at(-1)?.calls).filter(
       (call) => call.state === "asking" && call.question && !this.#told.asked.has(call.id),
     );
-    const news = asked.map((call) => `The agent asks: ${str(call.question.text)} ${str(call.gist)}`);
+    const news = asked.map((call) => `Waiting for you. The agent asks: ${str(call.question.text)} ${str(call.gist)}`);
+    const byLine = this.waiting?.line ? this.#waits.key : "";
+    if (byLine && byLine !== this.#told.line) {
+      news.push(`Waiting for you. ${this.waiting.text} ${this.isServed ? BY_LINE : ELSEWHERE}`);
+    }
     if (this.#told.running && !running) news.push(str(ending) || "The agent has finished.");
     else if (step !== this.#told.step && running && !asked.length) news.push(`Step ${step}`);
     for (const call of asked) this.#told.asked.add(call.id);
-    Object.assign(this.#told, { step, running });
+    Object.assign(this.#told, { step, running, line: byLine });
     if (news.length) this.#views.find((view) => view.root.isConnected)?.say(news.join(". "));
   }
 

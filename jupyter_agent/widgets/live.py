@@ -15,9 +15,9 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from jupyter_agent.core.events import (
@@ -38,7 +38,7 @@ from jupyter_agent.widgets.pace import (
     whole_interval,
 )
 from jupyter_agent.widgets.saved import SavedOutput, running_html, running_line
-from jupyter_agent.widgets.state import Operation, Price, ViewState, merged
+from jupyter_agent.widgets.state import Operation, Price, ViewState, Wait, merged
 
 if TYPE_CHECKING:
     from jupyter_agent.widgets.front import Front
@@ -64,9 +64,9 @@ message of the next turn's page that comes meanwhile is lost, and asyncio says s
 MOST_SOURCE = 20_000
 """Characters of a cell by which it is found again."""
 _SAVED_MID_RUN = (
-    "The agent was at work here when this was saved. %agent show last brings the turn back; "
-    "after a restart, %agent log show. If the kernel is still busy, the code may wait for an "
-    "answer: interrupt it first."
+    "The agent was at work here when this was saved. %agent show last brings the turn back, also "
+    "after a restart. If the kernel is still busy, the code may wait for an answer: interrupt it "
+    "first."
 )
 
 
@@ -101,6 +101,11 @@ class TurnCell:
         }
 
 
+OnLine = Callable[[str], bool]
+"""Called with the prompt of the front end's input line when it asks, and with an empty text when
+it is no longer read. Returns True if a page shows the turn: it takes the line away then."""
+
+
 class Surface(Protocol):
     """The kernel's functions for a live view."""
 
@@ -110,8 +115,14 @@ class Surface(Protocol):
     def replace_by(self, outputs: Sequence[SavedOutput]) -> None:
         """Replace the published output by the outputs that stay."""
 
-    def ask(self, asked: ApprovalAsked) -> ApprovalAnswered:
-        """Ask a question without a widget. May block."""
+    def ask(self, asked: ApprovalAsked, about: str = "", on_line: OnLine = ...) -> ApprovalAnswered:
+        """Ask a question by the front end's input line. Blocks.
+
+        Args:
+            asked: The question.
+            about: Its subject (the code, a diff), if nothing else shows it.
+            on_line: Follows the line.
+        """
 
     def stop(self) -> None:
         """Interrupt the turn. May be called on any thread."""
@@ -152,6 +163,8 @@ class LiveView:
         self._decided = asyncio.Event()
         self._questions: dict[str, asyncio.Future[ApprovalAnswered]] = {}
         self._unread: tuple[str, ...] = ()
+        self._asked: Wait | None = None
+        self._waited = 0.0
         self._started = self._opened = time.monotonic()
         self._sent_at = 0.0
         self._fresh_state = False
@@ -271,12 +284,13 @@ class LiveView:
         if self._mode == "html":
             await asyncio.sleep(LISTEN)
         if self._mode == "html":
-            return self._surface.ask(asked)
+            return self.decide_now(asked)
         answer: asyncio.Future[ApprovalAnswered] = self._loop.create_future()
         self._questions[asked.call_id] = answer
         try:
-            async with asyncio.timeout(self._time_out):
-                return await answer
+            with self._waiting(asked):
+                async with asyncio.timeout(self._time_out):
+                    return await answer
         except TimeoutError:
             return ApprovalAnswered(asked.call_id, "no", "time_out")
         finally:
@@ -284,13 +298,38 @@ class LiveView:
 
     def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
         """Ask by the front end's input line: the widget cannot answer while code runs."""
-        return self._surface.ask(asked)
+        with self._waiting(asked):
+            return self._surface.ask(asked, on_line=self._follow_line)
+
+    @contextmanager
+    def _waiting(self, asked: ApprovalAsked) -> Iterator[None]:
+        """Show that the turn waits for the person; its clock stands still meanwhile."""
+        begun = time.monotonic()
+        self._asked = Wait(asked.question, begun, self._time_out)
+        self._changed.set()
+        try:
+            yield
+        finally:
+            self._asked, waited = None, time.monotonic() - begun
+            self._waited += waited
+            self._changed.set()
+
+    def _follow_line(self, prompt: str) -> bool:
+        if (asked := self._asked) is not None:
+            self._asked = replace(asked, line=prompt)
+        self._changed.set()
+        self._wake()
+        return self._mode == "widget"
 
     def said(self) -> tuple[str, ...]:
         texts, self._unread = self._unread, ()
         return texts
 
     # The front end
+
+    def owns(self, comm_id: str) -> bool:
+        """True if messages of this comm are for this view; it takes them on any thread."""
+        return self._front is not None and self._front.owns(comm_id)
 
     def _open(self) -> None:
         """Publish the output for the view, and offer the widget to the front end."""
@@ -316,6 +355,9 @@ class LiveView:
         if self._over.is_set():
             self._act_on_late(message)
             return
+        if message.get("t") == "ready":
+            self._meet(message)  # at once: code may hold the loop
+            return
         if message.get("t") == "stop":
             self._stop_asked = True
             self._changed.set()
@@ -323,22 +365,29 @@ class LiveView:
         with suppress(RuntimeError):  # the loop is gone
             self._loop.call_soon_threadsafe(self._act_on, dict(message))
 
+    def _meet(self, message: Mapping[str, Any]) -> None:
+        """A page shows the turn from now on."""
+        self._is_unserved = self._is_unserved or message.get("served") is False
+        self._mode = "widget"
+        LiveView.has_pages = True
+        self._fresh_state = True
+        with suppress(RuntimeError):  # the loop is gone
+            self._loop.call_soon_threadsafe(self._decided.set)
+        self._changed.set()
+        self._wake()
+
     def _act_on(self, message: dict[str, Any]) -> None:
         match message:
-            case {"t": "ready"}:
-                self._is_unserved = self._is_unserved or message.get("served") is False
-                self._mode = "widget"
-                LiveView.has_pages = True
-                self._fresh_state = True
-                self._decided.set()
-                self._wake()
             case {"t": "steer", "text": str(text)} if text.strip():
                 self._unread = (*self._unread, clean(text.strip()[:MOST_TYPED]))
             case {"t": "answer", "call": str(call_id), "answer": "yes" | "no" | "always" as answer}:
                 waiting = self._questions.get(call_id)
                 if waiting is not None and not waiting.done():
                     reason = clean(str(message.get("reason") or "")[:MOST_TYPED]).strip()
-                    waiting.set_result(ApprovalAnswered(call_id, answer, "person", reason))
+                    rejected = _numbers(message.get("rejected"))
+                    waiting.set_result(
+                        ApprovalAnswered(call_id, answer, "person", reason, rejected)
+                    )
         self._changed.set()
 
     # The thread that sends
@@ -379,7 +428,7 @@ class LiveView:
         # Before the view is read: words that arrive later are sent with the next message.
         hurries, self._has_first_words = self._has_first_words, False
         view = self._watch.view
-        self._pending += self._picture.update(view, self._unread)
+        self._pending += self._picture.update(view, self._unread, self._asked)
         if view.stop_reason is not None and not self._end_sent:
             self._end_sent = True
             self._pending.append(["set", ["elapsed"], self._elapsed])
@@ -419,7 +468,7 @@ class LiveView:
             return
         else:
             self._publish(update=True)
-        self._picture.update(view, self._unread)
+        self._picture.update(view, self._unread, self._asked)
         self._send_state()
         self._sent_at = time.monotonic()
 
@@ -427,11 +476,16 @@ class LiveView:
         self._pending.clear()
         if self._front is not None:
             state = {**self._picture.state, "elapsed": self._elapsed}
+            if self._asked is not None:
+                state["wait"] = self._asked.as_json()
             self._front.send({"t": "state", "state": state})
 
     @property
     def _elapsed(self) -> float:
-        return round(time.monotonic() - self._started, 1)
+        """Seconds since the turn began, without those in which it waited for the person."""
+        asked, now = self._asked, time.monotonic()
+        waiting = 0.0 if asked is None else now - asked.begun
+        return round(now - self._started - self._waited - waiting, 1)
 
     def _publish(self, update: bool) -> None:
         self._surface.publish(self._output(update), update)
@@ -447,3 +501,8 @@ class LiveView:
             "text/plain": running_line(view),
             "text/html": f'<div class="{classes}">{inside}</div>',
         }
+
+
+def _numbers(value: object) -> tuple[int, ...]:
+    """The numbers in a message of the front end."""
+    return tuple(each for each in value if type(each) is int) if isinstance(value, list) else ()

@@ -6,15 +6,14 @@ same bytes.
 
 from __future__ import annotations
 
-import html
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from jupyter_agent.core.displays import shown_displays
+from jupyter_agent.core.data_tables import is_frame, table_of
+from jupyter_agent.core.displays import WIDGET, shown_displays
 from jupyter_agent.core.legible import cut, line, stable
 from jupyter_agent.core.markdown import code_fence, inert
 from jupyter_agent.core.messages import JsonObject, clean, is_bitmap
@@ -23,19 +22,25 @@ from jupyter_agent.core.transcript import CallView, StepView, TurnView, is_rich
 from jupyter_agent.core.wording import (
     MARKS,
     PLAN_MARKS,
+    Piece,
     asked_about,
     body,
     changes,
     ending,
-    is_code,
+    foreseen_by_code,
+    is_figure,
     note_with_state,
     numbers,
+    outcome,
     pieces,
     shown,
     shown_body,
     summary,
+    troubles,
     unseen,
+    weakly_seen,
 )
+from jupyter_agent.widgets.html_text import coloured, escaped, in_text, prose, table
 
 HTML_LIMIT, HTML_TOTAL = 10_000, 450_000
 """Characters of one output in the HTML transcript, and of all outputs together."""
@@ -52,12 +57,15 @@ _PRE = f"margin:4px 0;{_WRAPPED};font-family:monospace;font-size:12px"
 _OUT = f"{_PRE};padding:4px 8px;background:rgba(128,128,128,.08)"
 _FAILED = f"{_OUT};border-left:3px solid rgba(220,70,70,.6)"
 _WORDS = f"margin:6px 0;{_WRAPPED};font-family:inherit;font-size:13px;line-height:1.45"
+_PROSE = "margin:6px 0;overflow-wrap:break-word;font-size:13px;line-height:1.45"
+_ITEM = "margin-right:14px"
 _SMALL = "margin:4px 0;opacity:.8;font-size:12px;overflow-wrap:break-word"
 _SUMMARY = "cursor:pointer;overflow-wrap:break-word"
 _GIST = "background:none;padding:0;opacity:.75"
+_TALL = "max-height:400px;overflow:auto"
+"""Of a table that was displayed: it scrolls."""
 _TINTS = {"+": "rgba(46,160,67,.18)", "-": "rgba(220,70,70,.18)"}
-_BLANK_LINE = re.compile(r"\n(?=[ \t]*\n)")
-_MATH = re.compile(r"[$\\]")
+_END_OF_WIDGETS = "Widgets end with their kernel. Unfold to see what they showed at first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,8 @@ class SavedOutput:
 
 def saved_outputs(view: TurnView) -> list[SavedOutput]:
     """The transcript, then the rich displays of the agent's code, then the answer."""
-    outputs = [_transcript(view), *_displays(view)]
+    displays = list(_displays(view))
+    outputs = [_transcript(view), *displays, *_widgets_in_words(displays)]
     answer = inert(stable(view.answer))
     if answer.strip():
         outputs.append(SavedOutput({"text/markdown": answer, "text/plain": answer}))
@@ -91,7 +100,10 @@ def running_line(view: TurnView) -> str:
     """The current activity of a running turn, in one line."""
     step = f"step {view.steps[-1].number} of {view.max_steps}" if view.steps else "starting"
     call = next((call for call in reversed(view.calls) if call.result is None), None)
-    return f"Agent: {step}" + (f" · {line(call.call.name)}" if call else "")
+    doing = line(call.call.name) if call else ""
+    if not doing and view.steps:
+        doing = line(view.steps[-1].preparing)
+    return f"Agent: {step}" + (f" · {doing}" if doing else "")
 
 
 def _transcript(view: TurnView) -> SavedOutput:
@@ -125,7 +137,30 @@ def _displays(view: TurnView) -> Iterator[SavedOutput]:
         if is_rich(output)
     )
     for output in shown_displays(rich):
-        yield SavedOutput(output.data, output.metadata)
+        data = output.data
+        if is_frame(output):
+            data = {**data, "text/html": f'<div style="{_TALL}">{data["text/html"]}</div>'}
+        yield SavedOutput(data, output.metadata)
+
+
+def _widgets_in_words(displays: Sequence[SavedOutput]) -> Iterator[SavedOutput]:
+    """A folded line below the turn's widgets: JupyterLab shows an error in their place later.
+
+    It stores no state of widgets by default, and has no other form of an output that it knows.
+    """
+    widgets = [output.data for output in displays if WIDGET in output.data]
+    if not widgets:
+        return
+    plain = [stable(str(data.get("text/plain", ""))) for data in widgets]
+    inside = "".join(
+        str(data.get("text/html") or f"<div><code>{escaped(words)}</code></div>")
+        for data, words in zip(widgets, plain, strict=True)
+    )
+    markup = (
+        f'<details style="{_SMALL}"><summary style="{_SUMMARY}">{_END_OF_WIDGETS}</summary>'
+        f"{inside}</details>"
+    )
+    yield SavedOutput({"text/html": markup, "text/plain": _END_OF_WIDGETS})
 
 
 def _stored(kind: str, value: Any, limit: int) -> Any:
@@ -142,9 +177,8 @@ def _safe(value: Any) -> Any:
     return json.loads(clean(text))
 
 
-# HTML: inline styles only, no text colours of its own, everything escaped. What others wrote stands
-# in <pre> and <code>, which MathJax leaves alone, or has its delimiters apart. No line is blank:
-# in a Markdown file, as nbconvert makes one, HTML ends at the first blank line.
+# HTML: inline styles only, and colours that are legible on white and on black. The texts come from
+# `html_text`, which escapes them. Folded: the steps. In sight: the plan, what went wrong, the end.
 
 
 def _html(view: TurnView, running: bool = False) -> Iterator[str]:
@@ -152,8 +186,6 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     heading = running_line(view).removeprefix("Agent: ") if running else summary(view)
     yield f'<details{" open" if running else ""} style="{_OUTER}"><summary style="{_SUMMARY}">'
     yield f"<b>Agent</b> &nbsp;{_inline(heading, limit)}</summary>"
-    for item in view.plan:
-        yield f"<div>{PLAN_MARKS[item.state]} {_inline(item.text, limit)}</div>"
     for notice in _notices(view, running):
         yield f'<div style="margin:6px 0"><i>{_inline(notice, limit)}</i></div>'
     for step in view.steps:
@@ -169,6 +201,10 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     if places:
         yield f'<div style="{_SMALL}"><b>Numbers</b> &nbsp;{places}</div>'
     yield "</details>"
+    if view.plan:
+        items = (f"{PLAN_MARKS[item.state]} {_inline(item.text, limit)}" for item in view.plan)
+        spans = "".join(f'<span style="{_ITEM}">{item}</span> ' for item in items)
+        yield f'<div style="margin:4px 0 4px 11px;font-size:13px">{spans}</div>'
     for last in _below(view, running):
         yield f'<div style="margin:6px 0"><i>{_inline(last, limit)}</i></div>'
 
@@ -185,7 +221,8 @@ def _notices(view: TurnView, running: bool = False, in_sight: bool = False) -> I
 def _below(view: TurnView, running: bool = False) -> Iterator[str]:
     """The lines below the transcript, which stay visible when it is folded."""
     yield from _notices(view, running, in_sight=True)
-    yield from filter(None, (ending(view), unseen(view.receipt)))
+    found = (ending(view), troubles(view), unseen(view.receipt), *weakly_seen(view.receipt))
+    yield from filter(None, found)
 
 
 def _listed(view: TurnView, shown_as: Callable[[str], str]) -> str:
@@ -202,7 +239,7 @@ def _html_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
     for notice in step.notices:
         yield f'<div style="margin:6px 0"><i>{_inline(notice, limit)}</i></div>'
     if step.text and not is_answer:
-        yield f'<pre style="{_WORDS}">{_escape(step.text, limit)}</pre>'
+        yield f'<div style="{_PROSE}">{_bounded(prose, step.text, limit)}</div>'
     for call in step.calls:
         yield from _html_call(call, limit)
 
@@ -213,19 +250,37 @@ def _html_call(call: CallView, limit: int) -> Iterator[str]:
     yield f"<code><b>{_escape(line(call.call.name), limit)}</b></code>"
     if gist := call.gist:
         yield f' <code style="{_GIST}">{_escape(gist, limit)}</code>'
-    yield f" &nbsp;{MARKS[call.state]}{words}</summary>"
+    came = f" &nbsp;→ {_inline(outcome(call), limit)}" if outcome(call) else ""
+    yield f" &nbsp;{MARKS[call.state]}{words}{came}</summary>"
     if question := asked_about(call):
         yield f'<div style="{_SMALL}">{_inline(question, limit)}</div>'
     if wanted := body(call):
-        inside = _escape(wanted, limit) if call.asked is None else _escaped(_asked(call, limit))
+        paint = coloured if call.is_code else escaped
+        asked = call.asked is not None
+        inside = paint(_asked(call, limit)) if asked else _bounded(paint, wanted, limit)
         yield f'<pre style="{_PRE}">{inside}</pre>'
+    for diff, text in foreseen_by_code(call):
+        yield f'<details style="{_SMALL}"><summary style="{_SUMMARY}">'
+        yield f"<code>{_escape(line(diff.title), limit)}</code> {diff.counts}</summary>"
+        yield f'<pre style="{_OUT}">{_tinted(_escape(text, limit), 2 * limit)}</pre></details>'
     if call.result is None and call.output:
         yield f'<pre style="{_OUT}">{_escape(call.output, limit)}</pre>'
-    for kind, text in pieces(call):
-        escaped = _escape(text, limit)
-        inside = _tinted(escaped, 2 * limit) if kind == "diff" else escaped
-        yield f'<pre style="{_FAILED if kind == "error" else _OUT}">{inside}</pre>'
+    for piece in pieces(call):
+        yield _html_piece(piece, limit)
     yield "</details>"
+
+
+def _html_piece(piece: Piece, limit: int) -> str:
+    """A text of a result; a table as one, and for what is shown below the transcript its place."""
+    if piece.output is not None and is_rich(piece.output):
+        is_table = is_frame(piece.output)
+        what = "figure" if is_figure(piece.output) else "table" if is_table else "display"
+        return f'<div style="{_SMALL}">[{what}: below the steps]</div>'
+    if piece.output is not None and (frame := table_of(piece.output)):
+        return table(frame, limit)
+    text = _escape(piece.text, limit)
+    inside = _tinted(text, 2 * limit) if piece.kind == "diff" else text
+    return f'<pre style="{_FAILED if piece.kind == "error" else _OUT}">{inside}</pre>'
 
 
 def _asked(call: CallView, limit: int) -> str:
@@ -249,29 +304,31 @@ def _tinted(diff: str, room: int) -> str:
 
 def _share(view: TurnView, most: int, total: int) -> int:
     """Characters for one text of a turn, so that all of them stay within the total."""
-    texts = sum(1 + len(shown(call)) for call in view.calls) + 2 * len(view.steps)
+    texts = sum(
+        1 + len(shown(call)) + len(foreseen_by_code(call)) for call in view.calls
+    ) + 2 * len(view.steps)
     texts += sum(len(step.said) for step in view.steps)
     return max(200, min(most, total // max(1, texts)))
 
 
 def _escape(text: str, limit: int) -> str:
-    return _bounded(_escaped, text, limit)
+    return _bounded(escaped, text, limit)
 
 
 def _inline(text: str, limit: int) -> str:
-    """Foreign text outside of <pre> and <code>: MathJax must not find its delimiters."""
-    return _bounded(lambda t: _MATH.sub(r"<span>\g<0></span>", _escaped(t)), text, limit)
+    """Foreign text outside of <pre> and <code>."""
+    return _bounded(in_text, text, limit)
 
 
-def _escaped(text: str) -> str:
-    return _BLANK_LINE.sub("&#10;", html.escape(text))
-
-
-def _bounded(escaped: Callable[[str], str], text: str, limit: int) -> str:
-    whole = escaped(cut(text, limit))
-    if len(whole) > 2 * limit:  # mostly markup, which escaping makes longer
-        return escaped(cut(text, limit * limit // len(whole)))
-    return whole
+def _bounded(made: Callable[[str], str], text: str, limit: int) -> str:
+    """HTML made of a text, shortened so that it has about two times `limit` characters at most."""
+    whole = made(cut(text, limit))
+    if len(whole) <= 2 * limit:
+        return whole
+    if made is coloured:
+        return _escape(text, limit)
+    # Mostly markup, which escaping makes longer.
+    return made(cut(text, limit * limit // len(whole)))
 
 
 # Plain text: for terminals, and for whatever shows no HTML.
@@ -301,11 +358,14 @@ def _plain(view: TurnView) -> Iterator[str]:
 
 def _plain_call(call: CallView, limit: int) -> Iterator[str]:
     words = f" {stable(note_with_state(call))}" if note_with_state(call) else ""
-    yield f"     {MARKS[call.state]} {line(call.call.name)}{words}"
+    came = f" → {line(outcome(call))}" if outcome(call) else ""
+    yield f"     {MARKS[call.state]} {line(call.call.name)}{words}{came}"
     if question := asked_about(call):
         yield f"         {_indented(question, 9, limit)}"
     if wanted := _asked(call, limit) or call.gist:
         yield "         " + wanted.replace("\n", "\n" + " " * 9)
+    for diff, _ in foreseen_by_code(call):
+        yield f"         {line(diff.title)} {diff.counts}"
     for text in shown(call):
         yield f"         │ {_indented(text, 9, limit, '│ ')}"
 
@@ -340,13 +400,16 @@ def _markdown(view: TurnView) -> Iterator[str]:
 
 def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
     words = f" {inert(stable(note_with_state(call)))}" if note_with_state(call) else ""
-    yield f"\n{_span(call.call.name)} {MARKS[call.state]}{words}\n"
+    came = f" → {inert(line(outcome(call)))}" if outcome(call) else ""
+    yield f"\n{_span(call.call.name)} {MARKS[call.state]}{words}{came}\n"
     if question := asked_about(call):
         yield f"\n{inert(line(question, 300))}\n"
     if wanted := _asked(call, limit) or call.gist:
-        yield _fence(wanted, "python" if is_code(call) else "")
-    for kind, text in pieces(call):
-        yield _fenced(text, limit, "diff" if kind == "diff" else "")
+        yield _fence(wanted, "python" if call.is_code else "")
+    for _, text in foreseen_by_code(call):
+        yield _fenced(text, limit, "diff")
+    for piece in pieces(call):
+        yield _fenced(piece.text, limit, "diff" if piece.kind == "diff" else "")
 
 
 def _quoted(opening: str, text: str, limit: int) -> str:

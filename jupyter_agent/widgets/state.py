@@ -7,9 +7,13 @@ The front end's half is `live.js`; a test applies the operations and compares.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from jupyter_agent.core.data_tables import DataTable, table_of
+from jupyter_agent.core.diffs import FileDiff, brief, file_diff
 from jupyter_agent.core.legible import cut, line, stable, whole
 from jupyter_agent.core.messages import Output
 from jupyter_agent.core.transcript import CallView, StepView, TurnView
@@ -17,8 +21,9 @@ from jupyter_agent.core.wording import (
     body,
     displayed,
     ending,
-    is_code,
+    foreseen,
     note,
+    outcome,
     output_text,
     shown_body,
 )
@@ -33,9 +38,32 @@ OUTPUT_LIMIT = 20_000
 """Characters of one text that the live view gets; the saved form and the log have more."""
 PICTURE_LIMIT = 3_000_000
 """Characters of one picture (base64). A larger one is shown when the turn is over."""
+_CELL = 100
+"""Characters of one cell of a table."""
 _ROWS, _COLUMNS = 14, 90
 """The size of a card's box, about."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A question that waits for the person.
+
+    Args:
+        question: Its text.
+        begun: When it was asked, by `time.monotonic`.
+        seconds: How long it waits for an answer.
+        line: The prompt of the input line that asks; empty if the view's buttons ask.
+    """
+
+    question: str
+    begun: float
+    seconds: float
+    line: str = ""
+
+    def as_json(self) -> Json:
+        left = self.begun + self.seconds - time.monotonic()
+        return {"text": stable(self.question), "line": self.line, "left": round(max(0.0, left))}
 
 
 class ViewState:
@@ -48,9 +76,12 @@ class ViewState:
     def __init__(self, price: Price = lambda view: "") -> None:
         self._price = price
         self._view = TurnView()
-        self.state: Json = {**self._heading(self._view, ()), "steps": []}
+        self._wait: Wait | None = None
+        self.state: Json = {**self._heading(self._view, ()), "wait": None, "steps": []}
 
-    def update(self, view: TurnView, unread: tuple[str, ...] = ()) -> list[Operation]:
+    def update(
+        self, view: TurnView, unread: tuple[str, ...] = (), wait: Wait | None = None
+    ) -> list[Operation]:
         """The operations from the last state to this view; keeps it as the last state."""
         operations: list[Operation] = []
         steps = self.state["steps"]
@@ -65,6 +96,10 @@ class ViewState:
                 operations.append(["push", ["steps"], fresh])
                 steps.append(fresh)
         heading = self._heading(view, unread)
+        heading["wait"] = self.state["wait"]
+        if wait is not self._wait:
+            self._wait = wait
+            heading["wait"] = None if wait is None else wait.as_json()
         for key, value in heading.items():
             operations += difference(self.state[key], value, [key])
         self.state.update(heading)
@@ -148,8 +183,9 @@ def _call(call: CallView) -> Json:
         "gist": stable(call.gist),
         "state": call.state,
         "note": stable(note(call)),
+        "came": stable(outcome(call)),
         "seconds": None if call.seconds is None else round(call.seconds, 1),
-        "language": "python" if is_code(call) else "text",
+        "language": "python" if call.is_code else "text",
         "body": shown_body(call, OUTPUT_LIMIT),
         "outputs": list(_outputs(call)),
         "question": _question(call),
@@ -159,10 +195,14 @@ def _call(call: CallView) -> Json:
 def _question(call: CallView) -> Json | None:
     if call.asked is None or call.state != "asking":
         return None
+    diffs = foreseen(call)
+    sizes = f" ({found})" if (found := brief(diffs)) else ""
     return {
-        "text": whole(call.asked.question) + _size(body(call)),
+        "text": whole(call.asked.question) + sizes + _size(body(call)),
         "reasons": [whole(reason) for reason in call.asked.reasons],
+        "diffs": [_diff(diff) for diff in diffs],
         "always": whole(call.asked.always),
+        "byPart": call.asked.by_part,
     }
 
 
@@ -172,9 +212,20 @@ def _size(text: str) -> str:
     return f" (About {rows:,} lines: scroll the box to see all.)" if rows > _ROWS else ""
 
 
+def _diff(diff: FileDiff) -> Json:
+    return {
+        "title": line(diff.title, 200),
+        "added": diff.added,
+        "removed": diff.removed,
+        "lines": list(diff.lines),
+    }
+
+
 def _outputs(call: CallView) -> Iterator[Json]:
+    is_asked = call.state == "asking"  # then the question shows what would change
     for output in displayed(call):
-        yield from _output(output)
+        if not (is_asked and output.kind == "diff"):
+            yield from _output(output)
     if call.result is None:
         if call.output:
             yield _text("text", call.output)
@@ -191,12 +242,28 @@ def _output(output: Output) -> Iterator[Json]:
     for kind in _PICTURES:
         data = output.data.get(kind)
         if isinstance(data, str) and len(data) <= PICTURE_LIMIT:
-            alt = line(output_text(output)) or "Figure"
+            words = line(output_text(output))
+            alt = "Figure" if not words or words.startswith("<") else words  # no Python's repr
             yield {"kind": "image", "text": "", "mime": kind, "data": data, "alt": alt}
             return
+    if table := table_of(output):
+        yield _table(table)
+        return
     if text := output_text(output):
-        kind = output.kind if output.kind in ("error", "diff") else "text"
-        yield _text(kind, text)
+        if output.kind == "diff":
+            diff = _diff(file_diff(cut(text, OUTPUT_LIMIT), output))
+            yield {"kind": "diff", **diff}
+        else:
+            yield _text("error" if output.kind == "error" else "text", text)
+
+
+def _table(table: DataTable) -> Json:
+    """A table's rows, each cell as its text, its columns and rows, and whether it is a label."""
+    rows = [
+        [[line(cell.text, _CELL), cell.across, cell.down, cell.is_head] for cell in row]
+        for row in (*table.head, *table.body)
+    ]
+    return {"kind": "table", "rows": rows, "head": len(table.head)}
 
 
 def _text(kind: str, text: str) -> Json:

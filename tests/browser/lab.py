@@ -31,6 +31,7 @@ from model_server import Call, ModelServer, Reply, failed
 from playwright.sync_api import (
     Browser,
     BrowserContext,
+    ConsoleMessage,
     Dialog,
     Locator,
     Page,
@@ -67,7 +68,8 @@ _WATCH = """(() => {
 })()"""
 _PRINTED = ".jp-OutputArea-output:not([data-mime-type='application/vnd.jupyter.stderr'])"
 _NUMBER = re.compile(r"\[\d+\]")
-SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
+_ROOT = Path(__file__).parents[2]
+SHOTS = _ROOT / "build" / "screenshots"
 
 
 def chromium() -> str | None:
@@ -85,9 +87,10 @@ def a_browser() -> Iterator[Browser]:
             browser.close()
 
 
+_WINDOWING = "notebook-extension/tracker.jupyterlab-settings"
 _SETTINGS: dict[str, dict[str, Any]] = {
     # A cell that is out of sight must be as testable as one in sight.
-    "notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
+    _WINDOWING: {"windowingMode": "none"},
     "apputils-extension/notification.jupyterlab-settings": {
         "fetchNews": "false",
         "checkForUpdates": False,
@@ -102,11 +105,15 @@ class Lab:
     Args:
         folder: Where its notebooks are.
         environ: Variables for the server and its kernels.
+
+    Attributes:
+        extension: The front-end extension as this JupyterLab finds it.
     """
 
     def __init__(self, folder: Path, environ: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self._environ = {**clean_environment(folder), **(environ or {})}
+        self.extension = folder / "jupyter_data" / "labextensions" / "jupyter-agent"
         self._workspaces = 0
         self._window: BrowserContext | None = None
 
@@ -114,11 +121,10 @@ class Lab:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        settings = self.folder / "empty_config" / "lab" / "user-settings"
         for name, values in _SETTINGS.items():
-            path = settings / "@jupyterlab" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(values), encoding="utf-8")
+            self.configure(name, values)
+        # An editable install does not carry the front-end extension.
+        shutil.copytree(_ROOT / "labextension", self.extension)
         self._log = (self.folder / "lab.log").open("w")
         command = [
             *(sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={self.port}"),
@@ -127,7 +133,11 @@ class Lab:
             *(["--allow-root"] if hasattr(os, "getuid") and os.getuid() == 0 else []),
         ]
         self._process = subprocess.Popen(
-            command, cwd=self.folder, env=self._environ, stdout=self._log, stderr=self._log
+            command,
+            cwd=self.folder,
+            env={**self._environ, "JUPYTER_PATH": str(self.extension.parents[1])},
+            stdout=self._log,
+            stderr=self._log,
         )
         self._await_answer()
         return self
@@ -155,12 +165,29 @@ class Lab:
             time.sleep(0.2)
         raise TimeoutError((self.folder / "lab.log").read_text(encoding="utf-8")[-4000:])
 
+    def configure(self, name: str, values: Mapping[str, object]) -> None:
+        """Set what a person sets in the settings editor, for pages that are opened from now on."""
+        path = self.folder / "empty_config" / "lab" / "user-settings" / "@jupyterlab" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({**_SETTINGS.get(name, {}), **values}), encoding="utf-8")
+
     def disable(self, *extensions: str) -> None:
         """Let pages that are opened from now on lack these front-end extensions."""
         path = self.folder / "empty_config" / "labconfig" / "page_config.json"
         path.parent.mkdir(exist_ok=True)
         disabled = dict.fromkeys(extensions, True)
         path.write_text(json.dumps({"disabledExtensions": disabled}), encoding="utf-8")
+
+    @contextmanager
+    def default_windowing(self) -> Iterator[None]:
+        """Let pages that are opened meanwhile draw their cells as JupyterLab does by default."""
+        settings = self.folder / "empty_config" / "lab" / "user-settings"
+        path = settings / "@jupyterlab" / _WINDOWING
+        path.unlink()
+        try:
+            yield
+        finally:
+            path.write_text(json.dumps(_SETTINGS[_WINDOWING]), encoding="utf-8")
 
     def shut_down_kernels(self) -> None:
         """Stop all kernels, as after a night."""
@@ -218,6 +245,7 @@ class NotebookPage:
         foreign: Requests to anywhere but JupyterLab.
         dialogs: What the browser's own dialogs said.
         errors: Exceptions in the page that name our module.
+        complaints: What the console says as a warning or an error.
     """
 
     def __init__(self, page: Page, path: Path, origin: str) -> None:
@@ -227,15 +255,18 @@ class NotebookPage:
         self.foreign: list[str] = []
         self.dialogs: list[str] = []
         self.errors: list[str] = []
+        self.complaints: list[str] = []
         self._origin = origin
         page.on("dialog", self._answer)
-        page.on("console", lambda message: self._hear(message.text))
+        page.on("console", self._hear)
         page.on("request", self._look)
         page.on("pageerror", lambda error: self.errors.append(f"{error}\n{error.stack}"))
 
-    def _hear(self, text: str) -> None:
-        if text.startswith(_UGLY):
-            self.ugly.append(text.removeprefix(_UGLY))
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.text.startswith(_UGLY):
+            self.ugly.append(message.text.removeprefix(_UGLY))
+        if message.type in ("warning", "error"):
+            self.complaints.append(message.text)
 
     def _answer(self, dialog: Dialog) -> None:
         if dialog.type == "beforeunload":  # who closes or reloads means it

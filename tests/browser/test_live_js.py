@@ -97,7 +97,9 @@ def rich_state() -> dict[str, Any]:
         outputs=[{"kind": "error", "text": "KeyError: 'specie'   line 1"}],
     )
     good = call(id="c3", gist=means, body=means, outputs=[{"kind": "text", "text": table}])
-    diff = "+ # Penguins by mass\n+ Gentoo are heaviest: 5,076 g on average.\n- old line\n  same"
+    added = ["+# Penguins by mass", "+Gentoo are heaviest: 5,076 g on average."]
+    lines = ["@12 unchanged lines", *added, "-old line", " same"]
+    diff = {"title": "report.md", "added": 2, "removed": 1, "lines": lines}
     ask = call(
         "write_file",
         id="c4",
@@ -106,10 +108,11 @@ def rich_state() -> dict[str, Any]:
         seconds=None,
         language="text",
         body="",
-        outputs=[{"kind": "diff", "text": diff}],
+        outputs=[],
         question={
             "text": "Write this file?",
-            "reasons": ["report.md is new"],
+            "reasons": ["writes over report.md, which the agent has not read"],
+            "diffs": [diff],
             "always": "new files",
         },
     )
@@ -284,20 +287,80 @@ def test_highlighting_takes_linear_time(book: Notebook, unit: str) -> None:
 def test_diff_and_figure(book: Notebook) -> None:
     """A write shows its lines in two colours, a figure is shown; a bad payload is no image."""
     outputs = [
-        {"kind": "diff", "text": "@@ -1 +1 @@\n-old\n+new\n"},
+        {"kind": "diff", "title": "a.txt", "added": 1, "removed": 2_000, "lines": ["-old", "+new"]},
         {"kind": "image", "mime": "image/png", "data": PIXEL, "alt": "A plot"},
         {"kind": "image", "mime": "image/svg+xml", "data": "PHN2Zz4=", "alt": "no"},
         {"kind": "image", "mime": "image/png", "data": 'x" onerror="window.pwned=1', "alt": "no"},
     ]
     book.show(state(step(calls=[call(outputs=outputs)])))
     book.unfold()
-    assert book.page.locator(".ja-plus").text_content() == "+new\n"
-    assert book.page.locator(".ja-minus").text_content() == "-old\n"
+    assert book.page.locator("ins").text_content() == "+new"
+    assert book.page.locator("del").text_content() == "-old"
+    assert book.page.locator(".ja-counts").text_content() == "a.txt+1−2,000"
+    assert book.page.get_by_role("group", name="Changes of a.txt: 1 added, 2000 removed").count()
     images = book.page.locator("img")
     assert images.nth(0).get_attribute("alt") == "A plot"
     assert images.nth(0).evaluate("i => i.complete && i.naturalWidth") == 1
     assert images.nth(1).get_attribute("src") is None
     assert images.nth(2).get_attribute("src") is None
+
+
+def test_a_finished_figure_stays_in_sight(book: Notebook) -> None:
+    """A figure is small below a folded card, and large in an open one."""
+    figure = {"kind": "image", "mime": "image/png", "data": PIXEL, "alt": "A plot"}
+    book.show(state(step(calls=[call(outputs=[figure], came="1 figure"), call(id="b")])))
+    image = book.page.locator("img")
+    expect(image).to_be_visible()
+    assert (image.bounding_box() or {})["height"] == 150
+    assert book.page.locator(".ja-came").first.text_content() == "→ 1 figure"
+    book.page.locator(".ja-card summary").first.click()
+    expect(image).to_be_visible()
+    assert (image.bounding_box() or {})["height"] < 10
+
+
+def test_a_table_scrolls(book: Notebook) -> None:
+    """A data frame is a table with labels above and beside it, of limited height."""
+    head = [[["", 1, 1, True], ["mass", 2, 1, True]]]
+    rows = [[[str(n), 1, 1, True], [f"<b>{n}", 1, 1, False], ["x", 1, 1, False]] for n in range(60)]
+    book.show(
+        state(step(calls=[call(outputs=[{"kind": "table", "rows": head + rows, "head": 1}])]))
+    )
+    book.unfold()
+    table = book.page.locator(".ja-table")
+    assert table.locator("thead th").all_text_contents() == ["", "mass"]
+    assert table.locator("thead th").nth(1).get_attribute("colspan") == "2"
+    assert table.locator("tbody td").first.text_content() == "<b>0"
+    assert table.evaluate("e => e.clientHeight <= 220 && e.scrollHeight > 900")
+
+
+def test_the_plan_stays_when_the_steps_scroll(book: Notebook) -> None:
+    """The plan is above the part that scrolls."""
+    turn = rich_state()
+    turn["steps"][0]["text"] = "line\n\n" * 200
+    book.show(turn)
+    plan = book.page.get_by_role("list", name="Plan")
+    assert not plan.evaluate("e => e.closest('.ja-body')")
+    assert plan.evaluate("e => e.getBoundingClientRect().top >= 0 && e.clientHeight < 90")
+
+
+def test_copy_code_and_answer(book: Notebook) -> None:
+    """Copy puts a code, and the answer, on the clipboard as they were written."""
+    code = "import os\nx = '<b>'  # why"
+    answer = "**3.5** of `x`"
+    book.show(state(step(calls=[call(body=code)]), step(2, text=answer)))
+    book.unfold()
+    book.page.evaluate(
+        "document.addEventListener('copy', e => (window.copied = document.activeElement.value))"
+    )
+    for what, text in (("this code", code), ("this answer", answer)):
+        copy = book.page.get_by_role("button", name=f"Copy {what}")
+        copy.click()
+        expect(copy).to_have_text("Copied")
+        assert book.page.evaluate("window.copied") == text
+        assert copy.evaluate("e => e === document.activeElement")
+    assert book.page.locator(".ja textarea").count() == 0
+    book.show(state(step(calls=[asking()])))
+    assert book.page.locator(".ja-copy:visible").count() == 0
 
 
 def test_long_output_follows_its_end_until_the_person_scrolls(book: Notebook) -> None:
@@ -420,17 +483,18 @@ def test_a_question_is_answered_once(book: Notebook, label: str, answer: str) ->
     assert "runs a shell command: ls (line 2)" in question.inner_text()
     assert "shell commands" in question.inner_text()
     assert book.page.locator(".ja-card details").get_attribute("open") == ""
-    question.get_by_role("button", name=label, exact=True).click()
+    choices = book.page.get_by_role("group", name="Your answer")
+    choices.get_by_role("button", name=label, exact=True).click()
     assert book.sent() == [{"t": "answer", "call": "call_9", "answer": answer, "reason": ""}]
     book.settle()
     assert f"answered: {answer}" in question.inner_text()
-    assert all(button.is_disabled() for button in question.get_by_role("button").all())
+    assert all(button.is_disabled() for button in choices.get_by_role("button").all())
     book.patch(
         ["set", ["steps", 0, "calls", 0, "question"], None],
         ["set", ["steps", 0, "calls", 0, "state"], "done"],
         ["set", ["steps", 0, "calls", 0, "note"], "allowed by you"],
     )
-    assert not question.is_visible()
+    assert not question.is_visible() and not choices.is_visible()
     assert "allowed by you" in book.text()
 
 
@@ -449,6 +513,74 @@ def test_an_answer_that_went_astray_can_be_given_again(book: Notebook) -> None:
     book.sent()
     yes.click()
     assert [message["t"] for message in book.sent()] == ["answer"]
+
+
+def test_a_second_click_does_not_answer_the_next_question(book: Notebook) -> None:
+    """The buttons stay in their place: those of the next question wait for a moment."""
+    book.show(state(step(calls=[asking()])))
+    yes = book.page.get_by_role("button", name="Yes")
+    yes.click()
+    second = {**asking(), "id": "call_10", "question": {**QUESTION, "text": "And this?"}}
+    book.patch(
+        ["set", ["steps", 0, "calls", 0], call(id="call_9")],
+        ["push", ["steps", 0, "calls"], second],
+    )
+    assert yes.is_disabled()
+    expect(yes).to_be_enabled()
+    book.sent()
+    yes.click()
+    assert [message["call"] for message in book.sent()] == ["call_10"]
+
+
+WAIT = {"text": "It deletes data.csv. Allow it?", "line": "Type y: ", "left": 75}
+LINE = """() => {
+  const area = Object.assign(document.createElement("div"), {className: "jp-OutputArea"});
+  const shown = notebook;
+  shown.replaceWith(area);
+  area.append(shown);
+  area.insertAdjacentHTML("beforeend", `<pre class="jp-Stdin-prompt">Type y: <input
+    class="jp-Stdin-input"></pre><pre class="jp-Stdin-prompt">Mine? <input
+    class="jp-Stdin-input"></pre><input id="editor">`);
+  window.lines = [];
+  area.addEventListener("keydown", (e) => e.target.matches(".jp-Stdin-input")
+    && lines.push([e.key, e.target.value]));
+}"""
+
+
+def test_a_line_that_is_no_longer_read_is_submitted(book: Notebook) -> None:
+    """While the input line asks, the view points at it and its clocks stand; when the kernel no
+    longer reads it, it is submitted, once, and no other line is.
+    """
+    book.show(state(step(calls=[call(state="running", seconds=None)])))
+    book.page.evaluate(LINE)
+    book.settle()
+    book.patch(["set", ["wait"], WAIT])
+    assert "Waiting for you" in book.text() and "Answer in the input line" in book.text()
+    assert re.search(r"1 min (1[0-5]|[0-9]) s left", book.text())
+    assert book.page.title() == "(?) notebook"
+    assert book.page.get_by_label("Steer the agent").is_disabled()
+    spoken = book.page.locator("[aria-live=polite]").text_content() or ""
+    assert spoken.startswith("Waiting for you. It deletes data.csv. Allow it?")
+    clock = book.view.locator(".ja-facts").inner_text()
+    book.page.wait_for_timeout(1200)
+    assert book.view.locator(".ja-facts").inner_text() == clock
+    assert book.page.evaluate("lines") == []
+    book.page.locator("#editor").focus()
+    book.patch(["set", ["wait"], None])
+    assert book.page.evaluate("lines") == [["Enter", "(not answered)"]]
+    assert book.page.evaluate("document.activeElement.id") == "editor"
+    assert not book.page.get_by_role("group", name="Your answer").is_visible()
+    assert book.page.title() == "notebook"
+    assert book.page.get_by_label("Steer the agent").is_enabled()
+
+
+def test_the_line_of_a_kernel_that_is_gone(book: Notebook) -> None:
+    """With the kernel goes its question: all open input lines of the cell are submitted."""
+    book.show(state(step(calls=[call(state="running", seconds=None)]), wait=WAIT))
+    book.page.evaluate(LINE)
+    book.settle()
+    book.page.evaluate("test.model.lost.forEach((lose) => lose())")
+    assert book.page.evaluate("lines") == [["Enter", "(not answered)"]] * 2
 
 
 def test_no_with_a_reason(book: Notebook) -> None:
@@ -511,12 +643,12 @@ def test_the_keyboard_alone_is_enough(book: Notebook) -> None:
         seen.append(book.page.evaluate(name))
     order = [
         "Stop",
-        "Thinking",
-        "execute_code",
-        "execute_code",
         "Yes",
         "Always in th",
         "No, because ",
+        "Thinking",
+        "execute_code",
+        "execute_code",
     ]
     assert [name for name in seen if name][:7] == order
     assert seen.index("Steer the agent") < seen.index("Send")
@@ -532,13 +664,15 @@ def test_the_keyboard_alone_is_enough(book: Notebook) -> None:
     assert book.view.get_attribute("data-lm-suppress-shortcuts") == "true"
 
 
-def test_focus_stays_in_the_card_after_an_answer(book: Notebook) -> None:
-    """An answer by keyboard keeps the focus in the view, although the buttons are disabled."""
+def test_focus_stays_in_the_view_after_an_answer(book: Notebook) -> None:
+    """An answer by keyboard keeps the focus beside the buttons, which are disabled; on no other
+    button, which a second press of the key would meet.
+    """
     book.show(state(step(calls=[asking()])))
     book.page.get_by_role("button", name="Yes").focus()
     book.page.keyboard.press("Enter")
     book.settle()
-    assert book.page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    assert book.page.evaluate("document.activeElement.className") == "ja-top"
 
 
 def test_everything_has_a_name(book: Notebook) -> None:
@@ -557,10 +691,16 @@ def test_everything_has_a_name(book: Notebook) -> None:
 
 
 def everywhere(text: str) -> dict[str, Any]:
-    outputs = [{"kind": kind, "text": text} for kind in ("text", "error", "diff", "notice", text)]
+    outputs = [{"kind": kind, "text": text} for kind in ("text", "error", "notice", text)]
+    diff = {"title": text, "added": text, "removed": text, "lines": [text, f"+{text}"]}
+    outputs.append({"kind": "diff", **diff})
     outputs.append({"kind": "image", "mime": text, "data": text, "alt": text})
-    question = {"text": text, "reasons": [text], "always": text}
-    done = call(text, id=text, gist=text, note=text, body=text, language=text, outputs=outputs)
+    rows = [[[text, text, text, text], text, None], text, [[text, 2, 2, True]]]
+    outputs.append({"kind": "table", "rows": rows, "head": text})
+    question = {"text": text, "reasons": [text], "diffs": [diff, text, None], "always": text}
+    done = call(
+        text, id=text, gist=text, note=text, came=text, body=text, language=text, outputs=outputs
+    )
     ask = call(text, id="q", gist=text, state="asking", note=text, body=text, question=question)
     odd = call(text, id="o", state=text, note=text, outputs=[None, 3], question=text)
     busy = step(1, thinking=text, text=text, said=[text], notices=[text], calls=[done, odd, ask])
@@ -585,7 +725,7 @@ def test_hostile_text_is_text(book: Notebook, text: str) -> None:
     assert book.page.locator(unsafe).count() == 0
     shown = book.page.locator(".ja").text_content() or ""
     plain = text.replace("\ud800", "\ufffd")
-    assert shown.replace("\ud800", "\ufffd").count(plain) >= 12
+    assert shown.replace("\ud800", "\ufffd").count(plain) >= 15
 
 
 def test_an_override_in_one_field_leaves_the_next_alone(book: Notebook) -> None:
@@ -636,8 +776,8 @@ OPS: list[list[Any]] = [
     ["set", ["steps", 0, "calls", 0, "state"], "running"],
     ["push", ["steps", 0, "calls", 0, "outputs"], {"kind": "text", "text": "1"}],
     ["append", ["steps", 0, "calls", 0, "outputs", 0, "text"], "2\n"],
-    ["push", ["steps", 0, "calls", 0, "outputs"], {"kind": "diff", "text": "+a\n-b"}],
-    ["set", ["steps", 0, "calls", 0, "outputs", 1, "text"], "+c\n d"],
+    ["push", ["steps", 0, "calls", 0, "outputs"], {"kind": "diff", "lines": ["+a", "-b"]}],
+    ["set", ["steps", 0, "calls", 0, "outputs", 1, "lines"], ["+c", " d"]],
     ["set", ["steps", 0, "calls", 0, "state"], "failed"],
     ["set", ["steps", 0, "calls", 0, "note"], "KeyError"],
     ["push", ["plan"], {"text": "one", "state": "pending"}],
@@ -1007,5 +1147,6 @@ def test_when_the_kernel_is_gone(book: Notebook) -> None:
     book.settle()
     heard = book.page.locator(".ja-card .ja-sr").all_text_contents()
     assert heard == ["interrupted", "not run"]
-    assert "The kernel was restarted; the turn is over." in book.text()
-    assert book.page.locator(".ja button:visible, .ja input:visible").count() == 0
+    assert "The kernel restarted; the turn is over." in book.text()
+    left = ".ja button:visible:not(.ja-copy), .ja input:visible"
+    assert book.page.locator(left).count() == 0

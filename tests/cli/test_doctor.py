@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -39,6 +40,7 @@ from jupyter_agent.session.effective_settings import (
     trust_settings,
     untrusted_settings,
 )
+from jupyter_agent.version import __version__
 
 KEY = "sk-" + "ant-" + "Abc1" * 8
 EXAMPLES = Path(__file__).resolve().parents[2] / "example_notebooks"
@@ -423,6 +425,41 @@ def test_the_front_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["anywidget"].state == "problem"
     assert found["anywidget"].remedy == "jupyter labextension enable anywidget"
     assert found["@jupyter-widgets/jupyterlab-manager"].text.startswith("9.9.9, in ")
+
+
+@pytest.mark.parametrize(
+    ("version", "off", "state", "words"),
+    [
+        (None, False, "note", "agent cells look like Python"),
+        (__version__, False, "ok", f"{__version__}, in "),
+        (__version__, True, "note", "disabled"),
+        ("0.0.1", False, "warning", f"0.0.1, in .* but the package is {__version__}"),
+    ],
+)
+def test_the_own_extension(
+    version: str | None,
+    off: bool,
+    state: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line says whether the server has our extension, and its version; it is never needed."""
+    monkeypatch.setattr("jupyter_core.paths.ENV_JUPYTER_PATH", [])  # `make lab` puts it there
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "data"))
+    if version is not None:
+        place = tmp_path / "data" / "labextensions" / "jupyter-agent"
+        place.mkdir(parents=True)
+        (place / "package.json").write_text(json.dumps({"version": version}), encoding="utf-8")
+    settings = tmp_path / "config" / "labconfig"
+    settings.mkdir(parents=True)
+    page = {"disabledExtensions": {"jupyter-agent": off}}
+    (settings / "page_config.json").write_text(json.dumps(page), encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "config"))
+    found = by_name(examine_front())["jupyter-agent"]
+    assert found.state == state
+    assert re.search(words, found.text)
+    assert bool(found.remedy) == (state != "ok")
 
 
 # ---------------------------------------------------------------- the command

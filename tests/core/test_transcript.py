@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 
@@ -331,6 +332,53 @@ def test_the_gist_of_a_call(arguments: str, gist: str) -> None:
     assert CallView(ToolCall("c", "look", arguments)).gist == gist
 
 
+@pytest.mark.parametrize(
+    ("code", "gist"),
+    [
+        ("import os\nimport matplotlib.pyplot as plt\n\nplt.plot(x)", "plt.plot(x)"),
+        ("from a import (\n    b,\n    c,\n)\nb(c)", "b(c)"),
+        ("from a import b, \\\n    c\nb(c)", "b(c)"),
+        ("import a; a.go()", "a.go()"),
+        ("# Why.\n%matplotlib inline\nimport warnings\nwarnings.filterwarnings('ignore')\nx", "x"),
+        ('"""What it does."""\n@cache\ndef f(x): ...', "def f(x): ..."),
+        ("%%time\nx = 1", "%%time"),
+        ("!ls", "!ls"),
+        ("importance = 3", "importance = 3"),
+        ("import os\n# nothing", "import os"),
+        ("from x import (", "from x import ("),
+        ("", ""),
+    ],
+)
+def test_the_gist_of_code(code: str, gist: str) -> None:
+    """The gist of code is the first line that does something, so that cards differ."""
+    call = ToolCall("c", "execute_code", json.dumps({"code": code}))
+    assert CallView(call).gist == gist
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "failure"),
+    [
+        ("KeyError", "agent code 1, line 1\n    d['x']\nKeyError: 'x'", "error KeyError: 'x'"),
+        (
+            "LinAlgError",
+            "line 1\nnumpy.linalg.LinAlgError: no",
+            "error numpy.linalg.LinAlgError: no",
+        ),
+        (
+            "SyntaxError",
+            "line 1\n    x(\n     ^\nSyntaxError: never closed",
+            "error SyntaxError: never closed",
+        ),
+        ("KeyError", "something else", "error KeyError"),
+    ],
+)
+def test_the_error_of_a_call(name: str, shown: str, failure: str) -> None:
+    """A failed call names the error with its message."""
+    display = (Output("error", {"text/plain": shown}),)
+    result = ToolResult("c", (Text(shown),), True, display, {"error_name": name})
+    assert CallView(CALL, "failed", result).failure == failure
+
+
 def test_arguments_of_a_hundred_thousand_brackets() -> None:
     """Arguments that no parser accepts are shown as they are, without an error."""
     call = CallView(ToolCall("c", "look", "[" * 100_000))
@@ -345,7 +393,7 @@ def test_the_failure_of_a_call() -> None:
         CallView(CALL, state, result).failure
         for state, result in (("failed", named), ("failed", words), ("done", GOOD))
     ]
-    assert failures == ["KeyError", "No such file.", ""]
+    assert failures == ["error KeyError", "No such file.", ""]
 
 
 _PIECES: list[Event] = [

@@ -42,6 +42,7 @@ _OTHERS = {"git", "cd", "mkdir", "set", "test", "[", "exit", "echo", "chromium",
 """Programs whose options are not looked at: none of them is ours, or of a Jupyter project."""
 _APPLICATIONS = {
     "lab": "jupyterlab.labapp:LabApp",
+    "labextension": "jupyterlab.labextensions:LabExtensionApp",
     "nbconvert": "nbconvert.nbconvertapp:NbConvertApp",
 }
 _JUPYTER_OPTIONS = {"--config-dir"}

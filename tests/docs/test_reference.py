@@ -53,6 +53,7 @@ def test_everything_is_in_it() -> None:
         n for n in command_line.commands if f"## jupyter agent {n}\n" not in text("commands")
     ]
     assert missing == []
+    assert "## edit_cells\n" in text("tools")
     assert "## execute_code\n" in text("tools") and "## workspace_save_memory\n" in text("tools")
 
 

@@ -428,7 +428,8 @@ def test_streams_that_the_person_replaced_stay_so(kernel: LiveKernel) -> None:
     turn = kernel.agent("print('to the model')")
     kernel.run("print('to the person')\nkept, sys.stdout = sys.stdout, real")
     assert turn.result.text == "to the model"
-    assert kernel.value("kept.getvalue()") == "to the person\n"
+    kept = kernel.value("kept.getvalue()")
+    assert kept.endswith("\nto the person\n") and "to the model" not in kept, kept
 
 
 def test_logging_that_the_agent_set_up(kernel: LiveKernel) -> None:
@@ -538,6 +539,42 @@ def test_a_thread_of_the_persons(kernel: LiveKernel) -> None:
         "threading.Thread(target=tick, daemon=True).start()",
     )
     turn = kernel.agent("go.set(); done.wait(20); print('the code')")
+    assert turn.result.text == "the code"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pool.submit(print, 'said').result()",
+        "import asyncio\nasyncio.get_running_loop().call_soon(print, 'said')\n"
+        "await asyncio.sleep(0.1)",
+        "import asyncio, threading\nasync def say(): print('said')\n"
+        "t = threading.Thread(target=lambda: asyncio.run(say())); t.start(); t.join()",
+        "import _thread, threading\ndone = threading.Event()\n"
+        "_thread.start_new_thread(lambda: (print('said'), done.set()), ())\ndone.wait(20);",
+    ],
+)
+def test_what_the_code_has_others_do(kernel: LiveKernel, code: str) -> None:
+    """What it starts prints for it, in any mode of approvals: also a pool of the person's."""
+    kernel.helper(
+        "from concurrent.futures import ThreadPoolExecutor",
+        "pool = ThreadPoolExecutor(1)",
+        "pool.submit(len, []).result()",
+    )
+    assert kernel.agent(code).result.text == "said"
+
+
+def test_what_an_earlier_call_left_running(kernel: LiveKernel) -> None:
+    """A thread and a task of an earlier call print while another one runs: it is not its output."""
+    kernel.agent(
+        "import asyncio, threading\ngo, done = threading.Event(), threading.Event()\n"
+        "def late(): go.wait(20); print('late'); done.set()\n"
+        "async def later():\n    while not go.is_set(): await asyncio.sleep(0.01)\n"
+        "    print('later'); ended.set()\n"
+        "ended = asyncio.Event()\n"
+        "threading.Thread(target=late, daemon=True).start()\nleft = asyncio.create_task(later())"
+    )
+    turn = kernel.agent("go.set()\ndone.wait(20)\nawait ended.wait()\nprint('the code')")
     assert turn.result.text == "the code"
 
 

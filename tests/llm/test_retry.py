@@ -10,7 +10,13 @@ from dataclasses import replace
 import pytest
 from model_server import Fault, ModelServer, Reply, failed
 
-from jupyter_agent.core.events import MessageFinished, Requested, Retrying, TextDelta
+from jupyter_agent.core.events import (
+    MessageFinished,
+    Preparing,
+    Requested,
+    Retrying,
+    TextDelta,
+)
 from jupyter_agent.core.messages import Message, Text
 from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ContextOverflow, ProviderError
@@ -124,6 +130,20 @@ async def test_retry_after_is_kept() -> None:
     waits = [part.delay for part in parts if isinstance(part, Retrying)]
     assert error is None
     assert waits == [0, 0.04, 0.2]
+
+
+async def test_a_wait_is_counted() -> None:
+    """During a wait one line says how long it takes, second by second, and which attempt comes."""
+    parts, error, _ = await asked(failed(529, "busy", retry_after="2"), Reply(text="ok"))
+    assert error is None
+    assert [part.text for part in parts if isinstance(part, Preparing)] == [
+        "The provider asks to wait: 2 s, attempt 2 of 4",
+        "The provider asks to wait: 1 s, attempt 2 of 4",
+        "waiting for the model, attempt 2 of 4",
+    ]
+    policy = RetryPolicy(max_retries=1, initial_delay=1.0)
+    parts, _, _ = await asked(BUSY, Reply(text="ok"), policy=policy)
+    assert "Trying again in 2 s, attempt 2 of 2" in str(parts)
 
 
 async def test_a_server_that_asks_for_an_hour() -> None:

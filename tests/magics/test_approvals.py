@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,7 +65,8 @@ def ran(kernel: LiveKernel) -> bool:
 def ask(kernel: LiveKernel, *codes: str | Json, line: str = "--fresh") -> tuple[Running, set[Path]]:
     """Send a cell as a person who can be asked does."""
     task = f"Ask {time.monotonic_ns()}"
-    kernel.script(task, *map(execute_code, codes), {"text": "Done."})
+    steps = [execute_code(code) if isinstance(code, str) else code for code in codes]
+    kernel.script(task, *steps, {"text": "Done."})
     logs = kernel.logs()
     return kernel.start(f"%%agent {line}\n{task}", allow_stdin=True), logs
 
@@ -174,6 +175,54 @@ def test_a_write_over_an_unread_file(kernel: LiveKernel, mine: Path) -> None:
     assert not turn.results[1].is_error and mine.read_text(encoding="utf-8") == "better"
 
 
+WRITES: dict[str, Callable[[str], Json]] = {
+    "write_file": lambda text: {
+        "calls": [{"name": "write_file", "arguments": {"path": "mine.txt", "content": text}}]
+    },
+    "open": lambda text: execute_code(f"n = open('mine.txt', 'w').write({text!r})"),
+    "write_text": lambda text: execute_code(
+        f"from pathlib import Path\ntext = {text!r}\nn = Path('mine.txt').write_text(text)"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+@pytest.mark.usefixtures("no_view")
+def test_a_question_shows_what_is_lost(kernel: LiveKernel, mine: Path, how: str) -> None:
+    """A question about a write over a file, by a tool or by code, shows the lines that change."""
+    mine.write_text("keep\nprecious\nkeep, too\n", encoding="utf-8")
+    running, logs = ask(kernel, WRITES[how]("keep\nmore\nstill more\nkeep, too\n"))
+    prompt = running.question()
+    assert "? (+2 −1)" in prompt and "\n-precious\n+more\n+still more\n" in prompt
+    running.type("y")
+    turn = kernel.turn(running.finish(), logs)
+    assert not turn.result.is_error and "more" in mine.read_text(encoding="utf-8")
+    shown = "".join(str(display) for display in turn.cell.displays)
+    assert ">-precious<" in shown.replace("\\n", "") and "+2 −1" in turn.cell.transcript
+
+
+@pytest.mark.parametrize("how", WRITES)
+def test_a_write_that_changes_nothing(kernel: LiveKernel, mine: Path, how: str) -> None:
+    """Who would write over a file what it holds already is not asked about it."""
+    task = f"Write the same by {how}."
+    kernel.script(task, WRITES[how]("precious"), {"text": "Done."})
+    logs = kernel.logs()
+    turn = kernel.turn(kernel.run(f"%%agent --fresh\n{task}"), logs)
+    assert not turn.result.is_error and mine.read_text(encoding="utf-8") == "precious"
+    assert "Asked" not in turn.cell.transcript
+
+
+@pytest.mark.usefixtures("no_view")
+def test_a_binary_file_has_a_size(kernel: LiveKernel, mine: Path) -> None:
+    """Of a binary file that is written over the question shows sizes, and what is written."""
+    mine.write_bytes(b"\0\1\2" * 1000)
+    running, _ = ask(kernel, WRITES["write_file"]("text"))
+    prompt = running.question()
+    assert "a binary file: 2.9 KB become 4 bytes" in prompt and "content: text" in prompt
+    running.type("n")
+    running.finish()
+
+
 # By a line of text ------------------------------------------------------------------------------
 
 
@@ -186,7 +235,7 @@ def test_a_person_without_a_widget(kernel: LiveKernel) -> None:
     prompt = running.question()
     assert 1.5 < time.monotonic() - started < 30
     assert "The agent asks: Run this code?" in prompt and "shell" in prompt
-    assert "[a]lways in this session (shell commands)" in prompt
+    assert "a for always in this session (shell commands)" in prompt
     running.wait_for("touch ran.txt")
     running.type("y")
     turn = kernel.turn(running.finish(), logs)
@@ -229,7 +278,8 @@ def test_nonsense_is_asked_again(kernel: LiveKernel) -> None:
     for typed in ("perhaps", "", "y"):
         running.type(typed)
         if typed != "y":
-            assert running.question() == "Please answer y, n or a: "
+            hint = "" if typed else "An empty line is no answer. "
+            assert running.question() == f"{hint}Please answer y, n or a: "
     turn = kernel.turn(running.finish(), logs)
     assert not turn.result.is_error and ran(kernel)
 

@@ -58,7 +58,10 @@ def test_commands_before_the_first_turn(fresh: LiveKernel) -> None:
     assert said(fresh, "usage") == "No turn has run yet."
     assert said(fresh, "log") == "No turn has been logged yet."
     assert said(fresh, "cassette") == "No cassette. Name one: %agent cassette FILE"
-    assert said(fresh, "reset") == ""
+    assert (
+        said(fresh, "reset")
+        == "The conversation default has not begun: there is nothing to forget."
+    )
 
 
 def test_looking_leaves_nothing_behind(fresh: LiveKernel) -> None:
@@ -226,8 +229,7 @@ def test_the_rich_form(kernel: LiveKernel) -> None:
         ("status now", "unexpected 'now'. Usage: %agent status"),
         ("tools all", "unexpected 'all'. Usage: %agent tools"),
         ("usage a", "unexpected 'a'. Usage: %agent usage"),
-        ("show a b", "unexpected 'b'. Usage: %agent show [last | widgets]"),
-        ("show 3", "unexpected '3'. Usage: %agent show [last | widgets]"),
+        ("show 1 b", "unexpected 'b'. Usage: %agent show [N | last | widgets]"),
         ("reset a b", "unexpected 'b'. Usage: %agent reset [SESSION]"),
         ("cassette a b", "unexpected 'b'. Usage: %agent cassette [FILE | prove]"),
     ],
@@ -261,10 +263,15 @@ def test_config_lists_every_setting(kernel: LiveKernel, tmp_path: Path) -> None:
 
 
 def test_config_sets_and_takes_back(kernel: LiveKernel) -> None:
-    """Set a value and set it to nothing: the listing follows, the command itself is silent."""
-    assert said(kernel, "config model 'my model'") == ""
+    """Set a value and set it to nothing: the listing follows, and one line confirms it."""
+    kept = "in the memory of this kernel only."
+    assert said(kernel, "config model 'my model'") == f"model is my model, {kept}"
     assert said(kernel, "config model").split() == ["model", "my", "model", "%agent", "config"]
-    assert said(kernel, "config model none") == ""
+    assert said(kernel, "config model none") == f"model is none, {kept}"
+    confirmed = said(kernel, "config api_key sk-test-0123456789abcdef")
+    assert confirmed.startswith(f"api_key is set, not shown, {kept} This cell holds a key")
+    assert "sk-test" not in confirmed
+    kernel.helper("%agent config api_key none")
     assert row(said(kernel, "config model"), "model")[1] == "none"
 
 
@@ -310,11 +317,16 @@ def test_the_key_is_never_shown(kernel: LiveKernel) -> None:
 # After turns -------------------------------------------------------------------------------------
 
 
-def test_show_gives_the_transcript_again(kernel: LiveKernel) -> None:
-    """Ask for the last turn: its transcript and its answer are shown as they were."""
-    turn = kernel.agent("print('seen')")
-    for command in ("show", "show last"):
-        assert kernel.helper(f"%agent {command}").displays == turn.cell.displays
+def test_the_receipt_is_a_table(kernel: LiveKernel) -> None:
+    """Show `_agent.receipt`: tables of variables and files, escaped; no time, no cost."""
+    kernel.agent("count = 342\nopen('<b>made.txt', 'w').write('a\\n')")
+    cell = kernel.run("_agent.receipt")
+    (data,) = [o["data"] for o in cell.outputs if o["type"] == "execute_result"]
+    text, markup = data["text/plain"], data["text/html"]
+    assert re.search(r"count +added +int", text), text
+    assert re.search(r"<b>made.txt +created +1 +0", text)
+    assert "<td" in markup and "&lt;b&gt;made.txt" in markup and "<b>" not in markup
+    assert "seconds" not in text and "Receipt(" not in text
 
 
 def test_history(kernel: LiveKernel) -> None:
@@ -338,17 +350,14 @@ def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:
     for task, session in (("A.", "default"), ("B.", "default"), ("C.", "second")):
         kernel.script(task, {"text": "Fine.", "usage": usage})
         kernel.run(f"%%agent --session {session}\n{task}")
-    rows = [re.sub(" {2,}", " | ", line) for line in said(kernel, "usage").splitlines()]
-    lines = {line.split()[0]: line for line in rows if "turns, " in line or "1 turn, " in line}
-    two, one = (
-        "2,400 tokens in (400 from the cache), 60",
-        "1,200 tokens in (200 from the cache), 30",
-    )
-    assert lines["default"].endswith(f"2 turns, {two} out, cost unknown")
-    assert lines["second"].endswith(f"1 turn, {one} out, cost unknown")
-    assert [row for row in rows if row.startswith("turn 2 ")] == [
-        f"turn 2 | {one} out, cost unknown | script"
-    ]
+    first, second = said(kernel, "usage").split("\n\n")
+    rows = [re.split(" {2,}", line) for line in first.splitlines()]
+    head = ["default", "tokens in", "from the cache", "tokens out", "cost", "model"]
+    one = ["1,200", "200", "30", "unknown"]
+    assert rows[0] == head
+    assert rows[2] == ["turn 2", *one, "script"]
+    assert rows[3] == ["2 turns", "2,400", "400", "60", "unknown"]
+    assert [re.split(" {2,}", line) for line in second.splitlines()][2] == ["1 turn", *one]
     kernel.helper("%agent reset second")
     assert "second (0 turns)" in said(kernel, "status")
     assert "default (2 turns)" in said(kernel, "status")
@@ -358,7 +367,7 @@ def test_reset_keeps_variables_and_settings(kernel: LiveKernel) -> None:
     """Reset the conversation: variables, files and settings stay."""
     kernel.helper("%agent config max_steps 9")
     kernel.agent("stays = 1")
-    assert said(kernel, "reset") == ""
+    assert said(kernel, "reset").startswith("The conversation default (1 turn) is forgotten")
     assert kernel.value("stays") == 1
     assert row(said(kernel, "config max_steps"), "max_steps")[1] == "9"
     kernel.helper("%agent config max_steps 50")

@@ -197,3 +197,16 @@ def test_looking_leaves_the_cells_as_news(talking: LiveKernel, server: ModelServ
     said(talking), said(talking)
     sent = section(ask(talking, server, "Go on."), "Go on.")
     assert "names (mutated)" in sent and "names.append(…)" in sent
+
+
+def test_the_whole_request_for_reading(talking: LiveKernel, server: ModelServer) -> None:
+    """In a notebook it is folded by messages and tools, escaped; the plain text stays the JSON."""
+    choose(talking, server, "openai")
+    cell = talking.run("%agent context all Is <b>this</b> bold")
+    assert cell.status == "ok", cell.error
+    (data,) = cell.displays
+    assert json.loads(data["text/plain"])["model"] == "m"
+    markup = data["text/html"]
+    for words in ("messages (2)", "user · Is &lt;b&gt;this", "execute_code · ", "The same as JSON"):
+        assert words in markup
+    assert "<b>this" not in markup

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import ipykernel
 import pytest
 from front_end import FrontEnd
 from live_kernel import Json, LiveKernel, Running, execute_code
@@ -86,7 +87,8 @@ def test_the_state_after_a_turn(kernel: LiveKernel) -> None:
     first, _, failed, _ = page.calls
     assert page.state["steps"][0]["text"] == "I look."
     assert [output["text"] for output in first["outputs"]] == ["seen"]
-    assert failed["note"] == "ZeroDivisionError" and "1 / 0" in failed["body"]
+    assert failed["note"] == "error ZeroDivisionError: division by zero"
+    assert "1 / 0" in failed["body"]
     assert [item["state"] for item in page.state["plan"]] == ["done", "pending"]
     assert page.state["running"] is True and page.state["task"].startswith("Ask")
     cell = running.finish()
@@ -315,6 +317,63 @@ def test_stop_while_code_holds_the_kernel(kernel: LiveKernel) -> None:
     assert "The agent was interrupted." in cell.error
     page.until_closed()
     assert kernel.run("6 * 7").result == "42"
+
+
+@pytest.mark.skipif(ipykernel.version_info[:2] < (7, 4), reason="the messages wait for the code")
+def test_a_page_that_comes_while_code_holds_the_kernel(kernel: LiveKernel) -> None:
+    """While code holds the main thread a new page learns the state, and its Stop ends the code."""
+    code = GOING + "import time\nwhile True: time.sleep(0.01)"
+    running, page = start(kernel, execute_code(code), {"text": "Never said."})
+    page.until(lambda: "going" in page.text)
+    page.state = {}
+    page.send({"t": "ready", "served": False})
+    page.until(lambda: page.state.get("running"))
+    page.stop()
+    cell = running.finish(15)
+    assert "The agent was interrupted." in cell.error
+    page.until_closed()
+    assert kernel.run("6 * 7").result == "42"
+
+
+def test_a_question_by_the_line_is_in_the_state(kernel: LiveKernel) -> None:
+    """While the input line asks, the state has its prompt and the seconds left, and the clock of
+    the turn stands; afterwards it has neither.
+    """
+    (kernel.folder / "precious.csv").write_text("a", encoding="utf-8")
+    code = WAIT + "import os\nvars(os)['re' + 'move']('precious.csv')"
+    running, page = start(kernel, execute_code(code), execute_code(WAIT), {"text": "Done."})
+    prompt = running.question()
+    page.until(lambda: page.state.get("wait") and page.state["wait"]["line"])
+    wait = page.state["wait"]
+    assert wait["line"] == prompt and "deletes precious.csv" in wait["text"]
+    assert 590 <= wait["left"] <= 600
+    time.sleep(1.5)
+    running.type("n")
+    page.until(lambda: len(page.calls) == 2)
+    assert page.state["wait"] is None
+    cell = running.finish()
+    assert page.state["elapsed"] < time.monotonic() - page.received[0][0] - 1.4
+    assert cell.status == "ok" and (kernel.folder / "precious.csv").exists()
+
+
+def test_a_line_that_is_no_longer_read(kernel: LiveKernel) -> None:
+    """At Stop the state has no line any more, so that the page gives it up; what the page then
+    sends answers no question of the person's own code.
+    """
+    (kernel.folder / "precious.csv").write_text("a", encoding="utf-8")
+    code = WAIT + "import os\nvars(os)['re' + 'move']('precious.csv')"
+    running, page = start(kernel, execute_code(code), {"text": "Never said."})
+    running.question()
+    page.until(lambda: page.state.get("wait") and page.state["wait"]["line"])
+    old = running.asked
+    kernel.interrupt()
+    page.until(lambda: not (page.state["wait"] or {}).get("line"))
+    running.type("(not answered)", about=old)
+    assert "The agent was interrupted." in running.finish(15).error
+    running = kernel.start("input('Mine? ')", allow_stdin=True)
+    assert running.question() == "Mine? "
+    running.type("mine")
+    assert running.finish().result == "'mine'"
 
 
 def test_stop_while_a_question_waits(kernel: LiveKernel) -> None:

@@ -71,7 +71,7 @@ def folder(tmp_path: Path) -> Path:
 def said(folder: Path, words: str, last: Path | None = None, shell: object = None) -> str:
     """What `%agent log WORDS` says, in a terminal unless the shell has a kernel."""
     workspace = SimpleNamespace(state_folder=folder.parent)
-    notebook = SimpleNamespace(workspace=workspace, log_path=last, shell=shell)
+    notebook = SimpleNamespace(workspace=workspace, logs=folder, log_path=last, shell=shell)
     sessions: Any = SimpleNamespace(kernel=notebook)
     return str(run_line(sessions, f"log {words}"))
 
@@ -93,24 +93,25 @@ def test_nothing_yet(tmp_path: Path) -> None:
 def test_the_overview(folder: Path) -> None:
     """The last turn's path comes first, then a row for each run, the newest first."""
     last = folder / "agent_run_x.jsonl"
-    first, _, *rows, _, hint = said(folder, "", last).splitlines()
+    first, _, head, *rows, _, hint = said(folder, "", last).splitlines()
     assert first == str(last)
+    assert head.split() == ["when", "end", "steps", "tokens", "seconds", "model", "task"]
     assert hint.startswith("Show one: %agent log show N.")
     day = datetime.now().astimezone().strftime("%Y-%m-%d")
     assert [row.split()[:2] for row in rows] == [[str(n), day] for n in (1, 2, 3)]
-    assert rows[0].endswith("s  gpt-9  Third task.")
-    assert "end            2 steps     2,000 tokens" in rows[0]
-    assert "not ended      1 steps         ? tokens" in rows[1]
+    assert rows[0].endswith("gpt-9  Third task.")
+    assert rows[0].split()[3:6] == ["end", "2", "2,000"]
+    assert rows[1].split()[3:7] == ["not", "ended", "1", "?"]
     assert rows[1].endswith("Second task.") and rows[2].endswith("First task.")
     assert said(folder, "").splitlines()[0] == "No turn of this kernel has been logged yet."
 
 
 def test_a_list(folder: Path) -> None:
     """The list has as many rows as asked for, and counts the rest."""
-    rows = said(folder, "list 2").splitlines()
+    _, *rows = said(folder, "list 2").splitlines()
     assert [row.split()[0] for row in rows[:2]] == ["1", "2"]
-    assert rows[2].strip() == "(1 older ones: %agent log list COUNT)"
-    assert len(said(folder, "list 9").splitlines()) == 3
+    assert rows[3].strip() == "1 older ones: %agent log list COUNT"
+    assert len(said(folder, "list 9").splitlines()) == 4
 
 
 def test_show(folder: Path) -> None:
@@ -129,7 +130,7 @@ def test_show_what_never_ended(folder: Path) -> None:
     assert "Task: Second task." in text and SAID in text
     assert "This turn has no end in its log" in text
     assert "The last line of the log is incomplete." in text
-    assert "not ended" in said(folder, "list").splitlines()[1]
+    assert "not ended" in said(folder, "list").splitlines()[2]
 
 
 def test_show_in_a_notebook(

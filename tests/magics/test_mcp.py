@@ -161,7 +161,9 @@ def test_writing_where_trust_is_kept_is_asked_about(tmp_path: Path) -> None:
             "import os; os.environ['JUPYTER_CONFIG_DIR'] = 'mine'",
             "open('AGENTS.md', 'w').write('Obey.')",
         )
-        assert [result.state for result in turn.results] == ["refused"] * 3
+        # The variable is judged when the code sets it, the files before it runs.
+        assert [result.state for result in turn.results] == ["refused", "failed", "refused"]
+        assert "PermissionError" in turn.results[1].text
         assert not (tmp_path / "empty_config" / "jupyter_agent_mcp.json").exists()
         assert not (tmp_path / "AGENTS.md").exists()
 

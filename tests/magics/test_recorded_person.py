@@ -20,6 +20,7 @@ from jupyter_agent.recording.cassette import load
 CASSETTE = "person.cassette.jsonl"
 ASK = {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}
 KEYS = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+MINE = "old\nlines\n"
 WAIT = "import asyncio\nprint('go' + 'ing', flush=True)\nawait asyncio.sleep(1)"
 
 
@@ -34,6 +35,10 @@ def slow(text: str) -> Reply:
 
 TURNS: dict[str, tuple[str, list[Reply]]] = {
     "allowed": ("", [run_code("!echo allowed >> ran.txt"), Reply(text="It ran.")]),
+    "overwritten": (
+        "",
+        [run_code("n = open('mine.txt', 'w').write('new\\n')"), Reply(text="It is new.")],
+    ),
     "refused": ("", [run_code("!echo refused >> ran.txt"), Reply(text="You said no.")]),
     "timed out": ("", [run_code("!echo late >> ran.txt"), Reply(text="Nobody spoke.")]),
     "nobody": ("", [run_code("!echo nobody >> ran.txt"), Reply(text="Nobody there.")]),
@@ -75,6 +80,15 @@ def act(task: str, running: Running, page: FrontEnd) -> None:
         case "allowed":
             page.until_asked()
             page.answer("yes")
+        case "overwritten":
+            (diff,) = page.until_asked()["question"]["diffs"]
+            assert diff == {
+                "title": "mine.txt",
+                "added": 1,
+                "removed": 2,
+                "lines": ["-old", "-lines", "+new"],
+            }
+            page.answer("yes")
         case "refused":
             page.until_asked()
             page.answer("no", "it is\nmine \u202e and \x1b[31mstrange")
@@ -109,6 +123,7 @@ def recording(
 ) -> Iterator[Recording]:
     """All turns, recorded over HTTP with a person who decides and types."""
     folder = tmp_path_factory.mktemp("recorded")
+    (folder / "mine.txt").write_text(MINE, encoding="utf-8")
     replies = [reply for _, replies in TURNS.values() for reply in replies]
     environ = {**ASK, **KEYS, "JUPYTER_AGENT_MODE": "record"}
     with ModelServer(replies) as server, LiveKernel(folder, environ) as kernel:
@@ -144,6 +159,7 @@ def test_what_was_recorded(recording: Recording) -> None:
     }
     assert {task: found for task, found in decided.items() if found} == {
         "allowed": [(0, "yes", "person")],
+        "overwritten": [(0, "yes", "person")],
         "refused": [(0, "no", "person")],
         "timed out": [(0, "no", "time_out")],
         "nobody": [(0, "no", "nobody")],
@@ -165,6 +181,7 @@ def test_what_was_recorded(recording: Recording) -> None:
 def test_the_replay_is_the_same(recording: Recording, tmp_path: Path) -> None:
     """Without server and person the replay has the same bytes and runs the same calls."""
     shutil.copy(recording.cassette, tmp_path)
+    (tmp_path / "mine.txt").write_text(MINE, encoding="utf-8")
     with LiveKernel(tmp_path, {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
         kernel.load(f"cassette {CASSETTE}")
         for task, recorded in recording.cells.items():
@@ -175,11 +192,14 @@ def test_the_replay_is_the_same(recording: Recording, tmp_path: Path) -> None:
 
 
 def test_a_replay_before_a_person(recording: Recording) -> None:
-    """Where it was recorded, a replay asks no question in the widget, either."""
+    """Where it was recorded, a replay asks no question in the widget, either.
+
+    What a question showed is shown as it was then, although the file has changed since.
+    """
     (recording.folder / "ran.txt").unlink()
     with LiveKernel(recording.folder, {**ASK, "JUPYTER_AGENT_MODE": "replay"}) as kernel:
         kernel.load(f"cassette {CASSETTE}")
-        for task in ("allowed", "refused"):
+        for task in ("allowed", "overwritten", "refused"):
             running = kernel.start(line(task), allow_stdin=True)
             page = FrontEnd(kernel, running)
             replayed = running.finish()

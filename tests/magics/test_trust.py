@@ -9,7 +9,7 @@ import pytest
 import yaml
 from live_kernel import Cell, LiveKernel
 from model_server import Call, ModelServer, Reply
-from steered import KEY, Steered, asked_and_answered, environ
+from steered import KEY, TELLS, Steered, asked_and_answered, environ
 
 
 @pytest.fixture
@@ -170,25 +170,11 @@ PROMOTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def steered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steered]:
-    steered = Steered(tmp_path_factory.mktemp("steered"))
-    with steered.theirs, steered.own, steered.kernel as kernel:
-        kernel.load()
-        yield steered
-
-
 @pytest.mark.parametrize("way", PROMOTIONS)
 def test_the_agents_code_does_not_decide_its_next_turn(steered: Steered, way: str) -> None:
     """Its code sends the next turn elsewhere: one line says so, and that turn stays at home."""
-    steered.code = PROMOTIONS[way].format(url=steered.theirs.openai_url)
-    first = steered.kernel.run("%%agent\nGo.")
-    assert first.transcript.count("does not count until you say so") == 1, first.transcript
-    second = steered.kernel.run("%%agent\nAnd now?")
-    assert "Mine." in str(second.outputs) and not steered.theirs.requests
-    assert "does not count until" not in second.transcript
-    assert "does not count until" in str(steered.own.bodies[-1]["messages"][-1])
-    assert not steered.code
+    steered.stays_at_home(PROMOTIONS[way])
+    assert TELLS in str(steered.own.bodies[-1]["messages"][-1])
 
 
 @pytest.mark.deep  # as with test_a_changed_file_of_settings_waits, and where the kernel ends

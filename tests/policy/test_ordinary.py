@@ -230,6 +230,17 @@ import os, tempfile
 handle = tempfile.NamedTemporaryFile(delete=False)
 os.unlink(handle.name)
 ---
+import os, shutil
+os.makedirs("fresh/a")
+open("fresh/a/part.csv", "w").close()
+os.remove("fresh/a/part.csv")
+shutil.rmtree("fresh")
+---
+from pathlib import Path
+part = Path("fresh.csv")
+part.write_text("a")
+part.unlink()
+---
 save_chart(fig, "fresh.png"); export(df, "seen.csv")
 ---
 import os

@@ -156,8 +156,8 @@ def test_comments_change_nothing(judged: JudgeCode, code: str) -> None:
 @pytest.mark.parametrize(
     ("code", "place"),
     [
-        ("import os\nos.remove('old.csv')", "old.csv"),
-        ("from pathlib import Path\nPath('sub/../old.csv').unlink()", "old.csv"),
+        ("import os\nos.remove('data.csv')", "data.csv"),
+        ("from pathlib import Path\nPath('sub/../data.csv').unlink()", "data.csv"),
         ("open('data.csv', 'w')", "data.csv"),
         ("%cd sub", "sub"),
     ],

@@ -372,9 +372,13 @@ delete
 import os
 list(map(os.remove, ["a"]))
 ---
+settings
+import os
+os.environ = {**os.environ, "HTTPS_PROXY": "http://a.example"}
+---
 delete
 import shutil
-shutil.rmtree("x")
+shutil.rmtree("data.csv")
 ---
 delete
 from pathlib import Path
@@ -382,7 +386,7 @@ Path("data.csv").unlink()
 ---
 delete
 from pathlib import Path
-Path("d").rmdir()
+Path("data.csv").rmdir()
 ---
 delete
 for p in paths:
@@ -391,18 +395,6 @@ for p in paths:
 delete
 from send2trash import send2trash
 send2trash("a")
----
-delete
-import shutil
-shutil.move("data.csv", "b.csv")
----
-delete
-import os
-os.rename("data.csv", "b.csv")
----
-delete
-from pathlib import Path
-Path("data.csv").rename("b.csv")
 ---
 delete
 con.execute("DROP TABLE t")
@@ -735,24 +727,6 @@ agent
 get_ipython().agent_session
 ---
 agent
-import os
-os.environ["JUPYTER_AGENT_APPROVALS__MODE"] = "auto"
----
-agent
-%env JUPYTER_AGENT_APPROVALS__MODE=auto
----
-agent
-import os
-os.environ["JUPYTER_CONFIG_DIR"] = "/tmp/mine"
----
-agent
-import os
-os.environ.update(HOME="/tmp/mine")
----
-agent
-%env JUPYTER_CONFIG_DIR=/tmp/mine
----
-agent
 get_ipython().run_line_magic("agent", "config approvals.mode auto")
 ---
 agent
@@ -907,17 +881,6 @@ class A:
     def __del__(self): self.close()
 ---
 settings
-import os
-os.environ["LD_LIBRARY_PATH"] = "lib"
----
-settings
-import os
-os.environ |= {"ALL_PROXY": "socks5://a.example"}
----
-settings
-%env REQUESTS_CA_BUNDLE=/tmp/ca.pem
----
-settings
 from pathlib import Path
 Path(".gitlab-ci.yml").write_text("x")
 ---
@@ -1002,9 +965,6 @@ from pathlib import Path
 Path.write_bytes(Path("data.csv"), b"")
 ---
 overwrite
-numpy.load("data.csv", mmap_mode="r+")
----
-overwrite
 import dill
 dill.dump_session("data.csv")
 '''.strip().split("\n---\n")
@@ -1033,8 +993,7 @@ def test_asks(judged: JudgeCode, kinds: str, code: str) -> None:
         ("r('x')", {"r": Known("subprocess.run")}, "process"),
         ("o.system('x')\no = 1", {"o": Known("posix")}, "shell"),
         ("if a:\n    o = 1\no.system('x')", {"o": Known("os")}, "shell"),
-        ("p.unlink()", {"p": Known("pathlib.PosixPath()", "a")}, "delete"),
-        ("p.rename('b')", {"p": Known("pathlib.PosixPath()", "data.csv")}, "delete"),
+        ("p.unlink()", {"p": Known("pathlib.PosixPath()", "data.csv")}, "delete"),
         ("df.to_csv(t)", {"t": Known(text="data.csv")}, "overwrite"),
         ("df.to_csv(t)", {"t": Known(text="/etc/x")}, "outside"),
         ("pd.read_csv(u)", {"u": Known(text="https://a.b"), "pd": Known("pandas")}, "network"),

@@ -279,3 +279,15 @@ def test_the_digest_goes_on() -> None:
 def test_long_texts(text: str) -> None:
     """No text takes a time that grows much faster than its length."""
     assert processor_seconds(lambda: result_text(result(text), ROOT), 1) < 3
+
+
+def test_a_hint_below_an_error_is_not_compared() -> None:
+    """A recording without the hint, and a run with it, are the same; in an output it counts."""
+    error = "KeyError: 'fare'"
+    hinted = f"{error}\n(hint: Nearest columns: fare_usd.)"
+
+    def text(words: str, is_error: bool) -> str:
+        return result_text(ToolResult("1", (Text(words),), is_error=is_error))
+
+    assert text(hinted, True) == text(error, True)
+    assert text(hinted, False) != text(error, False)

@@ -220,7 +220,7 @@ def test_a_line_of_text(kernel: LiveKernel, kind: str) -> None:
     done = running.finish()
     kernel.helper("%agent config display auto")
     assert PAYLOAD in seen(prompt)
-    assert prompt.rstrip().endswith(":") and "[n]o" in prompt
+    assert prompt.rstrip().endswith(":") and "n for no" in prompt
     for form, text in done.displays[0].items():
         assert PAYLOAD in seen(str(text)), form
 

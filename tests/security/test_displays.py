@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
-from live_kernel import LiveKernel
+from live_kernel import Cell, LiveKernel, Turn, execute_code
 from pace import processor_seconds
 from security.hostile_displays import acting, loading
 
-from jupyter_agent.core.displays import shown_displays
+from jupyter_agent.core.displays import WIDGET, shown_displays
 from jupyter_agent.core.events import MessageFinished, StepStarted, ToolFinished
 from jupyter_agent.core.frames import LIBRARY_HOSTS
 from jupyter_agent.core.markup import cleaned_html, scoped_css
 from jupyter_agent.core.messages import Message, Output, ToolCall, ToolResult, Usage
 from jupyter_agent.core.transcript import TurnView, reduce
+from jupyter_agent.recording.cassette import load, save
 from jupyter_agent.widgets.saved import saved_outputs
 
 _DRAWN = frozenset({"srcdoc", "data-document"})
@@ -172,7 +176,37 @@ def test_the_library_of_a_plot_from_an_earlier_turn() -> None:
 )
 def test_what_front_ends_draw_themselves_passes(kind: str, value: Any) -> None:
     """Plots travel as their own MIME types, pictures and text as they are."""
-    assert shown({kind: value}) == [{kind: value}]
+    (data,) = shown({kind: value})
+    assert data[kind] == value
+    assert shown({kind: value, "text/plain": "mine"}) == [{kind: value, "text/plain": "mine"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        ("application/vnd.plotly.v1+json", {"data": []}, "[a plot of plotly]"),
+        (
+            "application/vnd.plotly.v1+json",
+            {"layout": {"title": {"text": "Sales\nby year"}}},
+            "[a plot of plotly: Sales]",
+        ),
+        ("application/vnd.vegalite.v5+json", {"title": "Rain"}, "[a plot of Vega: Rain]"),
+        ("application/vnd.vega.v5+json", {"title": ["a", "b"]}, "[a plot of Vega]"),
+    ],
+)
+def test_a_plot_without_words_gets_some(kind: str, value: Any, words: str) -> None:
+    """A program that cannot draw a plot of plotly or Vega shows what it was."""
+    assert shown({kind: value})[0]["text/plain"] == words
+
+
+def test_each_host_is_named_once() -> None:
+    """A display that loads from the same server in two ways."""
+    markup = (
+        "<iframe src='https://a.example/1'></iframe><script src='https://a.example/2'></script>"
+        "<script src='https://b.example/3'></script>"
+    )
+    (data,) = shown({"text/html": markup})
+    assert "loads from a.example, b.example. Show it." in data["text/html"]
 
 
 @pytest.mark.parametrize(
@@ -416,6 +450,25 @@ def test_widgets_of_ipywidgets_are_shown_cleaned(loaded: LiveKernel) -> None:
     assert "onerror" in loaded.value("bold.value")
 
 
+LABEL_DRAWN_AS_HTML = """
+import ipywidgets, traitlets
+class Label(ipywidgets.Label):
+    _view_name = traitlets.Unicode("HTMLView").tag(sync=True)
+Label("<img src=x onerror=alert(1)>")
+"""
+
+
+def test_a_widget_is_drawn_as_what_it_is(loaded: LiveKernel) -> None:
+    """A label that asks to be drawn as HTML, which is not cleaned in labels: it is not."""
+    running, logs = loaded.start_agent(LABEL_DRAWN_AS_HTML)
+    heard: list[dict[str, Any]] = []
+    running.watch = heard.append
+    loaded.turn(running.finish(), logs)
+    states = [m["content"]["data"].get("state", {}) for m in heard if m["content"].get("data")]
+    assert any("onerror" in str(state.get("value")) for state in states)
+    assert not any(state.get("_view_name") == "HTMLView" for state in states)
+
+
 SCRIPTED_WIDGET = """
 import anywidget, ipywidgets
 class Counter(anywidget.AnyWidget):
@@ -448,6 +501,172 @@ def test_a_widget_with_a_script_waits_for_the_person(loaded: LiveKernel) -> None
     assert "SCRIPT" in json.dumps(heard, default=str)
     assert len(shown_now.displays) == 2
     assert "No widget waits." in loaded.run("%agent show widgets").said
+
+
+def asked(
+    kernel: LiveKernel, code: str, *answers: str, options: str = "--fresh"
+) -> tuple[Turn, list[str], str]:
+    """A turn before a person with these answers: the turn, the questions, what the page heard."""
+    task, logs = f"Ask {len(kernel.logs()) + 1}", kernel.logs()
+    kernel.script(task, execute_code(code), {"text": "Done."})
+    running = kernel.start(f"%%agent {options}\n{task}", allow_stdin=True)
+    heard: list[dict[str, Any]] = []
+    running.watch = heard.append
+    questions = []
+    for answer in answers:
+        questions.append(running.question(60))
+        running.type(answer)
+    return kernel.turn(running.finish(60), logs), questions, json.dumps(heard, default=str)
+
+
+@pytest.fixture
+def asking(loaded: LiveKernel) -> Iterator[LiveKernel]:
+    loaded.helper("%agent config display static", "%agent config approvals.mode ask_risky")
+    yield loaded
+    loaded.helper("%agent config display auto", "%agent config approvals.mode auto")
+
+
+def test_a_widget_with_a_script_asks(asking: LiveKernel) -> None:
+    """A yes shows it at once, also in a box; the transcript says who allowed it."""
+    turn, (question,), heard = asked(asking, SCRIPTED_WIDGET, "y")
+    assert "shows the widget __main__.Counter, whose own script then runs in this page" in question
+    assert "(widgets with exactly this script: the widget __main__.Counter)" in question
+    assert heard.count("SCRIPT") == 1
+    views = [data for data in turn.cell.displays if WIDGET in data]
+    assert len(views) == 2
+    assert "allowed by you" in turn.cell.transcript
+    assert "No widget waits." in asking.run("%agent show widgets").said
+
+
+def test_always_is_for_one_script(asking: LiveKernel) -> None:
+    """After "always" the same script asks no more, another one of the same name does."""
+    asked(asking, SCRIPTED_WIDGET, "a")
+    _, _, heard = asked(asking, SCRIPTED_WIDGET, options="")
+    assert "SCRIPT" in heard
+    changed = SCRIPTED_WIDGET.replace("'SCRIPT'", "'ANOTHER'")
+    _, questions, heard = asked(asking, changed, "n", options="")
+    assert len(questions) == 1 and "ANOTHER" not in heard
+
+
+def test_a_widget_that_the_person_refuses(asking: LiveKernel) -> None:
+    """It stays out, with what holds it, and a line says so; the code goes on."""
+    turn, _, heard = asked(asking, f"{SCRIPTED_WIDGET}\nprint('went on')", "no: not now")
+    assert "SCRIPT" not in heard and "went on" in turn.result.text
+    said = "__main__.Counter brings a script of its own. The answer was no, so it is not shown."
+    assert said in [data["text/plain"] for data in turn.cell.displays]
+    assert "refused by you" in turn.cell.transcript
+    assert "No widget waits." in asking.run("%agent show widgets").said
+
+
+def test_widgets_of_an_extension_ask_once(asking: LiveKernel) -> None:
+    """Widgets whose script is in an extension of the page: one question for all of its kinds."""
+    code = """
+import ipywidgets, traitlets
+class Map(ipywidgets.DOMWidget):
+    _model_module = traitlets.Unicode("jupyter-maps").tag(sync=True)
+    _model_module_version = traitlets.Unicode("1.0").tag(sync=True)
+    _model_name = traitlets.Unicode("MapModel").tag(sync=True)
+class Layer(Map):
+    _model_name = traitlets.Unicode("LayerModel").tag(sync=True)
+kept = [Layer(), Map(), Map()]
+"""
+    _, questions, heard = asked(asking, code, "y")
+    assert len(questions) == 1
+    assert "shows a widget of jupyter-maps, whose own script" in questions[0]
+    assert heard.count('"MapModel"') == 2 and "LayerModel" in heard
+
+
+def test_only_the_script_that_was_let_in_is_sent(asking: LiveKernel) -> None:
+    """Code may not exchange it later; a page that is loaded anew gets it with the state."""
+    asked(asking, SCRIPTED_WIDGET, "y")
+    _, _, heard = asked(asking, "counter.send_state()", options="")
+    assert "SCRIPT" in heard
+    code = "counter._esm = 'EXCHANGED'\ncounter.send_state()"
+    _, _, heard = asked(asking, code, options="")
+    assert "EXCHANGED" not in heard
+    asking.helper("counter._esm = type(counter)._esm.default_value")
+    assert "SCRIPT" in heard_by_a_new_page(asking)
+    asking.helper("counter._esm = 'EXCHANGED'")
+    assert "EXCHANGED" not in heard_by_a_new_page(asking)
+
+
+def heard_by_a_new_page(kernel: LiveKernel) -> str:
+    """What a page hears that has just been loaded and asks for all widgets."""
+    running = kernel.start(
+        "import comm\nfrom ipywidgets.widgets.widget import Widget\n"
+        "Widget._control_comm = comm.create_comm(target_name='jupyter.widget.control')\n"
+        "Widget._handle_control_comm_msg({'content': {'data': {'method': 'request_states'}}})"
+    )
+    heard: list[dict[str, Any]] = []
+    running.watch = heard.append
+    assert running.finish().status == "ok"
+    return json.dumps(heard, default=str)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_shown", "words"),
+    [("y", True, "allowed by you"), ("n", False, "The answer was no, so it is not shown.")],
+)
+def test_the_decision_is_recorded(
+    asking: LiveKernel, tmp_path: Path, answer: str, is_shown: bool, words: str
+) -> None:
+    """A replay does what was decided, and asks nobody; without the decision the widget waits."""
+    tape = tmp_path / "tape.jsonl"
+    asking.helper(f"%agent cassette {tape}", "%agent config mode record")
+    try:
+        turn, _, _ = asked(asking, SCRIPTED_WIDGET, answer)
+        (decision,) = [d for step in load(tape).turns[0].steps for d in step.decisions]
+        assert decision.effect == "widget"
+        asking.helper("%agent config mode replay")
+        cell, heard = replayed(asking, turn)
+        assert ("SCRIPT" in heard) is is_shown
+        assert words in str(cell.displays)
+        if is_shown:
+            allowed = without_decisions(tape)
+            cell, heard = replayed(asking, turn)
+            assert "SCRIPT" not in heard
+            assert "so it waits: %agent show widgets shows it" in str(cell.displays)
+            tape.write_bytes(allowed)
+    finally:
+        asking.helper("%agent config mode auto", "%agent cassette other.jsonl")
+
+
+def replayed(kernel: LiveKernel, turn: Turn) -> tuple[Cell, str]:
+    """The turn again, where nobody can be asked; what the page hears."""
+    running = kernel.start(f"%%agent --fresh\n{turn.events[0]['task']}")
+    heard: list[dict[str, Any]] = []
+    running.watch = heard.append
+    return running.finish(60), json.dumps(heard, default=str)
+
+
+def without_decisions(tape: Path) -> bytes:
+    """Make the cassette one of before widgets asked; return what it was."""
+    before, cassette = tape.read_bytes(), load(tape)
+    turns = tuple(
+        replace(turn, steps=tuple(replace(step, decisions=()) for step in turn.steps))
+        for turn in cassette.turns
+    )
+    save(replace(cassette, turns=turns), tape)
+    return before
+
+
+def test_plain_widgets_ask_nothing(asking: LiveKernel) -> None:
+    """Sliders and progress bars are shown without a question, with HTML for later."""
+    code = """
+import ipywidgets
+from IPython.display import display
+from tqdm.notebook import tqdm
+display(ipywidgets.HBox([ipywidgets.IntSlider(3, description="years<b>"), ipywidgets.Label("ok")]))
+for _ in tqdm(range(3)): pass
+"""
+    turn, questions, _ = asked(asking, code)
+    assert questions == []
+    box, bar = (data for data in turn.cell.displays if WIDGET in data)
+    assert "years&lt;b&gt; 3" in box["text/html"] and "ok" in box["text/html"]
+    assert "text/html" not in turn.result.text  # the model reads what it read before
+    (later,) = [d for d in turn.cell.displays if "Widgets end with their kernel" in str(d)]
+    assert "years&lt;b&gt; 3" in later["text/html"] and WIDGET not in later
+    assert "of 3" in bar["text/html"] and "0/3" in bar["text/plain"]
 
 
 def test_the_agent_cannot_release_its_widgets(loaded: LiveKernel) -> None:

@@ -327,6 +327,7 @@ def test_interrupted_at_the_question(desk: LiveKernel, tmp_path: Path) -> None:
     desk.interrupt()
     turn = desk.turn(running.finish(60), logs)
     assert turn.stop_reason == "interrupted"
+    assert "This did not happen, since nobody allowed it: deletes data.csv" in turn.result.text
     assert (tmp_path / "data.csv").exists()
     assert desk.run("1 + 1").result == "2"
 
@@ -395,3 +396,74 @@ def test_imports_ask_nothing(tmp_path: Path) -> None:
     assert not [event for event in turn.events if event["type"] == "effect_decided"]
     assert [result.is_error for result in turn.results] == [False, False]
     assert turn.results[1].text == "True"
+
+
+def decided(turn: Turn) -> list[tuple[str, str, str]]:
+    found = [event for event in turn.events if event["type"] == "effect_decided"]
+    return [(event["what"], event["answer"], event["by"]) for event in found]
+
+
+def test_a_stop_at_the_question_is_told(desk: LiveKernel) -> None:
+    """The transcript says that a side effect did not happen, since the turn was stopped there."""
+    desk.script("Stopped", execute_code(HAPPENS), {"text": "Done."})
+    logs = desk.logs()
+    running = desk.start("%%agent --fresh\nStopped", allow_stdin=True)
+    running.question(60)
+    desk.interrupt()
+    turn = desk.turn(running.finish(60), logs)
+    assert decided(turn) == [("deletes data.csv", "no", "stopped")]
+    assert "deletes data.csv (nobody answered: stopped)" in turn.cell.transcript
+
+
+def test_empty_lines_are_no_answer(desk: LiveKernel, tmp_path: Path) -> None:
+    """An empty line is asked again; three of them are told as no answer, not as the person's no."""
+    turn, questions = asked(desk, HAPPENS, "", " ", "")
+    assert [question.startswith("An empty line is no answer.") for question in questions] == [
+        False,
+        True,
+        True,
+    ]
+    assert decided(turn) == [("deletes data.csv", "no", "no_answer")]
+    assert "Nobody answered the question." in turn.result.text
+    assert "person said no" not in turn.result.text
+    assert (tmp_path / "data.csv").exists()
+
+
+def test_other_words_are_a_no_with_a_reason(desk: LiveKernel, tmp_path: Path) -> None:
+    """Whoever never writes a yes means no; their words reach the model."""
+    turn, _ = asked(desk, HAPPENS, "keep it", "", "please keep it")
+    assert decided(turn) == [("deletes data.csv", "no", "person")]
+    assert "The person said no. They say: please keep it" in turn.result.text
+    assert (tmp_path / "data.csv").exists()
+
+
+def test_the_line_says_what_will_happen(desk: LiveKernel) -> None:
+    """The prompt begins with what will happen and ends with the choices, in plain words."""
+    _, (question,) = asked(desk, HAPPENS, "n")
+    first, *_, last = question.splitlines()
+    assert first == "The agent's code is about to do this: deletes data.csv. Allow it?"
+    assert last.startswith("Type y for yes, n for no (or n: and why), a for always in this session")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import contextvars\ncontextvars.Context().run(tools.remove, 'data.csv')",
+        "import asyncio, contextvars\nasync def f(): tools.remove('data.csv')\n"
+        "await asyncio.get_running_loop().create_task(f(), context=contextvars.Context())",
+    ],
+)
+def test_another_context_hides_nothing(desk: LiveKernel, code: str) -> None:
+    """The code calls a function in an empty context, where its mark is missing."""
+    text = desk.agent(code).result.text
+    assert "PermissionError" in text and "deletes data.csv" in text
+    assert (desk.folder / "data.csv").exists()
+
+
+def test_the_channel_of_the_notebooks_page_is_closed_to_code(desk: LiveKernel) -> None:
+    """The code opens the channel by which the tools edit cells, to edit them without a question."""
+    code = (
+        "import comm\nchannel = comm.create_comm(target_name='jupyter_agent.notebook', data={})\n"
+        "channel.send({'t': 'edit'})"
+    )
+    assert "this channel to the page is for the agent's tools" in desk.agent(code).result.text

@@ -243,6 +243,24 @@ def test_in_the_saved_form() -> None:
     assert answer in plain_transcript(view_of(answer, receipt))
 
 
+def test_numbers_that_a_counter_shows() -> None:
+    """Numbers seen only in a counter are named below the transcript, with the counter."""
+    counter = "\n".join(map(str, range(300)))
+    answer = "It grew by 137 % to 214 customers; 301 left."
+    receipt = found(ran(1, "print", counter), said(2, answer)).receipt((), 0)
+    assert where(receipt) == [("137 %", "weak", 1), ("214", "weak", 1), ("301", None, 0)]
+    assert receipt.as_json()["numbers"][0]["only"] == "among 300 consecutive numbers"
+    assert receipt.as_json()["ungrounded"] == ["301"]
+    place = "een only among 300 consecutive numbers of step 1"
+    (first, _) = saved_outputs(view_of(answer, receipt))
+    for text in first.data.values():
+        assert f"S{place}: 137 % · 214" in text and f"{UNSEEN.capitalize()}: 301" in text
+    plain = first.data["text/plain"]
+    assert f"Numbers: 301 {UNSEEN} · 137 % s{place} · 214 s{place}" in plain
+    event = TurnFinished("end", Usage(), receipt)
+    assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event
+
+
 def test_the_same_bytes_in_a_replay() -> None:
     """A replay, without seconds and cost, shows the same bytes."""
     answer = "It is **5,076 g**, not 6,076 g."
@@ -258,3 +276,35 @@ def test_files_that_are_gone_and_what_was_saved_are_told() -> None:
     receipt = Receipt(files=(FileChange("old.md", "deleted", 0, 7),), saved=(note,))
     (first, _) = saved_outputs(view_of("Done.", receipt))
     assert "old.md deleted, +0 −7 lines · a finding saved as a note" in first.data["text/plain"]
+
+
+def test_variables_of_loops_are_left_out() -> None:
+    """The receipt leaves out `i` of a loop, but nothing that is bound otherwise, or named."""
+    code = """
+for i, (key, row) in enumerate(pairs):
+    total = [j for j in row]
+for fold in folds: pass
+fold = 3
+def f():
+    for inside in (): pass
+with open("x") as file:
+    for name in file: pass
+inside = 1
+"""
+    findings = found(ran(1, code, "ok"), ran(2, "for old in (): pass\n%%bash", "ok", "failed"))
+    findings.text = "The last `key` of a row was used; see name_of."
+    names = ["i", "key", "row", "total", "fold", "inside", "file", "name", "f"]
+    changes = [VariableChange(name, "added", "int") for name in names]
+    changes.append(VariableChange("old", "changed", "int"))
+    kept = [change.name for change in findings.without_scraps(changes, "[ ] Look at the row")]
+    assert kept == ["key", "row", "total", "fold", "inside", "file", "f", "old"]
+
+
+def test_a_letter_is_named_as_code_only() -> None:
+    """The word `a` in an answer names no variable; in backticks it does."""
+    findings = found(ran(1, "for a in x: pass", "ok"))
+    change = VariableChange("a", "added", "int")
+    findings.text = "It is a mean."
+    assert findings.without_scraps([change]) == []
+    findings.text = "The last value is `a + 1`."
+    assert findings.without_scraps([change]) == [change]

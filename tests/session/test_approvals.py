@@ -30,6 +30,7 @@ def test_always_holds_for_its_kind(here: Kernel) -> None:
     approvals.grant(asked)
     assert rule(shell).decision == "allow"
     assert approvals.granted
+    Path("a").touch()
     delete = prepared(here, "execute_code", '{"code": "import os\\nos.remove(\'a\')"}')
     assert rule(delete).decision == "ask"
 

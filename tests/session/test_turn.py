@@ -10,6 +10,7 @@ import pytest
 from jupyter_agent.core.messages import Message
 from jupyter_agent.core.ports import Nobody
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.kernel.cells_meant import CellsMeant
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.session import Session
@@ -42,6 +43,7 @@ async def test_a_turn_that_cannot_begin(here: Kernel) -> None:
                 tape=Broken(),
                 sinks=(),
                 skills="",
+                cells=CellsMeant(),
             )
             with pytest.raises(ConfigError, match="damaged"):
                 await turn.run()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager
 
-from jupyter_agent.source.cell import is_plain
+from jupyter_agent.policy import PolicyContext, judge
+from jupyter_agent.promotion.executed import Executed, statements
+from jupyter_agent.source.cell import is_plain, parse_cell, parse_python, without_literals
 
 PIECES = [
     *("a = 1", "x", "print(x)", "if x:", "def f():", "await y", "'''", '"""', "#c", "(", ")"),
@@ -75,3 +80,21 @@ def test_plain(text: str) -> None:
 def test_not_plain(text: str) -> None:
     """Cells with possible IPython syntax, and single lines that may be magics, are not plain."""
     assert not is_plain(text)
+
+
+def test_a_code_is_read_once() -> None:
+    """All readers of a code share one tree, which nobody changes."""
+    source = "a = 1\nprint('b')"
+    shared = parse_cell(source)
+    assert shared is not None and parse_python(f"{source}\n") is shared[1]
+    before = ast.dump(shared[1], include_attributes=True)
+    without_literals(source)
+    judge(
+        "execute_code",
+        "executes",
+        {"code": source},
+        "ask_risky",
+        PolicyContext(Path("/"), Path("/")),
+    )
+    statements([Executed(source), Executed(source, state="failed", failed_line=2)])
+    assert ast.dump(shared[1], include_attributes=True) == before

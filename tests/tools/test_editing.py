@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -491,3 +492,36 @@ def test_replacement_is_that_of_the_normalized_text(text: str, old: str, new: st
     if "\r" not in plain:
         assert edited == plain.replace(replacement.old, replacement.new)
     assert any(True for _ in replacement.positions(text)) == (replacement.old in plain)
+
+
+def previewed(root: Path, name: str, **arguments: object) -> object:
+    """What a call would change, as one text; None for nothing."""
+    tools = Toolbox(file_tools(Workspace(root)))
+    prepared = tools.prepare(ToolCall("c", name, json.dumps(arguments)))
+    outputs = asyncio.run(prepared.preview())  # type: ignore[union-attr]
+    return None if outputs is None else "\n".join(o.data["text/plain"] for o in outputs)
+
+
+def test_a_preview_writes_nothing(root: Path) -> None:
+    """Before a write its difference is known; None says that there is none."""
+    path = root / "a.txt"
+    path.write_bytes(b"one\r\ntwo\r\n")
+    shown = previewed(root, "write_file", path="a.txt", content="one\n2\n")
+    assert str(shown).endswith("@@ -1,2 +1,2 @@\n one\n-two\n+2")
+    shown = previewed(root, "edit_file", path="a.txt", old_str="two", new_str="2")
+    assert str(shown).endswith("-two\n+2")
+    assert previewed(root, "write_file", path="a.txt", content="one\ntwo\n") is None
+    assert previewed(root, "edit_file", path="a.txt", old_str="three", new_str="3") == ""
+    assert path.read_bytes() == b"one\r\ntwo\r\n"
+
+
+def test_a_preview_of_what_no_diff_shows(root: Path) -> None:
+    """Sizes stand for a binary file, a remark for outputs of a notebook that would be lost."""
+    (root / "a.bin").write_bytes(b"\0" * 2048)
+    shown = str(previewed(root, "write_file", path="a.bin", content="text"))
+    assert shown.endswith("[a binary file: 2.0 KB become 4 bytes]")
+    cell = new_code_cell("1", outputs=[new_output("stream", text="1")])
+    nbformat.write(new_notebook(cells=[cell]), root / "a.ipynb")
+    content = nbformat.writes(new_notebook(cells=[new_code_cell("2")]))
+    shown = str(previewed(root, "write_file", path="a.ipynb", content=content))
+    assert "-1\n+2" in shown and shown.endswith("[0 of 1 saved output stay]")

@@ -62,6 +62,7 @@ class Sessions:
                 redo=lambda settings: redo(*parts),
                 preview=lambda settings, turns, over: preview(*parts[:2], turns, over),
                 listed=lambda settings: listed(*parts[:2]),
+                cell_edits=lambda settings, turns=1, forth=False: (),
             ),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import re
@@ -42,7 +43,20 @@ from jupyter_agent.widgets.terminal import TerminalView
 
 SEEN = (TextDelta, ToolOutput, ApprovalAsked, Steered)
 """The moments at which the live view is looked at: in the middle of what passes."""
-TAGS = frozenset({"details", "summary", "div", "pre", "code", "b", "i", "span"})
+_TAGS = """
+    details summary div pre code b i span p ul ol li strong em blockquote hr br a
+    table thead tbody tr th td
+"""
+TAGS = frozenset(_TAGS.split())
+VOID = frozenset({"hr", "br"})
+ATTRIBUTES = {
+    "a": {"href", "rel"},
+    "ol": {"start"},
+    "th": {"colspan", "rowspan", "style"},
+    "td": {"colspan", "rowspan", "style"},
+}
+LINK = re.compile(r"(?i)(?:https?://|mailto:)[^\s<>\"'\\\\]+|(?![/\\\\])[^:]*")
+COLOURS = frozenset({"#95e", "#384", "#37d", "#c52"})
 
 FIELDS = [
     "task",
@@ -69,6 +83,8 @@ FIELDS = [
     "answer",
     "notice",
     "kept",
+    "table",
+    "cell",
 ]
 
 HOSTILE = {
@@ -168,6 +184,12 @@ def _results(f: dict[str, Any]) -> list[ToolResult]:
     streams = tuple(
         Output(kind, {"text/plain": f["output"]}) for kind in ("stdout", "stderr", "result")
     )
+    frame = (
+        '<table border="1" class="dataframe"><thead><tr><th></th><th colspan="2">'
+        f"{html.escape(f['table'])}</th></tr></thead><tbody><tr><th>0</th>"
+        f"<td>{html.escape(f['cell'])}</td><td>{f['cell']}</td></tr></tbody></table>"
+    )
+    streams += (Output("result", {"text/html": frame, "text/plain": "a table"}),)
     shown = (*streams, Output("error", {"text/plain": f["error"]}), *f["display"])
     details = {"error_name": f["error_name"], "whereabouts": f["whereabouts"]}
     plan = {"plan": [{"text": f["plan"], "state": "in_progress"}]}
@@ -204,10 +226,15 @@ class Inert(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in TAGS, tag
-        assert {name for name, _ in attrs} <= {"style", "open"}, attrs
-        styles = " ".join(value or "" for _, value in attrs)
-        assert not re.search(r"url\(|expression|position|(^|;)color", styles), styles
-        self.open.append(tag)
+        assert {name for name, _ in attrs} <= {"style", "open"} | ATTRIBUTES.get(tag, set()), attrs
+        given = {name: value or "" for name, value in attrs}
+        assert LINK.fullmatch(given.pop("href", "")), attrs
+        assert all(given.get(each, "1").isdigit() for each in ("colspan", "rowspan", "start"))
+        styles = " ".join(given.values())
+        assert not re.search(r"url\(|expression|position", styles), styles
+        assert set(re.findall(r"(?:^|;)color:([^;]*)", styles)) <= COLOURS, styles
+        if tag not in VOID:
+            self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         raise AssertionError(f"<{tag}/>")
@@ -255,13 +282,13 @@ def renderers() -> tuple[Callable[[str], Any], ...]:
     )
 
 
-def check_html(html: str) -> None:
+def check_html(markup: str) -> None:
     parser = Inert()
-    parser.feed(html)
+    parser.feed(markup)
     parser.close()
     assert parser.open == []
     # In a Markdown file, as nbconvert makes one, it is one block of HTML.
-    assert not re.search(r"\n[ \t]*\n", html)
+    assert not re.search(r"\n[ \t]*\n", markup)
 
 
 def check_markdown(markdown: str) -> None:

@@ -37,7 +37,7 @@ def test_any_mixture_of_hostile_words(fields: dict[str, str]) -> None:
 
 def test_words_are_legible() -> None:
     """What was escaped for HTML reads as it was written."""
-    html = saved(text="a < b & 'c' for $5 \\ 2")[0].data["text/html"]
+    html = saved(output="a < b & 'c' for $5 \\ 2")[0].data["text/html"]
     assert "a &lt; b &amp; &#x27;c&#x27; for $5 \\ 2" in html
 
 
@@ -50,5 +50,5 @@ def test_a_price_is_no_formula() -> None:
 
 def test_blank_lines_stay_blank_lines() -> None:
     """They are written so that a Markdown file takes the transcript for one block of HTML."""
-    html = saved(text="one\n\n\ntwo")[0].data["text/html"]
+    html = saved(output="one\n\n\ntwo")[0].data["text/html"]
     assert "one&#10;&#10;\ntwo" in html

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from typing import Any
 
 import pytest
@@ -14,12 +15,15 @@ from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
+    FileChange,
     MessageFinished,
+    Receipt,
     Retrying,
     ToolFinished,
     TurnFinished,
     TurnStarted,
     TurnStop,
+    VariableChange,
 )
 from jupyter_agent.core.messages import Message, Output, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.core.transcript import TurnView
@@ -245,6 +249,116 @@ def test_arguments_of_any_shape() -> None:
     """What is not a JSON object is shown as it came."""
     for arguments in ("", "null", "[1, 2]", '"a"', '{"code": 3}', '{"code": "', "{}", "NaN"):
         check_saved(saved(arguments=arguments))
+
+
+# ---------------------------------------------------------------- what a card shows
+
+HEAD = "<thead><tr><th></th><th>a</th></tr></thead>"
+ROWS = "".join(f"<tr><th>{n}</th><td>{n}</td></tr>" for n in range(3))
+FRAME = Output(
+    "result",
+    {
+        "text/html": f'<table class="dataframe">{HEAD}<tbody>{ROWS}</tbody></table>',
+        "text/plain": "   a\n0  0",
+    },
+)
+SERIES = "Adelie    3700.7\nGentoo    5076.0\nName: mass, dtype: float64"
+
+
+def ran(*display: Output, state: str = "done", code: str = "x", **details: str) -> TurnView:
+    """The view of a turn with one execution."""
+    call = ToolCall("c1", "execute_code", json.dumps({"code": code}))
+    message = Message("assistant", (Text("I **run** `x`:\n\n- now"), call))
+    details = {"state": state, **details}
+    result = ToolResult("c1", (Text("ok"),), state != "done", display, details)
+    finished = MessageFinished(message, Usage(), "tool_use")
+    return view_of([*turn()[:3], finished, ToolFinished(result, 0.1), TurnFinished("end", Usage())])
+
+
+@pytest.mark.parametrize(
+    ("display", "words"),
+    [
+        ((Output("result", {"text/plain": "42"}),), "✓ → 42"),
+        ((FRAME,), "✓ → DataFrame 3×1"),
+        ((FRAME, FIGURE, FIGURE), "✓ → DataFrame 3×1 · 2 figures"),
+        ((replace(FRAME, kind="display"),), "✓ → DataFrame 3×1"),
+        ((FIGURE,), "✓ → 1 figure"),
+        ((Output("result", {"text/plain": "[<Line2D at 0x1>]"}), FIGURE), "✓ → 1 figure"),
+        ((Output("result", {"text/plain": SERIES}),), "✓ → Series, 2 values"),
+        ((Output("stdout", {"text/plain": "3 rows\n"}),), "✓ → 3 rows"),
+        ((Output("stdout", {"text/plain": "a\nb\nc\n"}),), "✓ → 3 lines"),
+        ((Output("stdout", {"text/plain": "a"}), TABLE), "✓ → a  b"),
+        ((), "✓</summary>"),
+    ],
+)
+def test_the_title_of_a_card_says_what_came_of_it(display: tuple[Output, ...], words: str) -> None:
+    """The result of code stands in its title."""
+    html = saved_outputs(ran(*display))[0].data["text/html"]
+    assert words in html.replace(" &nbsp;", " ")
+
+
+def test_a_table_is_a_table() -> None:
+    """A data frame is shown as a table that scrolls, and not as text; bounded, it says so."""
+    html = saved_outputs(ran(FRAME))[0].data["text/html"]
+    assert "max-height" in html and "<td>2</td>" in html and "   a\n0  0" not in html
+    rows = ROWS * 60
+    many = {**FRAME.data, "text/html": str(FRAME.data["text/html"]).replace(ROWS, rows * 60)}
+    html = saved_outputs(ran(Output("result", many)))[0].data["text/html"]
+    assert len(html) < 15_000
+
+
+def test_a_displayed_table_scrolls() -> None:
+    """A data frame that was displayed is an output of its own, of limited height."""
+    outputs = saved_outputs(ran(replace(FRAME, kind="display")))
+    assert outputs[1].data["text/html"].startswith('<div style="max-height:400px;overflow:auto">')
+    assert "<td>2</td>" in outputs[1].data["text/html"]
+    assert "<td>2</td>" not in outputs[0].data["text/html"]
+
+
+def test_the_code_of_a_card_has_colours() -> None:
+    """Unfolded, a card shows its code in colours; without them it is the code to the letter."""
+    code = "import os\n\n\n@f\ndef g(x):  # why\n    return f'{x} <b>' + str(3.5)\n%time 1"
+    html = saved_outputs(ran(code=code))[0].data["text/html"]
+    shown = re.search(r"<pre [^>]*>(.*?)</pre>", html, re.DOTALL)
+    assert shown is not None and shown[1].count("<span") >= 7
+    assert unescape(re.sub(r"<[^>]*>", "", shown[1])) == code
+
+
+def test_the_words_between_steps_are_markdown() -> None:
+    """The model's words are rendered: bold, code, lists."""
+    html = saved_outputs(ran())[0].data["text/html"]
+    assert "<strong>run</strong>" in html and "<li>now</li>" in html and "**" not in html
+
+
+def test_the_plan_stays_in_sight() -> None:
+    """The plan and what went wrong stand below the folded steps, above the answer."""
+    html = saved(plan="Load it", diff="d")[0].data["text/html"]
+    folded, below = html.rsplit("</details>", 1)
+    assert "◐ Load it" in below and "◐ Load it" not in folded
+
+
+def test_what_went_wrong_stands_above_the_answer() -> None:
+    """What was refused, deleted and failed is one line, in all three forms; else there is none."""
+    view = ran(
+        Output("error", {"text/plain": "KeyError: 'x'"}), state="failed", error_name="KeyError"
+    )
+    files = (FileChange("old.csv", "deleted", 0, 3), FileChange("new.csv", "created", 1, 0))
+    gone = (VariableChange("df", "deleted", "DataFrame"),)
+    view = replace(view, receipt=Receipt(gone, files))
+    line = "Deleted: old.csv, variable df · Failed: KeyError: &#x27;x&#x27; (step 1)"
+    data = saved_outputs(view)[0].data
+    assert line in data["text/html"].rsplit("</details>", 1)[1]
+    assert unescape(line) in data["text/plain"] and unescape(line) in data["text/markdown"]
+    refused = decided(ApprovalAnswered("c1", "no", "person"))[0].data["text/plain"]
+    assert "Refused: execute_code !ls" in refused
+    assert not re.search("Refused|Deleted|Failed", saved_outputs(ran())[0].data["text/plain"])
+
+
+def test_a_figure_is_not_described_twice() -> None:
+    """A figure is an output of its own; its card says where, and has no `<Figure size …>`."""
+    first, figure, *_ = saved_outputs(ran(FIGURE))
+    assert "[figure: below the steps]" in first.data["text/html"]
+    assert "Figure&gt;" not in first.data["text/html"] and "image/png" in figure.data
 
 
 # ---------------------------------------------------------------- the same bytes

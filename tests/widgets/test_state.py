@@ -17,6 +17,7 @@ from jupyter_agent.core.events import (
     ApprovalAsked,
     Event,
     MessageFinished,
+    Preparing,
     Receipt,
     Retrying,
     Steered,
@@ -32,6 +33,7 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
 from jupyter_agent.core.transcript import TurnView, reduce
 from jupyter_agent.widgets.pace import INTERVAL, PATIENCE, is_due, whole_interval
+from jupyter_agent.widgets.saved import running_line
 from jupyter_agent.widgets.state import Operation, ViewState, difference, merged
 
 IDS = st.sampled_from(["c1", "c2", "c3"])
@@ -91,7 +93,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         ApprovalAnswered,
         IDS,
         st.sampled_from(["yes", "no", "always"]),
-        st.sampled_from(["person", "time_out", "nobody"]),
+        st.sampled_from(["person", "time_out", "no_answer", "stopped", "nobody"]),
         WORDS,
     ),
     st.builds(Steered, WORDS),
@@ -255,7 +257,8 @@ def test_a_question_is_there_while_it_is_open() -> None:
     picture, view = ViewState(), view_of(*ASKS, ToolStarted(CALL), asked)
     picture.update(view)
     question = picture.state["steps"][0]["calls"][0]["question"]
-    assert question == {"text": "Run this?", "reasons": ["network"], "always": "network"}
+    about = {"reasons": ["network"], "diffs": [], "always": "network", "byPart": False}
+    assert question == {"text": "Run this?", **about}
     picture.update(reduce(view, ApprovalAnswered("c1", "no", "person", "Not now.")))
     call = picture.state["steps"][0]["calls"][0]
     assert (call["question"], call["note"]) == (None, "refused by you: Not now.")
@@ -353,3 +356,16 @@ def test_when_to_send(operations: list[Operation], since: float, due: bool) -> N
 def test_when_to_send_a_whole(characters: int, seconds: float) -> None:
     """The longer a text that is sent whole, the less often it is sent."""
     assert whole_interval(characters) == seconds
+
+
+def test_a_wait_is_counted_in_the_heading() -> None:
+    """While a provider asks to wait, the heading says how long, and after it what goes on."""
+    view = reduce(reduce(TurnView(), TurnStarted("Go.", "openai", "m")), StepStarted(1, 5))
+    for event in (TextDelta("Hal"), Retrying("429: slow", 1, 2.0)):
+        view = reduce(view, event)
+    state = ViewState()
+    for words in ("The provider asks to wait: 2 s, attempt 2 of 4", "waiting for the model"):
+        view = reduce(view, Preparing(words))
+        state.update(view)
+        assert state.state["activity"] == words
+        assert running_line(view) == f"Agent: step 1 of 5 · {words}"

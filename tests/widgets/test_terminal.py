@@ -9,11 +9,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from jupyter_agent.core.diffs import diff_output
 from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
     MessageFinished,
+    Preparing,
     Retrying,
     Steered,
     StepStarted,
@@ -56,6 +58,16 @@ def call(code: str = CODE, name: str = "execute_code") -> ToolCall:
 def reply(text: str, *calls: ToolCall) -> MessageFinished:
     blocks = (*((Text(text),) if text else ()), *calls)
     return MessageFinished(Message("assistant", blocks), Usage(100, 20), "end")
+
+
+def test_a_wait_is_counted_in_one_line() -> None:
+    """The seconds of a wait replace each other; a terminal that cannot erase says it once."""
+    waits = [Preparing(f"The provider asks to wait: {n} s, attempt 2 of 4") for n in (3, 2)]
+    start = [TurnStarted("Go.", "openai", "m"), StepStarted(1, 5), Retrying("429: slow", 1, 3.0)]
+    text = written([*start, *waits, reply("Done.")], XTERM)
+    assert "\r\x1b[K" in text and "asks to wait: 3 s" in text and "asks to wait: 2 s" in text
+    text = written([*start, *waits, reply("Done.")], DUMB)
+    assert "Waiting 3 s before the next attempt." in text and "asks to wait" not in text
 
 
 def done(output: str, is_error: bool = False, **details: str) -> ToolFinished:
@@ -105,6 +117,52 @@ def test_text_appears_as_it_streams() -> None:
     assert stream.getvalue() == "It "
     view(TextDelta("is 2."))
     assert stream.getvalue() == "It is 2."
+
+
+def test_markdown_is_rendered() -> None:
+    """On a screen Markdown is rendered block by block; nothing of the text is lost."""
+    code = "```python\na = 1\n\nb = 2\n```"
+    text = f"# Head\n\nThe **mean** of list<int> is `3.5`.\n\n{code}\n\n- one\n- two"
+    shown = ANSI.sub("", written(turn(text), {**XTERM, "COLUMNS": "80"}))
+    lines = [line.rsplit("\r", 1)[-1].strip() for line in shown.split("\n")]
+    start = lines.index("Head")
+    assert [line for line in lines[start:-2] if line] == [
+        "Head",
+        "The mean of list<int> is 3.5.",
+        "a = 1",
+        "b = 2",
+        "• one",
+        "• two",
+    ]
+
+
+def test_each_block_appears_once_it_is_whole() -> None:
+    """A paragraph is on the screen before the reply has ended; until then its last words pass."""
+    stream = Tty()
+    view = TerminalView(stream, XTERM)
+    for event in (TurnStarted("Add.", "a", "m"), StepStarted(1, 5), TextDelta("It **is")):
+        view(event)
+    assert "\n" not in stream.getvalue() and stream.getvalue().endswith("It **is\x1b[0m")
+    view(TextDelta("** 2.\n\nAnd"))
+    shown = ANSI.sub("", stream.getvalue())
+    assert "\rIt is 2.\n" in shown and shown.endswith("… And")
+
+
+def test_words_of_a_reply_that_was_broken_off() -> None:
+    """An interrupt in the middle of a reply: the words so far stay on the screen."""
+    start: list[Event] = [TurnStarted("Add.", "a", "m"), StepStarted(1, 5), TextDelta("It **is**")]
+    text = written([*start, TurnFinished("interrupted", Usage())], XTERM)
+    assert "\rIt is\n" in ANSI.sub("", text)
+
+
+def test_a_plan_is_shown_once() -> None:
+    """The plan's items stand in the text once, with their marks."""
+    items = [{"text": "Load", "state": "done"}, {"text": "Plot", "state": "in_progress"}]
+    planned = ToolCall("c1", "update_plan", json.dumps({"items": items}))
+    result = ToolResult("c1", (Text("[x] Load\n[~] Plot"),), details={"plan": items})
+    start: list[Event] = [TurnStarted("Go.", "a", "m"), StepStarted(1, 5)]
+    text = written([*start, reply("", planned), ToolStarted(planned), ToolFinished(result, 0.1)])
+    assert text.splitlines() == ["✓ update_plan 0.1 s", "    ● Load", "    ◐ Plot"]
 
 
 def test_a_reply_that_was_not_streamed() -> None:
@@ -159,6 +217,23 @@ def test_a_question_and_its_answer() -> None:
     assert "    x39 = 39" in lines and "more lines" not in text
     assert lines[-2].startswith("⊘ execute_code refused by you")
     assert text.count("!ls") == 1 and "The person refused" in lines[-1]
+
+
+def test_a_question_with_a_difference() -> None:
+    """What a write changes stands below the call, by signs and, where there are some, colours."""
+    diff = "--- a/a.txt\n+++ b/a.txt\n@@ -5,3 +5,3 @@\n same\n-old\n+new\x1b[31m\n same"
+    asked = ApprovalAsked("c1", "Run it?", preview=(diff_output(diff, 1, 1),))
+    events = [*question()[:-1], asked]
+    assert written(events).splitlines()[-6:] == [
+        "    │ a.txt +1 −1",
+        "    │ ⋯ 4 unchanged lines",
+        "    │  same",
+        "    │ -old",
+        "    │ +new␛[31m",
+        "    │  same",
+    ]
+    coloured = written(events, XTERM)
+    assert "\x1b[31m    │ -old\x1b[0m" in coloured and "\x1b[32m    │ +new␛[31m\x1b[0m" in coloured
 
 
 def test_what_the_person_typed() -> None:

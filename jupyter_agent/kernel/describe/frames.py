@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -43,6 +44,19 @@ def pandas_frame(value: Any, level: Level) -> Iterator[Part]:
         held = [head.iloc[:, place].tolist() for place in range(head.shape[1])]
         records = zip(head.index.tolist(), *held, strict=True)
         yield _rows(records, ["", *_labels(head.columns, level)], rows)
+
+
+def column_names(value: object) -> list[str]:
+    """The names of the columns of a pandas or polars table; none for other objects."""
+    tables = {
+        each: getattr(sys.modules.get(each), "DataFrame", None) for each in ("pandas", "polars")
+    }
+    cls = type(value)
+    if tables["pandas"] is not None and issubclass(cls, tables["pandas"]):
+        return _labels(value.columns)  # type: ignore[attr-defined]
+    if tables["polars"] is not None and issubclass(cls, tables["polars"]):
+        return [name(each) for each in value.columns[:_MAX_COLUMNS]]  # type: ignore[attr-defined]
+    return []
 
 
 def pandas_series(value: Any, level: Level) -> Iterator[Part]:

@@ -10,6 +10,7 @@ from typing import Any
 from jupyter_agent.kernel.describe.arrays import DESCRIBERS as ARRAYS
 from jupyter_agent.kernel.describe.callables import DESCRIBERS as CALLABLES
 from jupyter_agent.kernel.describe.containers import DESCRIBERS as CONTAINERS
+from jupyter_agent.kernel.describe.datafiles import DESCRIBERS as DATA_FILES
 from jupyter_agent.kernel.describe.figures import DESCRIBERS as FIGURES
 from jupyter_agent.kernel.describe.frames import DESCRIBERS as FRAMES
 from jupyter_agent.kernel.describe.introspection import (
@@ -37,6 +38,7 @@ _BUILT_IN: dict[str, Describer] = {
     **MODELS,
     **FIGURES,
     **LAZY,
+    **DATA_FILES,
 }
 _OWN_METHODS = ("__llm__", "_repr_llm_")
 _MAX_PARTS = 100

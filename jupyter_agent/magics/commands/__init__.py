@@ -9,6 +9,7 @@ from typing import Any
 import click
 from IPython.display import display
 
+from jupyter_agent.core.tables import table
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.magics import parser
 from jupyter_agent.magics.commands.conversation import compact, context, history, reset, resume
@@ -24,7 +25,6 @@ from jupyter_agent.magics.report import (
     CommandReport,
     errors_without_secrets,
     report,
-    table,
     without_secrets,
 )
 from jupyter_agent.session.registry import KernelSessions, sessions_of
@@ -110,7 +110,14 @@ def run_command(shell: Any, line: str) -> None:
     Raises:
         AgentError: The words are wrong, or the command fails; one line says why.
     """
-    _publish(shell, run_line(sessions_of(shell), line))
+    result = run_line(sessions_of(shell), line)
+    if inspect.iscoroutine(result):
+        result.close()  # it has not begun
+        raise ConfigError(
+            f"%agent {line.strip()}: this waits for the notebook's page, since the turn edited "
+            "cells. Put it on a line of its own, outside of functions and other magics."
+        )
+    _publish(shell, result)
 
 
 async def run_awaited(shell: Any, line: str) -> None:

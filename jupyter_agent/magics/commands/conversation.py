@@ -10,13 +10,16 @@ import click
 
 from jupyter_agent.core import legible
 from jupyter_agent.core.codec import message_to_json
+from jupyter_agent.core.history import NO_REPLY
 from jupyter_agent.core.messages import Context, Message, Said, Text, ToolCall, ToolResult
+from jupyter_agent.core.plaintext import count
+from jupyter_agent.core.tables import Folded, Part, table
 from jupyter_agent.core.transcript import CallView
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import run_and_show
 from jupyter_agent.magics.parser import Command, argument, command, completions, family
-from jupyter_agent.magics.report import CommandReport, report, table
+from jupyter_agent.magics.report import CommandReport, report
 from jupyter_agent.session.options import GO_ON, OPTIONS, parse_options
 from jupyter_agent.session.registry import KernelSessions
 
@@ -66,10 +69,71 @@ def context(sessions: KernelSessions, task: tuple[str, ...]) -> CommandReport:
 
 @context.command("all", cls=Command)
 @_task
-def _all(sessions: KernelSessions, task: tuple[str, ...]) -> str:
+def _all(sessions: KernelSessions, task: tuple[str, ...]) -> CommandReport | str:
     """the whole request, exactly as it would be sent"""
     _, body = sessions["default"].preview(" ".join(task) or _NO_TASK, with_body=True)
-    return json.dumps(body, ensure_ascii=False, indent=1) if body else "Nothing is sent."
+    if not body:
+        return "Nothing is sent."
+    text = json.dumps(body, ensure_ascii=False, indent=1)
+    return report(*_parts(body), Folded("The same as JSON, as it is sent", (text,)), text=text)
+
+
+def _parts(value: object) -> Iterator[Part]:
+    """A value of a request, for reading: short values in a table, long ones folded."""
+    if not isinstance(value, (dict, list)):
+        yield _in_words(value)
+        return
+    if _is_data(value):
+        yield json.dumps(value, ensure_ascii=False, indent=1)
+        return
+    listed = isinstance(value, list)
+    named = [(_title(each), each) for each in value] if listed else list(value.items())  # type: ignore[union-attr]
+    short = [(name, _in_words(each)) for name, each in named if _is_short(each)]
+    if short:
+        yield table(short)
+    long = [(name, each) for name, each in named if not _is_short(each)]
+    for name, each in long:
+        if len(long) == 1 and isinstance(each, str):
+            yield each
+        else:
+            yield Folded(f"{name}{_size(each)}", tuple(_parts(each)))
+
+
+def _in_words(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_short(value: object) -> bool:
+    """True for a value that fits into a line."""
+    return not isinstance(value, (dict, list)) and len(str(value)) < 100 and "\n" not in str(value)
+
+
+def _is_data(value: object) -> bool:
+    """True for nested values without long texts, such as a schema."""
+    if isinstance(value, dict):
+        return not {"role", "content"} <= set(value) and all(map(_is_data, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_data, value))
+    return not isinstance(value, str) or ("\n" not in value and len(value) < 300)
+
+
+def _title(value: object) -> str:
+    """A message, a block or a tool of a request in a line."""
+    found = value.get("function", value) if isinstance(value, dict) else value
+    if not isinstance(found, dict):
+        return legible.line(str(found), 80)
+    words = [str(found[key]) for key in ("role", "name", "type") if key in found][:1]
+    said = next((found[key] for key in ("description", "content", "text") if key in found), "")
+    said = said[0] if isinstance(said, list) and said else said
+    text = said.get("text", "") if isinstance(said, dict) else said
+    return " · ".join([*words, *([legible.line(str(text), 80)] if text else [])])
+
+
+def _size(value: object) -> str:
+    """The length of a list or a text."""
+    if isinstance(value, list):
+        return f" ({len(value)})"
+    return f" ({len(value):,} characters)" if isinstance(value, str) else ""
 
 
 def _names(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
@@ -111,6 +175,9 @@ def history(sessions: KernelSessions, name: str) -> CommandReport | str:
 
 
 def _told(message: Message) -> Iterator[tuple[str, str]]:
+    for text in (b.text for b in message.blocks if isinstance(b, Context)):
+        if text.startswith(NO_REPLY):
+            yield "no reply", legible.line(text.removeprefix(NO_REPLY), 110)
     for block in message.blocks:
         match block:
             case Text(text=text) if text.strip():
@@ -135,8 +202,11 @@ def _told(message: Message) -> Iterator[tuple[str, str]]:
 def reset(sessions: KernelSessions, name: str) -> str:
     """forget the conversation; variables and files stay"""
     _check_begun(sessions, name, "reset")
+    turns = sessions[name].turns
     sessions[name].reset()
-    return ""
+    if not turns:
+        return f"The conversation {name} has not begun: there is nothing to forget."
+    return f"The conversation {name} ({count(turns, 'turn')}) is forgotten; all else stays."
 
 
 def _options(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:

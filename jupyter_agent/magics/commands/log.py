@@ -9,13 +9,15 @@ from typing import Any
 import click
 
 from jupyter_agent.core.plaintext import count, one_line, plain
+from jupyter_agent.core.tables import Part, table
 from jupyter_agent.errors import AgentError, ConfigError
-from jupyter_agent.magics.commands.turns import shown
+from jupyter_agent.magics.commands.turns import RUN_HEAD, missing, run_cells, shown
 from jupyter_agent.magics.parser import Command, PositiveNumber, Unexpected, Word, argument, family
+from jupyter_agent.magics.report import CommandReport, report
 from jupyter_agent.session.kernel import retention_limits
 from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.stores.retention import LOGS, MEGABYTE, OUTPUTS, SESSIONS, Limit, remove
-from jupyter_agent.stores.runs import Run, RunSummary, log_files, read_lines, read_run, runs
+from jupyter_agent.stores.runs import Run, log_files, read_lines, read_run, runs
 
 _LISTED = 20
 _SEARCHED = 300
@@ -48,15 +50,15 @@ KINDS = {
     },
 )
 @click.pass_obj
-def log(sessions: KernelSessions) -> str:
+def log(sessions: KernelSessions) -> CommandReport | str:
     """the logs of turns: list, show or search them; remove old logs, conversations and outputs"""
     last = sessions.kernel.log_path
-    table = _table(_folder(sessions), _LISTED)
-    if not table:
+    parts = _table(sessions.kernel.logs, _LISTED)
+    if not parts:
         return str(last) if last else "No turn has been logged yet."
     first = str(last) if last else "No turn of this kernel has been logged yet."
     hint = "Show one: %agent log show N. Search them: %agent log grep WORDS."
-    return "\n".join([first, "", *table, "", hint])
+    return report(first, *parts, hint)
 
 
 @log.command("list", cls=Command)
@@ -68,9 +70,10 @@ def log(sessions: KernelSessions) -> str:
     help="how many turns; without it, 20",
 )
 @click.pass_obj
-def _list(sessions: KernelSessions, most: int) -> str:
+def _list(sessions: KernelSessions, most: int) -> CommandReport | str:
     """the newest turns, one line each"""
-    return "\n".join(_table(_folder(sessions), most)) or "No turn has been logged yet."
+    parts = _table(sessions.kernel.logs, most)
+    return report(*parts) if parts else "No turn has been logged yet."
 
 
 _NUMBER = argument(
@@ -87,7 +90,7 @@ _NUMBER = argument(
 @click.pass_obj
 def _show(sessions: KernelSessions, number: int | None) -> str:
     """the transcript of a turn"""
-    path = _chosen(_folder(sessions), number or 1)
+    path = _chosen(sessions.kernel.logs, number or 1)
     run = read_run(path)
     if not run.events:
         raise AgentError(
@@ -108,7 +111,7 @@ def _show(sessions: KernelSessions, number: int | None) -> str:
 @click.pass_obj
 def _grep(sessions: KernelSessions, words: tuple[str, ...]) -> str:
     """find words in the logs"""
-    files = log_files(_folder(sessions))
+    files = log_files(sessions.kernel.logs)
     wanted = [word.casefold() for word in words]
     found: list[str] = []
     for number, path in enumerate(files[:_SEARCHED], 1):
@@ -129,7 +132,7 @@ def _path(sessions: KernelSessions, number: int | None) -> str:
     last = sessions.kernel.log_path
     if number is None and last is not None:
         return str(last)
-    return str(_chosen(_folder(sessions), number or 1))
+    return str(_chosen(sessions.kernel.logs, number or 1))
 
 
 _WHAT = Word(
@@ -185,32 +188,22 @@ def _clean(
     return f"{'Would be removed' if is_shown else 'Removed'}: {', '.join(told)}. {stays}"
 
 
-def _folder(sessions: KernelSessions) -> Path:
-    return sessions.kernel.workspace.state_folder / "logs"
-
-
 def _sum_of(name: str, sizes: Sequence[int]) -> str:
     if not sizes:
         return ""
     return f"{count(len(sizes), KINDS[name])} ({sum(sizes) / MEGABYTE:,.1f} MB)"
 
 
-def _table(folder: Path, most: int) -> list[str]:
+def _table(folder: Path, most: int) -> list[Part]:
+    """The newest runs, and a line about the others; empty if there are none."""
     found = runs(folder, most)
-    rows = [_row(number, run) for number, run in enumerate(found, 1)]
+    rows = [
+        (f"{number}", *run_cells(run), one_line(run.model, 30), one_line(run.task, 60))
+        for number, run in enumerate(found, 1)
+    ]
     more = len(log_files(folder)) - len(found)
-    return [*rows, *([f"     ({more:,} older ones: %agent log list COUNT)"] if more > 0 else [])]
-
-
-def _row(number: int, run: RunSummary) -> str:
-    when = run.started.astimezone().strftime("%Y-%m-%d %H:%M") if run.started else "(no date)"
-    steps = "?" if run.steps is None else f"{run.steps:,}"
-    tokens = "?" if run.usage is None else f"{run.usage.total_tokens:,}"
-    seconds = "?" if run.seconds is None else f"{run.seconds:,.0f}"
-    ending = run.stop or "not ended"
-    model = one_line(run.model, 30)
-    facts = f"{ending:<11} {steps:>4} steps {tokens:>9} tokens {seconds:>5} s"
-    return f"{number:>4} {when:<16} {facts}  {model}  {one_line(run.task, 60)}".rstrip()
+    older = f"{more:,} older ones: %agent log list COUNT" if more > 0 else ""
+    return [table(rows, ("", *RUN_HEAD, "model", "task")), older] if rows else []
 
 
 def _heading(run: Run) -> Iterator[str]:
@@ -218,17 +211,7 @@ def _heading(run: Run) -> Iterator[str]:
     when = began.astimezone().strftime("%Y-%m-%d %H:%M:%S") if began else "at an unknown time"
     yield f"{run.path.name}, {when}"
     yield f"Task: {plain(run.view.task)}"
-    if not run.has_ended:
-        yield "This turn has no end in its log: it is still running, or its kernel was stopped."
-    if run.is_torn:
-        yield "The last line of the log is incomplete."
-    if run.missing:
-        why = f" ({one_line(run.why_missing, 100)})" if run.why_missing else ""
-        yield f"Lines of the log that could not be written: {run.missing:,}{why}."
-    if run.passed_over:
-        yield f"Lines that are no events and are not shown: {run.passed_over:,}."
-    if run.lost:
-        yield f"Texts that are missing in the log: {run.lost:,}."
+    yield from missing(run)
 
 
 def _hits(path: Path, wanted: Sequence[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -10,10 +11,13 @@ import click
 
 from jupyter_agent import config as configuration
 from jupyter_agent.core.plaintext import count, plain
+from jupyter_agent.core.tables import table
 from jupyter_agent.errors import AgentError, ConfigError
+from jupyter_agent.magics.hints import KEY_IN_CELL
 from jupyter_agent.magics.parser import Command, argument, command, family
-from jupyter_agent.magics.report import CommandReport, report, table
+from jupyter_agent.magics.report import CommandReport, report
 from jupyter_agent.recording.learning import variations
+from jupyter_agent.session.provider_choice import model_rows
 from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.version import __version__
 
@@ -35,13 +39,13 @@ def status(sessions: KernelSessions) -> CommandReport:
     allowed = f"; allowed in this session: {', '.join(granted)}" if granted else ""
     notices = sessions["default"].setup.preview().resources.notices
     inert = kernel.inert()
+    has_cassette = any(path.exists() for path in kernel.cassettes)
     return report(
         table(
             [
                 ("jupyter_agent", __version__),
                 ("mode", settings.mode),
-                ("provider", settings.provider or "(by the environment)"),
-                ("model", settings.model or "(the default)"),
+                *model_rows(settings, os.environ, has_cassette),
                 ("workspace", str(kernel.workspace.root)),
                 ("cassette", cassette.name if cassette else "(none)"),
                 ("sessions", ", ".join(names) or "(none yet)"),
@@ -90,7 +94,7 @@ def config(
         )
     if key is not None and value:
         sessions.kernel.set(key, value[0])
-        return ""
+        return _set(sessions, key)
     resolved = sessions.kernel.settings()
     keys: Iterable[str] = configuration.keys()
     if key is not None:
@@ -102,6 +106,18 @@ def config(
         ),
         sessions.kernel.ignored,
     )
+
+
+def _set(sessions: KernelSessions, key: str) -> str:
+    """The line that confirms a setting: its value, and where it is kept."""
+    key = configuration.describe(key).key
+    value = configuration.shown(sessions.kernel.settings().settings, key)
+    said = f"{key} is {value}, in the memory of this kernel only."
+    secret = key in ("api_key", "http.headers", "http.proxy") and value != "none"
+    if not secret:
+        return said
+    sessions.kernel.shell.agent_magics.has_warned_of_key = True  # and so not below the cell, too
+    return f"{said} {KEY_IN_CELL}"
 
 
 @family(

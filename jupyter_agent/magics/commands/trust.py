@@ -14,8 +14,8 @@ from jupyter_agent.config import held
 from jupyter_agent.core.environment import TRUST_VALUE, TRUST_VARIABLE
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.files import trust as store
+from jupyter_agent.kernel.front_end import is_attended
 from jupyter_agent.magics.parser import Command, family
-from jupyter_agent.magics.surface import is_attended
 from jupyter_agent.mcp.servers import TRUST_KIND as SERVERS
 from jupyter_agent.recording.trusted import KIND as CASSETTES
 from jupyter_agent.session.folder_trust import Waiting, planted, waiting

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
@@ -37,13 +38,19 @@ from jupyter_agent.undo.command import UndoReport
     help="restore these files too, although they were changed after the turn",
 )
 @click.pass_obj
-def undo(sessions: KernelSessions, turns: int, over: Sequence[str]) -> str:
-    """take back what turns did to files and variables, or show first what would change
+def undo(sessions: KernelSessions, turns: int, over: Sequence[str]) -> Any:
+    """take back what turns did to files, variables and cells, or show first what would change
 
-    Files that you changed after the turn stay as they are, unless you name them after --over. What
-    an undo removes lies in the trash, .jupyter_agent/trash.
+    Files that you changed after the turn stay as they are, unless you name them after --over; so do
+    cells. What an undo removes lies in the trash, .jupyter_agent/trash.
     """
-    return _done(sessions, sessions.kernel.undo.undo(_settings(sessions), turns, over))
+    settings = _settings(sessions)
+    edited = sessions.kernel.undo.cell_edits(settings, turns)
+
+    def undo_others() -> UndoReport:
+        return sessions.kernel.undo.undo(settings, turns, over)
+
+    return _with_cells(sessions, undo_others, edited) if edited else _done(sessions, undo_others())
 
 
 @click.pass_obj
@@ -64,9 +71,35 @@ def _list(sessions: KernelSessions) -> str:
 
 @undo.command("redo", cls=Command)
 @click.pass_obj
-def _redo(sessions: KernelSessions) -> str:
+def _redo(sessions: KernelSessions) -> Any:
     """take back the last undo, if no turn has run since"""
-    return _done(sessions, sessions.kernel.undo.redo(_settings(sessions)))
+    settings = _settings(sessions)
+    edited = sessions.kernel.undo.cell_edits(settings, forth=True)
+
+    def redo_others() -> UndoReport:
+        return sessions.kernel.undo.redo(settings)
+
+    if edited:
+        return _with_cells(sessions, redo_others, edited, forth=True)
+    return _done(sessions, redo_others())
+
+
+async def _with_cells(
+    sessions: KernelSessions,
+    others: Callable[[], UndoReport],
+    edited: Sequence[str],
+    forth: bool = False,
+) -> str:
+    """Undo files and variables, then the edits of the notebook, which its page carries out."""
+    kernel = sessions.kernel
+    report = others()
+    found = await kernel.undo.cells.restore(kernel.page, edited, forth)
+    done = "made again" if forth else "taken back"
+    lines = [
+        f"notebook, {title}: {f'left as it is: {why}' if why else done}" for title, why in found
+    ]
+    news = "\n".join([report.news, *lines])
+    return _done(sessions, UndoReport("\n".join([report.text, *(f"  {x}" for x in lines)]), news))
 
 
 def _settings(sessions: KernelSessions) -> UndoSettings:

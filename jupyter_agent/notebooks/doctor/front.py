@@ -13,6 +13,7 @@ from jupyter_core.paths import jupyter_config_path, jupyter_path
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks.doctor.examined import Examined
 from jupyter_agent.notebooks.doctor.packages import installed_version
+from jupyter_agent.version import __version__
 
 _LOADS = "%load_ext jupyter_agent"
 _KERNEL, _FRONT = "kernel", "front end"
@@ -20,6 +21,8 @@ _WIDGETS = {
     "anywidget": "pip install anywidget",
     "@jupyter-widgets/jupyterlab-manager": "pip install jupyterlab_widgets",
 }
+_OWN = "jupyter-agent"
+"""The package's own extension, in the folder `labextension` of the repository."""
 
 
 def examine_kernel() -> Iterator[Examined]:
@@ -64,7 +67,7 @@ def examine_kernel() -> Iterator[Examined]:
 
 
 def examine_front() -> Iterator[Examined]:
-    """The widgets' extensions where this environment's JupyterLab looks for them."""
+    """The widgets' extensions and our own where this environment's JupyterLab looks for them."""
     if installed_version("jupyterlab") is None and installed_version("notebook") is None:
         yield Examined(
             _FRONT,
@@ -87,6 +90,25 @@ def examine_front() -> Iterator[Examined]:
             yield Examined(_FRONT, name, "problem", "it is installed, but disabled.", remedy)
         else:
             yield Examined(_FRONT, name, "ok", f"{_its_version(place)}, in {place}")
+    yield _own_extension(disabled)
+
+
+def _own_extension(disabled: set[str]) -> Examined:
+    """Our extension for the page. All works without it, so that its absence is no problem."""
+    place = _extension(_OWN)
+    if place is None:
+        text = "JupyterLab does not have it: agent cells look like Python there."
+        remedy = "pip install jupyter-agent-magics in the server's environment (not editable)."
+        return Examined(_FRONT, _OWN, "note", text, remedy)
+    if _OWN in disabled:
+        remedy = f"jupyter labextension enable {_OWN}"
+        return Examined(_FRONT, _OWN, "note", "it is installed, but disabled.", remedy)
+    version = _its_version(place)
+    if version != __version__:
+        text = f"{version}, in {place}, but the package is {__version__}."
+        remedy = "Install the same version in the server's environment. Then reload the page."
+        return Examined(_FRONT, _OWN, "warning", text, remedy)
+    return Examined(_FRONT, _OWN, "ok", f"{version}, in {place}")
 
 
 def _discovery() -> Iterator[Examined]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from jupyter_agent.config import Resolved, Settings
+from jupyter_agent.core.addresses import without_login
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.llm.connection import Connection, parse_headers
@@ -162,7 +162,7 @@ def _asked(
     service = _SERVICES[name]
     base = settings.api_base or environ.get(service.address_variable) or service.address
     address = f"{api_base_for(name, base)}{service.path}"
-    place = _place(address)
+    place = without_login(address, with_path=True) or "the address in api_base"
     said = f"GET {place}"
     try:
         options = _options(settings)
@@ -250,16 +250,6 @@ def _models(reply: Any) -> list[str]:
         return []
     rows = body.get("data")
     return [string(mapping(row).get("id")) for row in rows] if isinstance(rows, list) else []
-
-
-def _place(address: str) -> str:
-    """An address without a name and a password that may be in it."""
-    try:
-        parts = urlsplit(address)
-        port = f":{parts.port}" if parts.port else ""
-        return f"{parts.scheme}://{parts.hostname or '?'}{port}{parts.path}"
-    except ValueError:
-        return "the address in api_base"
 
 
 def _words(error: BaseException) -> str:

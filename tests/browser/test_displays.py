@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import pytest
 from browser.elsewhere import Elsewhere
-from browser.lab import Lab, Model, NotebookPage, a_browser, chromium, code
+from browser.lab import Lab, Model, NotebookPage, code
 from model_server import Reply
 from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, expect
@@ -16,7 +15,6 @@ from security.hostile_displays import acting, loading
 
 pytestmark = pytest.mark.browser
 
-expect.set_options(timeout=60_000)
 AGENT = "%%agent --fresh --approve auto\nWork."
 FRAME = "iframe.jupyter-agent-frame"
 SHOWS = """
@@ -37,33 +35,10 @@ display(ipywidgets.HTML("<img src=data:, onerror=top.pwned=1>"))
 """
 CLICKS = """<script>
 for (const page of [window, parent, top, parent.parent]) setInterval(() => {
-  for (const button of page.document.querySelectorAll(".ja-question button")) button.click();
+  for (const button of page.document.querySelectorAll(".ja button")) button.click();
 }, 50);
-</script><style>.ja-question, .ja-foot { display: none !important; }</style>
+</script><style>.ja-question, .ja-waiting, .ja-foot { display: none !important; }</style>
 <p style="position:fixed;inset:0;z-index:99999;background:white">covers</p>"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if chromium() is None:
-        pytest.skip("there is no chromium: apt-get install chromium")
-    with a_browser() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    with Model() as model:
-        yield model
-
-
-@pytest.fixture(scope="module")
-def lab(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    if find_spec("jupyterlab") is None:
-        pytest.skip("there is no JupyterLab: pip install jupyterlab")
-    environ = {"OPENAI_BASE_URL": model.openai_url, "OPENAI_API_KEY": "k"}
-    with Lab(tmp_path_factory.mktemp("lab"), environ) as lab:
-        yield lab
 
 
 @pytest.fixture
@@ -160,6 +135,60 @@ def test_a_display_of_the_agent_answers_no_question(
     book.live(cell).get_by_role("button", name="Refuse", exact=True).click()
     book.await_done(cell)
     assert not (lab.folder / "clicked.txt").exists()
+    book.close()
+
+
+WIDGET = """
+import anywidget
+from IPython.display import display
+class Counter(anywidget.AnyWidget):
+    _esm = "export default {render({el}) {el.textContent = 'drawn by its ' + 'script'}}"
+display(Counter())
+"""
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_widget_asks_before_its_script_runs(
+    lab: Lab, browser: Browser, model: Model, answer: str
+) -> None:
+    """It is drawn after a yes, also by a page that is loaded later, and not after a no."""
+    model.says(code(WIDGET), Reply(text="All is shown."))
+    name = f"asks_{answer}.ipynb"
+    lab.notebook(name, ["%load_ext jupyter_agent", "%%agent --approve ask_risky\nWork."])
+    book = lab.open(browser, name)
+    book.run(0)
+    book.run(1, wait=False)
+    line = book.page.locator(".jp-Stdin-input")
+    expect(line).to_be_visible()
+    expect(book.page.get_by_text("drawn by its script")).to_have_count(0)
+    line.fill(answer)
+    line.press("Enter")
+    book.await_done(1)
+    if answer == "y":
+        expect(book.output(1)).to_contain_text("drawn by its script")
+        book.save()
+        book.page.reload()
+        book.await_kernel()
+        expect(book.output(1)).to_contain_text("drawn by its script")
+    else:
+        expect(book.output(1)).to_contain_text("The answer was no, so it is not shown.")
+        assert "drawn by its script" not in book.output(1).inner_text()
+    book.close()
+
+
+def test_a_display_that_leaves_its_page(lab: Lab, browser: Browser, model: Model) -> None:
+    """A sentence stands in the place of the browser's error page; other frames stay."""
+    leaves = "<p>here</p><script>setTimeout(() => location = 'https://a.example/', 200)</script>"
+    stays = "<p id=p>stays</p><script>p.textContent += ' here'</script>"
+    source = (
+        f"from IPython.display import HTML, display\ndisplay(HTML({leaves!r}), HTML({stays!r}))"
+    )
+    book = shown(lab, browser, model, "leaves", source)
+    first, second = (book.output(1).frame_locator(f"{FRAME}[srcdoc]").nth(n) for n in (0, 1))
+    expect(first.locator("body")).to_have_text(
+        "This display tried to open another page, which it may not."
+    )
+    expect(second.frame_locator("iframe").locator("#p")).to_have_text("stays here")
     book.close()
 
 
