@@ -17,6 +17,8 @@ import pytest
 from hypothesis import settings
 from live_kernel import LiveKernel
 from steered import Steered
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # The same examples each time, so that a change is judged by the change. `deep` has many more, and
 # HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -91,6 +93,22 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # All that is imported and collected stays to the end: looking for what is not costs seconds.
     gc.disable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """One browser at a time: with a JupyterLab and its kernels it is work for two cores. Several
+    beside each other wait for themselves, and for so long that nobody knows what else is wrong.
+    """
+    return OneBrowser(config, log)
+
+
+class OneBrowser(LoadScopeScheduling):
+    """A module is a unit of work; all tests in a browser are one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope: str = super()._split_scope(nodeid)
+        return "browser" if "/browser/" in scope else scope
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -77,7 +77,7 @@ class CallView:
             arguments = json.loads(self.call.arguments)
             first = next(iter(arguments.values()), "")
             if isinstance(first, list):
-                return f"{len(first)} items"
+                return _counted(first)
             if isinstance(first, dict):
                 return line(" / ".join(str(value) for value in first.values()))
             if isinstance(first, str):
@@ -106,6 +106,14 @@ class CallView:
         lines = [text for each in texts for text in each.split("\n")]
         found = (each for each in reversed(lines) if each.partition(":")[0].split(".")[-1] == name)
         return line(next(found, name), 60)
+
+
+def _counted(items: list[object]) -> str:
+    """`3 items`, or `2 change, 1 insert` for items that say what to do."""
+    kinds = [item.get("do") for item in items if isinstance(item, dict)]
+    if not kinds or len(kinds) < len(items) or not all(isinstance(kind, str) for kind in kinds):
+        return f"{len(items)} items"
+    return line(", ".join(f"{number} {kind}" for kind, number in Counter(kinds).items()))
 
 
 @dataclass(frozen=True, slots=True)

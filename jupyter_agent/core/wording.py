@@ -82,6 +82,8 @@ def summary(view: TurnView) -> str:
         parts.append(count(calls, "tool call") + (f" ({troubles})" if troubles else ""))
     if view.receipt.files:
         parts.append(count(len(view.receipt.files), "file"))
+    if view.receipt.cells:
+        parts.append(f"{count(len(view.receipt.cells), 'edit')} of the notebook")
     if view.usage.total_tokens:
         parts.append(f"{view.usage.total_tokens:,} tokens")
     if view.model:
@@ -163,6 +165,8 @@ def _refused(view: TurnView) -> Iterator[str]:
     for call in view.calls:
         if call.state == "refused":
             yield line(f"{line(call.call.name)} {call.gist}")
+        elif call.answered is not None and call.answered.rejected:
+            yield f"{_parts(call.answered)} of {line(call.call.name)}"
         yield from (line(each.what) for each in call.effects if _is_no(each))
 
 
@@ -258,8 +262,15 @@ def _decision(call: CallView) -> str:
     answered = call.answered
     if answered is None:
         return ""
-    reason = line(answered.reason) if answered.answer == "no" else ""
-    return _words_of(answered) + (f": {reason}" if reason else "")
+    reason = line(answered.reason) if answered.answer == "no" or answered.rejected else ""
+    without = f" without {_parts(answered)}" if answered.rejected else ""
+    return _words_of(answered) + without + (f": {reason}" if reason else "")
+
+
+def _parts(answered: ApprovalAnswered) -> str:
+    """The rejected parts by their numbers as the question shows them: `edits 2, 3`."""
+    numbers = ", ".join(f"{part + 1}" for part in answered.rejected)
+    return f"{'edit' if len(answered.rejected) == 1 else 'edits'} {numbers}"
 
 
 def _words_of(decided: ApprovalAnswered | EffectDecided) -> str:

@@ -74,6 +74,7 @@ class Decision:
         effect: The kind of the side effect that was asked about while the call ran; empty for the
             question whether it may run.
         preview: What the user saw of the call's effect: the difference that a write makes.
+        rejected: The parts of the call, from 0, that a yes left out.
     """
 
     call: int
@@ -85,6 +86,7 @@ class Decision:
     always: str = ""
     effect: str = ""
     preview: tuple[Output, ...] = ()
+    rejected: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -371,7 +371,8 @@ class Player(CassetteTape):
         recorded = self._decision(asked.call_id)
         if recorded is None:
             return ApprovalAnswered(asked.call_id, "no", "nobody")
-        return ApprovalAnswered(asked.call_id, recorded.answer, recorded.by, recorded.reason)
+        answer, by, reason = recorded.answer, recorded.by, recorded.reason
+        return ApprovalAnswered(asked.call_id, answer, by, reason, recorded.rejected)
 
     def _decision(self, call_id: str) -> Decision | None:
         """The recorded decision about a call; None if nobody was asked."""

@@ -241,6 +241,7 @@ class Recorder(CassetteTape):
             asked.always,
             asked.effect,
             neutral_display(asked.preview, self._root),
+            answered.rejected,
         )
         self._change_last(decisions=(*self._steps[-1].decisions, decision))
 

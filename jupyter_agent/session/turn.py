@@ -57,6 +57,8 @@ class TurnUsage:
     """False for a request between turns: the summary of `%agent compact`."""
     seconds: float | None = None
     """The duration of the turn; None if it was recorded, replayed or scripted, or is unknown."""
+    number: int = 0
+    """The turn's number in its notebook, as for `%agent show`; 0 if it is of an earlier kernel."""
 
 
 class Turn:
@@ -255,7 +257,8 @@ class Turn:
         model = self._agent.provider
         is_live = model.source == "live" and not self._tape.is_exact
         seconds = time.monotonic() - self._began if is_live else None
-        return TurnUsage(model.name, model.model, outcome.usage, seconds=seconds)
+        number = self._kernel.turn_number
+        return TurnUsage(model.name, model.model, outcome.usage, seconds=seconds, number=number)
 
     def _emit_start(self) -> None:
         """Emit the turn's first event, and once the notices of what waits for trust."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.core.plaintext import count, one_line, plain
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.undo.cells import CellEdits
 from jupyter_agent.undo.checkpoints import NOTHING, Checkpoints
 from jupyter_agent.undo.journal import JournalRecord
 from jupyter_agent.undo.namespace import IN_PLACE, Bindings, Rebound, names
@@ -34,10 +35,23 @@ _PLANNED = {
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """What an undo says: `text` to the person, `news` to the model with its next task."""
+    """What an undo says: `text` to the person, `news` to the model with its next task.
 
-    text: str
-    news: str = ""
+    Attributes:
+        subject: What was undone, or taken back.
+        changes: What was put back or left, a line each.
+        hints: What the person should know or may do then, a line each.
+    """
+
+    subject: str
+    changes: tuple[str, ...]
+    hints: tuple[str, ...]
+    news: str
+
+    @property
+    def text(self) -> str:
+        changes = self.changes or (f"{NO_CHANGE}, so nothing was put back",)
+        return "\n".join([self.subject, *(f"  {line}" for line in changes), *self.hints])
 
 
 def undo(
@@ -91,16 +105,20 @@ def _apply(
     rebound = bindings.rewind(records, undone.id, namespace)
     forgotten = [record for record in records if not bindings.knows(record)]
     unseen = [*_notices(undone.records), *_unseen(undone.records, bindings)]
-    text = _report(undone, rebound, bool(forgotten), unseen)
-    return UndoReport(text, _news(undone, rebound))
+    return UndoReport(
+        f"{'Taken back' if undone.kind == 'redo' else 'Undone'}: {_subject(undone)}",
+        tuple(_changes(undone, rebound, bool(forgotten))),
+        (*unseen, *_hints(undone)),
+        _news(undone, rebound),
+    )
 
 
-def listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
+def listed(checkpoints: Checkpoints, bindings: Bindings, cells: CellEdits) -> str:
     """List the turns that can be undone, the newest first."""
     checkpoints.settle_if_possible()
     turns, others = checkpoints.turns(), checkpoints.turns_of_others()
     rows = [
-        f"{number:>3}  {_named(turn)}  {_changed(turn, bindings)}"
+        f"{number:>3}  {_named(turn)}  {_changed(turn, bindings, cells)}"
         for number, turn in enumerate(turns[:_LISTED], 1)
     ]
     more = [f"     and {len(turns) - _LISTED} earlier ones"] if len(turns) > _LISTED else []
@@ -112,7 +130,9 @@ def listed(checkpoints: Checkpoints, bindings: Bindings) -> str:
     return "\n".join([first, *rows, *more, *theirs, *checkpoints.remarks()])
 
 
-def _changed(turn: JournalRecord, bindings: Bindings) -> str:
+def _changed(turn: JournalRecord, bindings: Bindings, cells: CellEdits) -> str:
+    if edits := len(cells.titles([turn.id])):
+        return f"{_files(turn)}, {count(edits, 'edit')} of the notebook"
     all_is_known = bindings.knows(turn.id) and not turn.notices
     nothing = all_is_known and not bindings.changed(turn.id) and not turn.entries
     return NO_CHANGE if nothing else _files(turn)
@@ -126,7 +146,8 @@ def _preview(plan: Undo, bindings: Bindings) -> str:
     what = "carried on" if plan.id else "taken back" if plan.kind == "redo" else "undone"
     lines = [f"Would be {what}: {_subject(plan)}"]
     for step in plan.steps:
-        lines += _line(step.path, _PLANNED[step.outcome] + step.why, step.diff)
+        found = _line(step.path, _PLANNED[step.outcome] + step.why, step.diff)
+        lines += [f"  {line}" for line in found]
     if not plan.steps:
         lines.append("  no file would change")
     lines += _notices(plan.records)
@@ -160,40 +181,36 @@ def _unseen(records: Iterable[JournalRecord], bindings: Bindings) -> list[str]:
     return [f"  not checked for changes inside: {', '.join(map(plain, names))}"] if names else []
 
 
-def _report(
-    undone: Undo,
-    rebound: Sequence[Rebound],
-    variables_forgotten: bool,
-    unseen: Sequence[str],
-) -> str:
-    lines = [f"{'Taken back' if undone.kind == 'redo' else 'Undone'}: {_subject(undone)}"]
-    outcomes = {step.outcome for step in undone.steps}
+def _changes(
+    undone: Undo, rebound: Sequence[Rebound], variables_forgotten: bool
+) -> Iterator[str]:
     for step in undone.steps:
-        lines += _line(step.path, _DONE[step.outcome] + step.why, step.diff)
-    lines += _variables(rebound)
+        yield from _line(step.path, _DONE[step.outcome] + step.why, step.diff)
+    yield from _variables(rebound)
     if variables_forgotten:
-        lines.append("  variables: their values are not kept any more, so they stay as they are")
-    if len(lines) == 1:
-        lines.append(f"  {NO_CHANGE}, so nothing was put back")
-    lines += unseen
+        yield "variables: their values are not kept any more, so they stay as they are"
+
+
+def _hints(undone: Undo) -> Iterator[str]:
+    outcomes = {step.outcome for step in undone.steps}
+    number = len(undone.turns)
     if "failed" in outcomes:
-        lines.append(
-            "%agent undo tries again what failed; %agent undo "
-            f"{len(undone.turns) + 1} goes on to the turn before."
+        yield (
+            f"%agent undo tries again what failed; %agent undo {number + 1} goes on to the turn "
+            "before."
             if undone.kind == "undo"
             else "%agent undo redo tries again what failed."
         )
     if "removed" in outcomes:
         # Not by name, which contains the time: the line stays in notebooks that are replayed.
-        lines.append(f"The trash is the newest folder in {STATE_FOLDER}/{TRASH}")
+        yield f"The trash is the newest folder in {STATE_FOLDER}/{TRASH}"
     if "conflict" in outcomes:
-        lines.append(
+        yield (
             "To restore a file that was left: %agent undo redo, then %agent undo "
-            f"{len(undone.turns)} --over FILE"
+            f"{number} --over FILE"
         )
     elif undone.kind == "undo":
-        lines.append("To take it back: %agent undo redo")
-    return "\n".join(lines)
+        yield "To take it back: %agent undo redo"
 
 
 def _variables(rebound: Sequence[Rebound]) -> list[str]:
@@ -202,14 +219,14 @@ def _variables(rebound: Sequence[Rebound]) -> list[str]:
         ("removed", names(rebound, "removed")),
         ("bound to a copy from before, since they were changed in place", names(rebound, "copied")),
     ]
-    lines = [f"  {', '.join(found)}: {what}" for what, found in kinds if found]
+    lines = [f"{', '.join(found)}: {what}" for what, found in kinds if found]
     left = [each for each in rebound if each.outcome in ("conflict", "not_restorable")]
-    return [*lines, *(f"  {each.name}: left as it is: {each.why}" for each in left)]
+    return [*lines, *(f"{each.name}: left as it is: {each.why}" for each in left)]
 
 
 def _line(path: str, what: str, diff: str) -> list[str]:
-    indented = [f"    {line}" for line in plain(diff).split("\n")] if diff else []
-    return [f"  {one_line(path, 200)}: {what}", *indented]
+    indented = [f"  {line}" for line in plain(diff).split("\n")] if diff else []
+    return [f"{one_line(path, 200)}: {what}", *indented]
 
 
 def _subject(undo: Undo) -> str:

@@ -172,7 +172,7 @@ class KernelUndo:
 
     def listed(self, settings: UndoSettings) -> str:
         """List the turns that can be undone. Raises `ConfigError` if undo is switched off."""
-        return listed(self._enabled(settings), self._bindings)
+        return listed(self._enabled(settings), self._bindings, self.cells)
 
     def forget(self, settings: UndoSettings, days: float, show: bool = False) -> int:
         """Drop old turns, so that they cannot be undone any more. Those of this kernel stay.

@@ -10,7 +10,8 @@
  * @typedef {{title: string, added: number, removed: number, lines: string[]}} Diff
  *   Each line begins with its kind: "+", "-", " " for an unchanged one, "@" for a remark.
  * @typedef {{kind: "text"|"error"|"diff"|"image"|"notice"|"table", text?: string, mime?: string,
- *   data?: string, alt?: string, rows?: [string, number, number, boolean][][], head?: number
+ *   data?: string, alt?: string, rows?: [string, number, number, boolean][][], head?: number,
+ *   left?: number
  *   } & Partial<Diff>} Output
  * @typedef {{text: string, reasons: string[], diffs: Diff[], always: string, byPart: boolean}} Question
  *   `byPart`: each of the diffs may be accepted or rejected alone.
@@ -36,6 +37,8 @@ const NEXT_QUESTION_MS = 600;
 const UNFOLD_AFTER_S = 1;
 const NEAR_END_PX = 24;
 const COPIED_MS = 1500;
+const JUST_LEFT_MS = 200;
+const REDRAWN_MS = 100;
 const HIGHLIGHT_LIMIT = 50_000;
 
 // ---- values ---------------------------------------------------------------------------------
@@ -423,13 +426,14 @@ function createTable() {
     return cell;
   };
   const rowOf = (cells) => h("tr", "", {}, ...arr(cells).map((cell) => cellOf(arr(cell))));
-  const sync = ({ rows, head }) => {
+  const sync = ({ rows, head, left }) => {
     if (rows === shown) return;
     shown = rows;
     const all = arr(rows).map(rowOf);
     const heads = h("thead", "", {}, ...all.slice(0, Number(head) || 0));
     const rest = h("tbody", "", {}, ...all.slice(Number(head) || 0));
-    node.replaceChildren(h("table", "", {}, heads, rest));
+    const more = Number(left) > 0 ? `${Number(left).toLocaleString("en-US")} more rows` : "";
+    node.replaceChildren(h("table", "", {}, heads, rest), more && h("div", "ja-muted", {}, more));
   };
   return { node, sync };
 }
@@ -585,9 +589,8 @@ function createQuestion(turn, callId, leave) {
 const MARKS = { done: "✓", failed: "✗", refused: "⊘", interrupted: "■", not_run: "–" };
 
 /** What the summary says at its right end, for the eye and for a screen reader. */
-function callStatus(call, seconds) {
+function callStatus(call, state, seconds) {
   const note = str(call.note);
-  const state = str(call.state);
   if (state === "asking") return { seen: "waiting for you", heard: "waiting for you", note: "" };
   if (state === "running") {
     const label = seconds < UNFOLD_AFTER_S ? state : `${state} ${duration(seconds)}`;
@@ -659,8 +662,10 @@ function createCard(turn) {
   const sync = (item, last, inLastStep) => {
     call = item;
     const seconds = turn.secondsOf(call);
-    const status = callStatus(call, seconds);
-    node.dataset.state = str(call.state);
+    // Code that runs may wait for an answer in the input line.
+    const state = call.state === "running" && turn.waiting?.line ? "asking" : str(call.state);
+    const status = callStatus(call, state, seconds);
+    node.dataset.state = state;
     gist.title = str(call.gist);
     set.name(str(call.name));
     set.gist(str(call.gist));
@@ -668,9 +673,9 @@ function createCard(turn) {
     came.title = str(call.came);
     set.came(call.came ? `→ ${str(call.came)}` : "");
     set.time(status.seen);
-    set.mark(MARKS[call.state] ?? "");
+    set.mark(MARKS[state] ?? "");
     set.heard(status.heard);
-    const busy = call.state === "asking" || (call.state === "running" && seconds > UNFOLD_AFTER_S);
+    const busy = state === "asking" || (call.state === "running" && seconds > UNFOLD_AFTER_S);
     if (busy) unfolded = true;
     else if (!(last && inLastStep)) unfolded = false;
     fold(unfolded);
@@ -746,6 +751,7 @@ function headline(state, elapsed) {
 }
 
 const BY_LINE = "Answer in the input line of this cell, and press Enter.";
+const ENTER_BY = "Alt+Shift+A leads there";
 const ELSEWHERE =
   "The question went to the page that started the cell: this page cannot answer it. Stop ends it.";
 
@@ -755,8 +761,8 @@ function createWaiting(turn, leave) {
   const left = h("span", "ja-left");
   const where = h("span", "ja-where");
   const slot = h("div");
-  const heading = h("b", "", {}, "Waiting for you");
-  const node = h("div", "ja-waiting", { role: "group", "aria-label": "Your answer" });
+  const heading = h("b", "", { title: ENTER_BY }, "Waiting for you");
+  const node = h("div", "ja-waiting", { role: "group", "aria-label": "Your answer", "aria-keyshortcuts": "Alt+Shift+A" });
   node.append(heading, left, text, where, slot);
   const setText = growing(text);
   const setLeft = growing(left);
@@ -801,7 +807,8 @@ function createHeader(turn) {
     stop.textContent = turn.stopping ? "Stopping…" : "Stop";
     waiting.sync(turn.waiting);
   };
-  return { node, sync };
+  const choice = () => waiting.node.querySelector("button:enabled");
+  return { node, sync, choice };
 }
 
 /** The field that steers, and what was said but not read yet. */
@@ -838,7 +845,7 @@ function createFooter(turn) {
     field.disabled = press.disabled = isHeld;
     field.placeholder = isHeld ? "The agent's code waits for your answer first" : invitation;
   };
-  return { node, sync, unsent: typed.unsent };
+  return { node, sync, unsent: typed.unsent, field: () => (field.disabled || row.hidden ? null : field) };
 }
 
 /** Light text on the page means a dark theme, whichever program shows the notebook. */
@@ -847,22 +854,32 @@ function matchTheme(root) {
   root.style.colorScheme = red * 0.3 + green * 0.6 + blue * 0.1 > 128 ? "dark" : "light";
 }
 
-/** Remember scrolling and focus, which the page forgets when an output is drawn again. */
+/** Remember scrolling and focus, which the page forgets when an output is drawn again, or is replaced. */
 function rememberPlace(root) {
   const scrolled = new Map();
   let left = { element: null, at: 0 };
   root.addEventListener("scroll", ({ target }) => scrolled.set(target, target.scrollTop), true);
   root.addEventListener("focusin", ({ target }) => (left = { element: target, at: Infinity }));
   root.addEventListener("focusout", ({ target }) => (left = { element: target, at: now() }));
-  return () => {
+  const isFree = () => !document.activeElement || document.activeElement === document.body;
+  const wasHere = () => left.element && now() - left.at < JUST_LEFT_MS && isFree();
+  const restore = () => {
     for (const [element, top] of scrolled) {
       if (!root.contains(element)) scrolled.delete(element);
       else if (element.scrollTop !== top) element.scrollTop = top;
     }
-    const free = !document.activeElement || document.activeElement === document.body;
-    if (free && left.element && now() - left.at < 200) left.element.focus({ preventScroll: true });
+    if (wasHere()) left.element.focus({ preventScroll: true });
   };
+  /** The view is gone: whoever was in it goes on in its cell, unless it is drawn again at once. */
+  const leave = (cell) => {
+    if (!wasHere()) return;
+    setTimeout(() => !root.isConnected && isFree() && cell?.focus({ preventScroll: true }), REDRAWN_MS);
+  };
+  return { restore, leave };
 }
+
+/** Alt+Shift+A, on any keyboard's layout. */
+const isEnterKey = (event) => event.altKey && event.shiftKey && !event.ctrlKey && !event.metaKey && event.code === "KeyA";
 
 /** The cell's outputs, of which the view is one. */
 const outputsOf = (host) => host.closest(".jp-OutputArea") ?? host.parentElement;
@@ -917,7 +934,7 @@ function createView(turn, host) {
   }
   const tail = followEnd(body, (following) => (latest.hidden = following));
   listen(body, "click", () => requestAnimationFrame(tail.look));
-  const restore = rememberPlace(root);
+  const { restore, leave } = rememberPlace(root);
   const syncPlan = listOf(plan, createPlanItem);
   const syncNotices = listOf(notices, () => textLine("p", "ja-notice"));
   const syncInSight = listOf(inSight, () => textLine("p", "ja-notice ja-in-sight"));
@@ -956,8 +973,15 @@ function createView(turn, host) {
       view.outputs = outputsOf(view.host);
       matchTheme(root);
       restore();
-    }
+    } else if (!root.isConnected && view.connected) leave(view.outputs?.closest(".jp-Cell"));
     view.connected = root.isConnected;
+  };
+  /** Lead the keyboard to what waits for the person, or else to the steering field. */
+  view.enter = () => {
+    const line = turn.waiting?.line ? inputLines(view.host, str(turn.waiting.line))[0] : null;
+    const control = line ?? header.choice() ?? footer.field();
+    control?.scrollIntoView({ block: "nearest" });
+    control?.focus();
   };
   view.say = (text) => (spoken.textContent = text);
   view.unsent = footer.unsent;
@@ -1242,6 +1266,7 @@ class Turn {
     model.on("comm_live_update", this.#onCommLost);
     this.#timers.tick = setInterval(() => this.#tick(), 1000);
     for (const type of MOVES) document.addEventListener(type, this.#noteMove, { capture: true, passive: true });
+    document.addEventListener("keydown", this.#noteKey, { capture: true });
   }
 
   close() {
@@ -1250,6 +1275,7 @@ class Turn {
     if (this.state) this.state.running = false;
     this.#followWaiting();
     for (const type of MOVES) document.removeEventListener(type, this.#noteMove, { capture: true });
+    document.removeEventListener("keydown", this.#noteKey, { capture: true });
     for (const cell of this.#cells) cell.statusChanged?.disconnect(this.#onStatus);
     this.#model.off("msg:custom", this.#receive);
     this.#model.off("comm_live_update", this.#onCommLost);
@@ -1259,7 +1285,9 @@ class Turn {
     clearTimeout(this.#timers.force);
     clearTimeout(this.#timers.claim);
     cancelAnimationFrame(this.#frame);
-    for (const view of this.#views.splice(0)) view.root.remove();
+    const views = this.#views.splice(0);
+    for (const view of views) view.root.remove();
+    for (const view of views) view.settle();
     // What takes the view's place is drawn, and grows, a little later.
     setTimeout(() => this.#held.forEach((release) => release()), PLACE_AFTER_MS);
   }
@@ -1411,8 +1439,8 @@ class Turn {
       else if (call.state === "waiting" || call.state === "asking") call.state = "not_run";
     }
     this.#noteRunning(true, false);
-    this.#giveUpLines(); // the kernel may have gone before it told of a line
     this.#waits.line = "";
+    this.#giveUpLines(); // the kernel may have gone before it told of a line
     Object.assign(this.state, { running: false, ending: `${ending}; ${GO_ON}` });
     this.#followWaiting();
     this.#draw("all");
@@ -1441,9 +1469,11 @@ class Turn {
   #followWaiting() {
     const waits = this.waiting;
     const key = waits ? str(waits.call?.id ?? `line: ${waits.text}`) : "";
-    if (this.#waits.line && this.#waits.line !== waits?.line) this.#giveUpLines(this.#waits.line);
+    const { line } = this.#waits;
     this.#waits.line = waits?.line ?? "";
+    if (line && line !== this.#waits.line) this.#giveUpLines(line);
     if (key === this.#waits.key) return;
+    this.#changed.add(arr(this.state?.steps).length - 1); // the card says who is waited for
     this.#waits.note?.close();
     if (Boolean(key) !== Boolean(this.#waits.key)) this.#holdClocks(Boolean(key));
     Object.assign(this.#waits, { key, note: key ? notify(waits.text, this.#name) : null });
@@ -1470,7 +1500,8 @@ class Turn {
     if (!this.isServed) return;
     const lines = this.#views.flatMap((view) => inputLines(view.host, prompt));
     for (const line of lines) giveUp(line);
-    if (!lines.length) for (const cell of this.#cells) cell.removeInputGuard();
+    if (lines.length || this.#waits.line) return; // the guard of the line that is open now stays
+    for (const cell of this.#cells) cell.removeInputGuard();
   }
 
   /** Whoever scrolls, types or clicks elsewhere is not taken to a question. */
@@ -1478,6 +1509,16 @@ class Turn {
     if (!byPerson(event)) return;
     const isScroll = event.type === "wheel" || event.type === "touchmove";
     this.#hasMoved = isScroll || !this.#views.some((view) => view.root.contains(event.target));
+  };
+
+  /** The one key of this page: it leads to the turn that waits, or else to one that runs. */
+  #noteKey = (event) => {
+    if (!isEnterKey(event) || !this.state?.running || (asking.size && !asking.has(this))) return;
+    const view = this.#views.find((one) => one.root.isConnected);
+    if (!view || !byPerson(event)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    view.enter();
   };
 
   /** The turn is over. The kernel keeps the outputs until a page says that they are in the cell. */
@@ -1610,10 +1651,12 @@ class Turn {
     const asked = arr(arr(this.state.steps).at(-1)?.calls).filter(
       (call) => call.state === "asking" && call.question && !this.#told.asked.has(call.id),
     );
-    const news = asked.map((call) => `Waiting for you. The agent asks: ${str(call.question.text)} ${str(call.gist)}`);
+    const news = asked.map(
+      (call) => `Waiting for you. The agent asks: ${str(call.question.text)} ${str(call.gist)}. ${ENTER_BY}`,
+    );
     const byLine = this.waiting?.line ? this.#waits.key : "";
     if (byLine && byLine !== this.#told.line) {
-      news.push(`Waiting for you. ${this.waiting.text} ${this.isServed ? BY_LINE : ELSEWHERE}`);
+      news.push(`Waiting for you. ${this.waiting.text} ${this.isServed ? `${BY_LINE} ${ENTER_BY}` : ELSEWHERE}`);
     }
     if (this.#told.running && !running) news.push(str(ending) || "The agent has finished.");
     else if (step !== this.#told.step && running && !asked.length) news.push(`Step ${step}`);

@@ -258,12 +258,16 @@ def _output(output: Output) -> Iterator[Json]:
 
 
 def _table(table: DataTable) -> Json:
-    """A table's rows, each cell as its text, its columns and rows, and whether it is a label."""
+    """A table's rows, each cell as its text, its columns and rows, and whether it is a label.
+
+    `left` counts the rows that are not among them.
+    """
     rows = [
         [[line(cell.text, _CELL), cell.across, cell.down, cell.is_head] for cell in row]
         for row in (*table.head, *table.body)
     ]
-    return {"kind": "table", "rows": rows, "head": len(table.head)}
+    left = max(0, table.rows - len(table.body))
+    return {"kind": "table", "rows": rows, "head": len(table.head), "left": left}
 
 
 def _text(kind: str, text: str) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from live_kernel import LiveKernel
@@ -16,7 +16,8 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.changes import snapshot
 from jupyter_agent.magics.commands import run_line
 from jupyter_agent.undo import Checkpoints
-from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
+from jupyter_agent.undo.cells import CellEdits
+from jupyter_agent.undo.command import listed, preview, redo, undo
 from jupyter_agent.undo.namespace import Bindings
 
 
@@ -39,11 +40,18 @@ class Notebook:
         self.bindings.end(checkpoint.id, snapshot(self.names), self.names)
         checkpoint.end()
 
-    def undo(self, *words: str) -> UndoReport:
+    def undo(self, *words: str) -> Said:
         """What `%agent undo WORDS` says, and what the model is told of it."""
         news: list[str] = []
         sessions: Any = Sessions(self, news)
-        return UndoReport(run_line(sessions, shlex.join(["undo", *words])), "".join(news))
+        return Said(run_line(sessions, shlex.join(["undo", *words])), "".join(news))
+
+
+class Said(NamedTuple):
+    """What the command said: to the person, and to the model."""
+
+    text: str
+    news: str
 
 
 class Sessions:
@@ -61,7 +69,7 @@ class Sessions:
                 undo=lambda settings, turns, over: undo(*parts, turns, over),
                 redo=lambda settings: redo(*parts),
                 preview=lambda settings, turns, over: preview(*parts[:2], turns, over),
-                listed=lambda settings: listed(*parts[:2]),
+                listed=lambda settings: listed(*parts[:2], CellEdits()),
                 cell_edits=lambda settings, turns=1, forth=False: (),
             ),
         )

@@ -201,10 +201,10 @@ def _used(session: Session, base: str | None) -> Table:
     costs = [cost(t.provider, t.model, t.usage, base) for t in session.turn_usages]
     known = [amount for amount in costs if amount is not None]
     total = sum(known, Decimal(0)) if len(known) == len(costs) else None
-    rows, number = [], 0
+    rows = []
     for used, amount in zip(session.turn_usages, costs, strict=True):
-        number += used.is_turn
-        label = f"turn {number}" if used.is_turn else "compaction"
+        numbered = f"turn {used.number}" if used.number else "an earlier turn"
+        label = numbered if used.is_turn else "compaction"
         took = "" if used.seconds is None else f"{used.seconds:,.1f} s"
         rows.append((label, *_tokens(used.usage, amount), took, used.model))
     rows.append((count(session.turns, "turn"), *_tokens(session.usage, total), "", ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -99,7 +100,7 @@ async def _with_cells(
         f"notebook, {title}: {f'left as it is: {why}' if why else done}" for title, why in found
     ]
     news = "\n".join([report.news, *lines])
-    return _done(sessions, UndoReport("\n".join([report.text, *(f"  {x}" for x in lines)]), news))
+    return _done(sessions, replace(report, changes=(*report.changes, *lines), news=news))
 
 
 def _settings(sessions: KernelSessions) -> UndoSettings:
