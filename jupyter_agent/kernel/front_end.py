@@ -16,6 +16,11 @@ def request_of(shell: Any) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
+def is_jupyterlab(request: Mapping[str, Any]) -> bool:
+    """True for JupyterLab and Notebook 7: they tell with each cell which ones were deleted."""
+    return "deletedCells" in request.get("metadata", {})
+
+
 def is_attended(shell: Any) -> bool:
     """True if the cell's front end has a user who can answer.
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from jupyter_agent.core.messages import JsonObject
-from jupyter_agent.kernel.front_end import is_attended, request_of
+from jupyter_agent.kernel.front_end import is_attended, is_jupyterlab, request_of
 
 TARGET = "jupyter_agent.notebook"
 PATIENCE = 1.0
@@ -250,8 +250,7 @@ def _cell_of(request: Mapping[str, Any]) -> str:
 
 
 def _patience(request: Mapping[str, Any]) -> float:
-    # JupyterLab and Notebook 7 tell with each cell which ones were deleted.
-    return JUPYTERLAB if "deletedCells" in request.get("metadata", {}) else PATIENCE
+    return JUPYTERLAB if is_jupyterlab(request) else PATIENCE
 
 
 async def _best(here: asyncio.Queue[Mapping[str, Any]], patience: float) -> str:

@@ -13,7 +13,7 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.display import DisplayHandle, clear_output, display
 
 from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked
-from jupyter_agent.kernel.front_end import request_of
+from jupyter_agent.kernel.front_end import is_jupyterlab, request_of
 from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.magics.prompt import ask_by_input
 from jupyter_agent.widgets.live import OnLine, TurnCell
@@ -71,6 +71,7 @@ class KernelSurface:
             source=source,
             is_own=source.lstrip().startswith("%%agent"),
             count=len(self._shell.history_manager.input_hist_parsed) - 1,
+            is_in_lab=is_jupyterlab(self._request),
         )
 
     def ask(

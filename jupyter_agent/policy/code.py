@@ -84,6 +84,12 @@ class _Bound:
         return isinstance(name, str) and self._names.get(name) is not None
 
 
+_JUDGED = (
+    *(ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.Import, ast.ImportFrom),
+    *(ast.FunctionDef, ast.AsyncFunctionDef),
+)
+
+
 class _Inspection:
     """One walk over some trees that share their names.
 
@@ -109,12 +115,13 @@ class _Inspection:
             elif isinstance(node, ast.Assign):
                 self._assigned.update((id(target), node.value) for target in node.targets)
         for node in nodes:
-            self._node(node)
+            if isinstance(node, _JUDGED):  # most nodes are none, and a match takes longer to say so
+                self._node(node)
         self.found.finish()
 
     def tell_contents(self) -> None:
         """Note what the files get that the code writes, unless it runs code from texts, too."""
-        if len(self._trees) == 1:
+        if len(self._trees) == 1 and self.found.writes:
             self.found.contents = contents(
                 self._trees[0], self._names, self._around.folder, self.found.writes
             )

@@ -80,6 +80,13 @@ def string(text: str) -> Value:
     return UNKNOWN if text and not text.strip(HOLE) else Value("str()", text[:_LONGEST])
 
 
+_BINDERS = (
+    *(ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign, ast.For, ast.AsyncFor),
+    *(ast.comprehension, ast.withitem, ast.ExceptHandler, ast.ClassDef, ast.FunctionDef),
+    *(ast.AsyncFunctionDef, ast.Import, ast.ImportFrom),
+)
+
+
 class Names:
     """The bindings of some trees, and the values of their expressions.
 
@@ -116,7 +123,8 @@ class Names:
             nodes = list(ast.walk(tree))
             self.nodes += nodes
             for node in nodes:
-                self._bind(node)
+                if isinstance(node, _BINDERS):  # most nodes bind nothing
+                    self._bind(node)
             self._bind_functions(nodes)
 
     def binds(self, name: str) -> bool:
@@ -164,6 +172,8 @@ class Names:
         callees = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
         names: dict[int, str] = {}
         for node in nodes:
+            if not isinstance(node, (ast.Call, ast.Name, ast.Assign)):
+                continue
             match node:
                 case ast.Call(func=ast.Name(id=name)):
                     calls.setdefault(name, []).append(node)

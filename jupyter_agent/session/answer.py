@@ -112,6 +112,8 @@ class TurnFindings:
         self._saved: list[SavedMemory] = []
         self._cells: list[CellChange] = []
         self._varying: list[Source] = []
+        self._loops: set[str] = set()
+        self._others: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
@@ -138,8 +140,7 @@ class TurnFindings:
             changes: The changes of the turn.
             plan: The text of the plan.
         """
-        trees = [found[1] for code in self.ran if (found := parse_cell(code))]
-        scraps = loop_names(trees)
+        scraps = self._loops - self._others
         return [
             change
             for change in changes
@@ -225,6 +226,10 @@ class TurnFindings:
         ran = details.get("state") in _RAN and details.get("ran") is not False
         if ran and (code := _code(call)):
             self.ran.append(code)
+            if (parsed := parse_cell(code)) is not None:  # now: its tree is still at hand
+                loops, others = loop_names(parsed[1])
+                self._loops |= loops
+                self._others |= others
             self.index.add(Source(code, "code", self._steps, result.call_id))
 
     def _note_details(self, details: JsonObject) -> None:

@@ -6,6 +6,11 @@ import ast
 from collections.abc import Iterable, Iterator
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_WITH_OWN_NAMES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.comprehension)
+_BINDERS = (
+    *(ast.Name, *_SCOPES, ast.arg, ast.Import, ast.ImportFrom, ast.ExceptHandler),
+    *(ast.MatchAs, ast.MatchStar, ast.MatchMapping),
+)
 
 
 def free_names(tree: ast.Module) -> set[str]:
@@ -39,14 +44,14 @@ def _block(statements: Iterable[ast.stmt], bound: set[str], free: set[str]) -> N
             bound |= header
 
 
-def loop_names(trees: Iterable[ast.Module]) -> set[str]:
-    """Names that the code binds as variables of its own loops, and in no other way.
+def loop_names(tree: ast.Module) -> tuple[set[str], set[str]]:
+    """Names that the code binds as variables of its loops, and those that it binds otherwise.
 
-    Functions and classes have names of their own, which do not count.
+    A name may be in both. Functions and classes have names of their own, which do not count.
     """
     loops: set[str] = set()
     others: set[str] = set()
-    left: list[ast.AST] = [statement for tree in trees for statement in tree.body]
+    left: list[ast.AST] = [*tree.body]
     while left:
         node = left.pop()
         if isinstance(node, (ast.For, ast.AsyncFor)):
@@ -56,7 +61,7 @@ def loop_names(trees: Iterable[ast.Module]) -> set[str]:
         others.update(bound_by(node))
         if not isinstance(node, (*_SCOPES, ast.Lambda, ast.comprehension)):
             left += ast.iter_child_nodes(node)
-    return loops - others
+    return loops, others
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -77,10 +82,10 @@ def _outside_of_blocks(statement: ast.stmt) -> Iterator[ast.AST]:
 
 def _local_names(node: ast.AST) -> set[str]:
     """The names that a function or a comprehension binds for itself."""
+    if not isinstance(node, _WITH_OWN_NAMES):
+        return set()
     if isinstance(node, ast.comprehension):
         return stored_names(node.target)
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        return set()
     names = {argument.arg for argument in parameters(node.args)}
     for part in node.body if isinstance(node.body, list) else ():
         names |= stored_names(part)
@@ -107,6 +112,8 @@ def parameters(arguments: ast.arguments) -> list[ast.arg]:
 
 def bound_by(node: ast.AST) -> tuple[str, ...]:
     """The names that one node binds itself, without the nodes below it."""
+    if not isinstance(node, _BINDERS):  # most nodes: a match takes longer to say so
+        return ()
     match node:
         case ast.Name(ctx=ast.Store() | ast.Del()):
             return (node.id,)

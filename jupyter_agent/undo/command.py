@@ -181,9 +181,7 @@ def _unseen(records: Iterable[JournalRecord], bindings: Bindings) -> list[str]:
     return [f"  not checked for changes inside: {', '.join(map(plain, names))}"] if names else []
 
 
-def _changes(
-    undone: Undo, rebound: Sequence[Rebound], variables_forgotten: bool
-) -> Iterator[str]:
+def _changes(undone: Undo, rebound: Sequence[Rebound], variables_forgotten: bool) -> Iterator[str]:
     for step in undone.steps:
         yield from _line(step.path, _DONE[step.outcome] + step.why, step.diff)
     yield from _variables(rebound)

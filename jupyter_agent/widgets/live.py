@@ -81,6 +81,7 @@ class TurnCell:
         source: Its text.
         is_own: True if the cell holds nothing but the turn.
         count: Its execution count.
+        is_in_lab: True if JupyterLab or Notebook 7 runs it, which have widgets as a rule.
     """
 
     run: str = ""
@@ -89,6 +90,7 @@ class TurnCell:
     source: str = ""
     is_own: bool = False
     count: int = 0
+    is_in_lab: bool = False
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -146,9 +148,11 @@ class LiveView:
 
     Attributes:
         has_pages: True once a page has answered since the kernel began, so that one may come back.
+        was_in_vain: True if none came although a question waited for it.
     """
 
     has_pages = False
+    was_in_vain = False
     _lingering: ClassVar[set[LiveView]] = set()
 
     def __init__(self, surface: Surface, time_out: float, price: Price = lambda view: "") -> None:
@@ -161,6 +165,7 @@ class LiveView:
         self._mode: Literal["waiting", "widget", "html"] = "waiting"
         self._loop = asyncio.get_running_loop()
         self._decided = asyncio.Event()
+        self._met = asyncio.Event()
         self._questions: dict[str, asyncio.Future[ApprovalAnswered]] = {}
         self._unread: tuple[str, ...] = ()
         self._asked: Wait | None = None
@@ -282,7 +287,7 @@ class LiveView:
         """Ask in the widget if there is one, else by a prompt."""
         await self._decided.wait()
         if self._mode == "html":
-            await asyncio.sleep(LISTEN)
+            await self._listen_again()
         if self._mode == "html":
             return self.decide_now(asked)
         answer: asyncio.Future[ApprovalAnswered] = self._loop.create_future()
@@ -295,6 +300,15 @@ class LiveView:
             return ApprovalAnswered(asked.call_id, "no", "time_out")
         finally:
             del self._questions[asked.call_id]
+
+    async def _listen_again(self) -> None:
+        """Before a question by a prompt: a page may come late, above all a busy one's first."""
+        left = self._opened + RETURN - time.monotonic()
+        is_slow = self._surface.cell.is_in_lab and not LiveView.was_in_vain
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(LISTEN, left) if is_slow else LISTEN):
+                await self._met.wait()
+        LiveView.was_in_vain = not self._met.is_set()
 
     def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
         """Ask by the front end's input line: the widget cannot answer while code runs."""
@@ -373,6 +387,7 @@ class LiveView:
         self._fresh_state = True
         with suppress(RuntimeError):  # the loop is gone
             self._loop.call_soon_threadsafe(self._decided.set)
+            self._loop.call_soon_threadsafe(self._met.set)
         self._changed.set()
         self._wake()
 

@@ -43,6 +43,9 @@ from jupyter_agent.core.wording import (
 from jupyter_agent.widgets.html_text import coloured, escaped, in_text, prose, table
 
 HTML_LIMIT, HTML_TOTAL = 10_000, 450_000
+COLOURED_LIMIT = 2_000
+"""Code has colours if each text may have so many characters: in turns of up to some 50 calls. Colours
+need as much room again, and time at the end of a turn."""
 """Characters of one output in the HTML transcript, and of all outputs together."""
 ASKED_LIMIT = 100_000
 """Characters of one code or command that the user was asked about."""
@@ -255,7 +258,7 @@ def _html_call(call: CallView, limit: int) -> Iterator[str]:
     if question := asked_about(call):
         yield f'<div style="{_SMALL}">{_inline(question, limit)}</div>'
     if wanted := body(call):
-        paint = coloured if call.is_code else escaped
+        paint = coloured if call.is_code and limit >= COLOURED_LIMIT else escaped
         asked = call.asked is not None
         inside = paint(_asked(call, limit)) if asked else _bounded(paint, wanted, limit)
         yield f'<pre style="{_PRE}">{inside}</pre>'

@@ -345,6 +345,9 @@ class NotebookPage:
 
     def restart(self) -> None:
         """Restart a kernel that hangs, and load the extension again."""
+        if self.page.locator(".jp-Dialog").count():
+            self.page.locator(".jp-Dialog button").last.click()
+            self.page.locator(".jp-Dialog").wait_for(state="detached")
         self.page.click("text=Kernel >> nth=0")
         self.page.click("text=Restart Kernel…")
         self.page.click(".jp-Dialog .jp-mod-accept")

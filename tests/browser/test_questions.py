@@ -93,7 +93,7 @@ def test_the_next_cell_runs(book: NotebookPage, model: Model, lab: Lab, end: str
     line_of(book, cell).fill("y")  # and not sent
     if end == "stop":
         book.live(cell).get_by_role("button", name="Stop").click()
-    book.await_done(cell, 30)
+    book.await_done(cell)
     if end == "time-out":
         book.do("%agent config approvals.timeout 600")
     expect(line_of(book, cell)).to_have_count(0)
@@ -234,6 +234,38 @@ def test_whoever_scrolls_is_left_alone(book: NotebookPage, model: Model) -> None
     book.live(cell).get_by_role("button", name="Stop").click()
     book.await_done(cell)
     book.page.set_viewport_size({"width": 1000, "height": 1100})
+
+
+@pytest.mark.parametrize("way", ["buttons", "line"])
+def test_the_keyboard_alone(book: NotebookPage, model: Model, lab: Lab, way: str) -> None:
+    """Alt+Shift+A leads to what waits for an answer; when the view goes, the focus stays in its
+    cell, from where the arrow keys go on.
+    """
+    (lab.folder / "asked.txt").unlink(missing_ok=True)
+    model.says(ASKS if way == "buttons" else code(REMOVES, "I remove."), DONE)
+    cell = start(book)
+    expect(header(book, cell)).to_contain_text("Waiting for you")
+    if way == "line":
+        line_of(book, cell).wait_for()
+        book.cell(cell).locator(".jp-InputPrompt").click()
+    expect(book.live(cell).locator(".ja-card[data-state='asking']")).to_contain_text("waiting")
+    book.page.keyboard.press("Alt+Shift+A")
+    if way == "line":
+        expect(line_of(book, cell)).to_be_focused()
+        book.page.keyboard.type("n")
+    else:
+        yes = header(book, cell).get_by_role("button", name="Yes", exact=True)
+        expect(yes).to_be_focused()
+    book.page.keyboard.press("Enter")
+    book.await_done(cell)
+    expect(book.live(cell)).to_have_count(0)
+    book.page.wait_for_timeout(300)
+    here = book.page.evaluate(
+        "document.activeElement.closest('.jp-Cell')?.dataset.windowedListIndex"
+    )
+    assert here == str(cell)
+    assert (lab.folder / "asked.txt").exists() is (way == "buttons")
+    assert (lab.folder / "data.csv").exists()
 
 
 # ---- the kernel goes, the turn ends --------------------------------------------------------------
