@@ -43,10 +43,10 @@ from jupyter_agent.core.wording import (
 from jupyter_agent.widgets.html_text import coloured, escaped, in_text, prose, table
 
 HTML_LIMIT, HTML_TOTAL = 10_000, 450_000
-COLOURED_LIMIT = 2_000
-"""Code has colours if each text may have so many characters: in turns of up to some 50 calls. Colours
-need as much room again, and time at the end of a turn."""
 """Characters of one output in the HTML transcript, and of all outputs together."""
+COLOURED_LIMIT = 2_000
+"""Code has colours if each text may have so many characters: in turns of up to some 50 calls.
+Colours need as much room again, and time at the end of a turn."""
 ASKED_LIMIT = 100_000
 """Characters of one code or command that the user was asked about."""
 TEXT_LIMIT, TEXT_TOTAL = 1_000, 75_000
