@@ -344,7 +344,9 @@ def test_history(kernel: LiveKernel) -> None:
 
 
 def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:
-    """Run turns in two sessions: the tokens of each are added up, and reset starts anew."""
+    """Run turns in two sessions: the tokens of each are added up, and reset starts anew. A turn
+    has the number that `%agent show` knows it by.
+    """
     usage = {"input_tokens": 1200, "output_tokens": 30, "cache_read_tokens": 200}
     kernel.helper("%agent reset")
     for task, session in (("A.", "default"), ("B.", "default"), ("C.", "second")):
@@ -355,7 +357,9 @@ def test_usage_adds_up_by_session(kernel: LiveKernel) -> None:
     head = ["default", "tokens in", "from the cache", "tokens out", "cost", "model"]
     one = ["1,200", "200", "30", "unknown"]
     assert rows[0] == head
-    assert rows[2] == ["turn 2", *one, "script"]
+    shown = re.findall(r"^ *([0-9]+) .* ([ABC])\.$", said(kernel, "show"), re.MULTILINE)
+    number = {task: number for number, task in reversed(shown)}["B"]
+    assert rows[2] == [f"turn {number}", *one, "script"]
     assert rows[3] == ["2 turns", "2,400", "400", "60", "unknown"]
     assert [re.split(" {2,}", line) for line in second.splitlines()][2] == ["1 turn", *one]
     kernel.helper("%agent reset second")
