@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, insort_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -128,10 +128,7 @@ class Index:
         for kept_sizes, kept_negatives in ((sizes, negatives), *(c[:2] for c in read.counters)):
             _insert(self._sizes, kept_sizes)
             _insert(self._negatives, kept_negatives)
-        at = len(self._sources)
-        while at and _rank(self._sources[at - 1].source) > _rank(source):
-            at -= 1
-        self._sources.insert(at, read)
+        insort_right(self._sources, read, key=lambda each: _rank(each.source))
 
     def find(self, reading: NumberReading) -> Sighting | None:
         """Where a number was seen that this may have been rounded from.

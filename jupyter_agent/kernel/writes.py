@@ -28,7 +28,7 @@ class Writes:
     Attributes:
         code: The code.
         paths: Absolute paths of changed files.
-        held: Absolute paths of files that were open for writing before or after.
+        held: Absolute paths of files that were open for writing before.
         folders: Absolute paths of folders in which every file may have changed.
         has_children: True if it started other processes, which the hook does not see.
     """
@@ -41,7 +41,7 @@ class Writes:
 
     def saw(self, path: Path) -> bool:
         """True if the process itself changed the path."""
-        if str(path) in self.paths or str(path) in self.held:
+        if str(path) in self.paths or str(path) in self.held or str(path) in self._open_now:
             return True
         return any(str(folder) in self.folders for folder in (path, *path.parents))
 
@@ -65,6 +65,15 @@ class Writes:
                 self.folders.add(path)
 
     @cached_property
+    def _open_now(self) -> set[str]:
+        """Files that are open for writing at the first question after the execution.
+
+        Most executions change no file, so that nobody asks, and a look takes a tenth of a
+        millisecond.
+        """
+        return open_for_writing()
+
+    @cached_property
     def _names(self) -> list[re.Pattern[str]]:
         return [re.compile(each) for each in list(_file_names(self.code))[:_MOST_PATTERNS]]
 
@@ -74,10 +83,7 @@ def watched(code: str = "") -> Iterator[Writes]:
     """Note the changes of files within this context, in all threads."""
     writes = Writes(code, held=open_for_writing())
     with watching(writes.note):
-        try:
-            yield writes
-        finally:
-            writes.held |= open_for_writing()
+        yield writes
 
 
 def _file_names(code: str) -> Iterator[str]:

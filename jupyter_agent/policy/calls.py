@@ -129,7 +129,7 @@ def judge_call(call: Call, found: CodeRisks) -> None:
 
 def _keywords(call: Call, found: CodeRisks) -> None:
     """Arguments such as `download=True`."""
-    for word, pattern, kind, what in catalogue.KEYWORDS:
+    for word, pattern, kind, what in catalogue.KEYWORDS if call.sources else ():
         if pattern.match(call.sources.get(word, "")):
             if word == "allow_pickle" and call.places:
                 for value in call.places[0]:

@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 from jupyter_agent.policy import catalogue
 from jupyter_agent.policy.catalogue import HOLE, words
 from jupyter_agent.policy.verdict import Known
-from jupyter_agent.source.scope import free_names, imports, parameters, stored_names
+from jupyter_agent.source.scope import free_names, imports, nodes_of, parameters, stored_names
 
 MOST = 12
 """Values of one expression that are told apart."""
@@ -97,7 +97,7 @@ class Names:
         seen: Files that the agent knows: databases that it made are its own.
 
     Attributes:
-        nodes: Those of all trees, each tree as `ast.walk` gives it.
+        nodes: Those of all trees, each tree as `nodes_of` gives it.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Names:
         self._free: set[str] = set()
         for tree in trees:
             self._free |= free_names(tree)
-            nodes = list(ast.walk(tree))
+            nodes = nodes_of(tree)
             self.nodes += nodes
             for node in nodes:
                 if isinstance(node, _BINDERS):  # most nodes bind nothing
@@ -437,7 +437,7 @@ class Names:
     def _returned(self, function: Function) -> Values:
         if isinstance(function, ast.Lambda):
             return self.of(function.body)
-        given = (n for n in ast.walk(function) if isinstance(n, (ast.Return, ast.Yield)))
+        given = (n for n in nodes_of(function) if isinstance(n, (ast.Return, ast.Yield)))
         return _few(v for node in given if node.value for v in self.of(node.value))
 
     def _paths(self, function: Callable[..., str], options: Sequence[Values]) -> Iterator[Value]:

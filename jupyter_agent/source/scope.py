@@ -13,6 +13,34 @@ _BINDERS = (
 )
 
 
+_OUTSIDE_OF_NODES = frozenset({"ctx", "op", "ops"})
+
+
+def nodes_of(*trees: ast.AST) -> list[ast.AST]:
+    """The nodes of some trees, level by level: `ast.walk` without operators and contexts.
+
+    Those are a third of all nodes, and each piece of code is walked several times.
+    """
+    nodes = list(trees)
+    for node in nodes:
+        nodes += _below(node)
+    return nodes
+
+
+def _below(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below a node."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        if name in _OUTSIDE_OF_NODES:
+            continue
+        part = getattr(node, name, None)
+        if isinstance(part, list):
+            found += [each for each in part if isinstance(each, ast.AST)]
+        elif isinstance(part, ast.AST):
+            found.append(part)
+    return found
+
+
 def free_names(tree: ast.Module) -> set[str]:
     """Names that are read where the code itself has not surely bound them before.
 
@@ -27,13 +55,20 @@ def _block(statements: Iterable[ast.stmt], bound: set[str], free: set[str]) -> N
     """Add to `free` the free names of statements, and to `bound` those that they surely bind."""
     for statement in statements:
         blocks = [] if isinstance(statement, _SCOPES) else list(_blocks(statement))
-        nodes = list(ast.walk(statement) if not blocks else _outside_of_blocks(statement))
-        local = {name for node in nodes for name in _local_names(node)}
-        loads = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        local: set[str] = set()
+        loads: set[str] = set()
+        header: set[str] = set()
+        for node in _outside_of_blocks(statement) if blocks else nodes_of(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                loads.add(node.id)
+                continue
+            if isinstance(node, _WITH_OWN_NAMES):
+                local |= _local_names(node)
+            header.update(bound_by(node))
+        header -= local
         free |= loads - local - bound
         if isinstance(statement, ast.AugAssign):
             free |= stored_names(statement.target) - bound
-        header = {name for node in nodes for name in bound_by(node)} - local
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             bound |= header
             _block(statement.body, bound, free)
@@ -59,8 +94,8 @@ def loop_names(tree: ast.Module) -> tuple[set[str], set[str]]:
             left += [*node.body, *node.orelse]
             continue
         others.update(bound_by(node))
-        if not isinstance(node, (*_SCOPES, ast.Lambda, ast.comprehension)):
-            left += ast.iter_child_nodes(node)
+        if not isinstance(node, (ast.ClassDef, *_WITH_OWN_NAMES)):
+            left += _below(node)
     return loops, others
 
 
@@ -77,19 +112,19 @@ def _outside_of_blocks(statement: ast.stmt) -> Iterator[ast.AST]:
     nodes: list[ast.AST] = [statement]
     for node in nodes:
         yield node
-        nodes += (child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+        nodes += (child for child in _below(node) if not isinstance(child, ast.stmt))
 
 
-def _local_names(node: ast.AST) -> set[str]:
+def _local_names(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.comprehension,
+) -> set[str]:
     """The names that a function or a comprehension binds for itself."""
-    if not isinstance(node, _WITH_OWN_NAMES):
-        return set()
     if isinstance(node, ast.comprehension):
         return stored_names(node.target)
     names = {argument.arg for argument in parameters(node.args)}
     for part in node.body if isinstance(node.body, list) else ():
         names |= stored_names(part)
-        for found in ast.walk(part):
+        for found in nodes_of(part):
             if isinstance(found, (ast.Global, ast.Nonlocal)):
                 names -= set(found.names)
     return names
@@ -99,7 +134,7 @@ def stored_names(node: ast.AST) -> set[str]:
     """The names that a node assigns or deletes, wherever below it."""
     return {
         found.id
-        for found in ast.walk(node)
+        for found in nodes_of(node)
         if isinstance(found, ast.Name) and not isinstance(found.ctx, ast.Load)
     }
 
