@@ -7,7 +7,7 @@ the 300 numbers of an index, nearly any small count and any percentage is found.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 LONGEST = 30_000
@@ -44,97 +44,86 @@ class Counter:
         return f"{self.count:,} {kind} numbers"
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    start: int
-    end: int
-    value: float
-    line: int
-    place: int
-    """Its place among the numbers of its line, from 0."""
-
-
 def without_counters(text: str) -> tuple[str, list[Counter]]:
     """A text with blanks in the place of its counters, and those."""
     if len(text) > LONGEST:
         return text, []
-    tokens = list(_tokens(text))
-    if len(tokens) < CONSECUTIVE:
+    spans = [match.span() for match in _NUMBER.finditer(text)]
+    if len(spans) < CONSECUTIVE:
         return text, []
+    values = [float(text[start:end].replace(",", "")) for start, end in spans]
     found: list[Counter] = []
     used: set[int] = set()
-    for chain in (*_chains(tokens, _in_a_row(tokens)), *_chains(tokens, _in_columns(tokens))):
+    in_a_row = list(range(-1, len(spans) - 1))
+    in_columns = _above(text, spans)
+    for chain in (*_counters(values, in_a_row), *_counters(values, in_columns)):
         fresh = [index for index in chain if index not in used]
         if len(fresh) < len(chain) - 1:  # one number may end one counter and begin the next
             continue
         used.update(fresh)
-        words = " ".join(text[tokens[index].start : tokens[index].end] for index in fresh)
-        step = tokens[chain[1]].value - tokens[chain[0]].value
-        found.append(Counter(words, len(chain), step))
+        words = " ".join(text[slice(*spans[index])] for index in fresh)
+        found.append(Counter(words, len(chain), values[chain[1]] - values[chain[0]]))
     if not used:
         return text, []
     parts: list[str] = []
     last = 0
     for index in sorted(used):
-        token = tokens[index]
-        parts += [text[last : token.start], " " * (token.end - token.start)]
-        last = token.end
+        start, end = spans[index]
+        parts += [text[last:start], " " * (end - start)]
+        last = end
     return "".join([*parts, text[last:]]), found
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    line = place = last = 0
-    for match in _NUMBER.finditer(text):
-        breaks = text.count("\n", last, match.start())
-        line, place = (line + breaks, 0) if breaks else (line, place + 1 if last else 0)
-        last = match.end()
-        yield _Token(*match.span(), float(match[0].replace(",", "")), line, place)
-
-
-def _in_a_row(tokens: Sequence[_Token]) -> list[int]:
-    """For each number the one before it in the text."""
-    return list(range(-1, len(tokens) - 1))
-
-
-def _in_columns(tokens: Sequence[_Token]) -> list[int]:
+def _above(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
     """For each number the one at the same place of the last line with numbers, or -1."""
     before: list[int] = []
-    last: dict[int, int] = {}
-    current: dict[int, int] = {}
-    line = -1
-    for index, token in enumerate(tokens):
-        if token.line != line:
-            last, current, line = current, {}, token.line
-        current[token.place] = index
-        before.append(last.get(token.place, -1))
+    line_end, above, line = -1, range(0), range(0)
+    for index, (start, _) in enumerate(spans):
+        if start > line_end:
+            line_end = text.find("\n", start)
+            line_end = len(text) if line_end < 0 else line_end
+            above, line = range(line.start, index), range(index, len(spans))
+        place = index - line.start
+        before.append(above[place] if place < len(above) else -1)
     return before
 
 
-def _chains(tokens: Sequence[_Token], before: Sequence[int]) -> Iterator[list[int]]:
-    """The longest chains of numbers with the same step between them that are counters."""
-    chain_of: dict[int, list[int]] = {}
-    chains: list[list[int]] = []
-    for index, token in enumerate(tokens):
-        chain = chain_of.get(before[index])
-        if chain is not None and _goes_on(tokens, chain, token.value):
-            chain.append(index)
-        else:
-            chain = [index] if before[index] < 0 else [before[index], index]
-            chains.append(chain)
-        chain_of[index] = chain
-    return (chain for chain in chains if _is_counter(tokens, chain))
+def _counters(values: Sequence[float], before: Sequence[int]) -> list[list[int]]:
+    """The longest chains of numbers with the same step between them that are counters.
 
+    Args:
+        values: The numbers.
+        before: For each number the index of the one that a chain comes from, or -1.
 
-def _goes_on(tokens: Sequence[_Token], chain: Sequence[int], value: float) -> bool:
-    last = tokens[chain[-1]].value
-    if len(chain) < 2:
-        return value != last
-    step = last - tokens[chain[-2]].value
-    return step != 0 and abs(value - last - step) <= _TOLERANCE * max(1.0, abs(value))
-
-
-def _is_counter(tokens: Sequence[_Token], chain: Sequence[int]) -> bool:
-    if len(chain) < CONSECUTIVE:
-        return False
-    step = abs(tokens[chain[1]].value - tokens[chain[0]].value)
-    return step == 1 or (step > 0 and len(chain) >= EVENLY_SPACED)
+    Returns:
+        The indexes of each chain, in the order in which the chains begin.
+    """
+    # A loop of plain lists: this reads each number of each output.
+    lengths: list[int] = []
+    steps: list[float] = []
+    goes_on = [False] * len(values)
+    most = _TOLERANCE * max(1.0, max(values), -min(values))
+    for value, earlier in zip(values, before, strict=True):
+        if earlier < 0:
+            lengths.append(1)
+            steps.append(0.0)
+            continue
+        step, last = value - values[earlier], steps[earlier]
+        length = 2
+        gap = step - last
+        if last and -most <= gap <= most and abs(gap) <= _TOLERANCE * max(1.0, abs(value)):
+            length = lengths[earlier] + 1
+            goes_on[earlier] = True
+        lengths.append(length)
+        steps.append(step)
+    found: list[tuple[int, list[int]]] = []
+    for index, length in enumerate(lengths):
+        if length >= CONSECUTIVE and not goes_on[index]:
+            chain = [index]
+            while len(chain) < length:
+                chain.append(before[chain[-1]])
+            first, second = chain[-1], chain[-2]
+            step = abs(values[second] - values[first])
+            if step == 1 or (step > 0 and length >= EVENLY_SPACED):
+                found.append((first if before[first] < 0 else second, chain[::-1]))
+    return [chain for _, chain in sorted(found)]

@@ -40,7 +40,7 @@ _CROWDED = 0.5
 """The share of the numbers as precise as the answer's, near it, that a crowd has."""
 _NEAR = 0.3
 _NEAR_UNITS = 12
-_LOOKS = 128
+_LOOKS = 32
 _SMALL = 20
 """A whole number up to this is found for any claim whose unit may be converted."""
 _MINUS = frozenset("-\u2212")
@@ -272,11 +272,21 @@ def _crowd(values: Numbers, low: float, high: float) -> int:
     if near < _CROWD or near < _CROWDED * cells:
         return 0
     looks = int(min(cells, _LOOKS))
-    width = (end - start) / looks
-    places = (start + width * (each + 0.5) for each in range(looks))
-    taken = sum(_has(values, place - unit / 2, place + unit / 2) for place in places)
-    is_crowd = taken >= _CROWDED * looks and taken * cells >= _CROWD * looks
-    return len(values) if is_crowd else 0
+    width, room = (end - start) / looks, unit / 2
+    needed = max(_CROWDED * looks, _CROWD * looks / cells)
+    taken, misses_left = 0, looks - needed
+    for each in range(looks):
+        place = start + width * (each + 0.5)
+        at = bisect_left(values, place - room)
+        if at < len(values) and values[at] <= place + room:
+            taken += 1
+            if taken >= needed:
+                return len(values)
+        else:
+            misses_left -= 1
+            if misses_left < 0:
+                break
+    return 0
 
 
 def _insert(runs: list[Numbers], run: Numbers) -> None:
