@@ -102,7 +102,8 @@ def _counters(values: Sequence[float], before: Sequence[int]) -> list[list[int]]
     lengths: list[int] = []
     steps: list[float] = []
     goes_on = [False] * len(values)
-    most = _TOLERANCE * max(1.0, max(values), -min(values))
+    largest = max(map(abs, values))
+    most = _TOLERANCE * max(1.0, largest)
     for value, earlier in zip(values, before, strict=True):
         if earlier < 0:
             lengths.append(1)

@@ -114,7 +114,7 @@ def _walk(folder: Path, top: Path, warnings: list[str], depth: int = 0) -> Itera
         path = folder / entry.name
         if entry.name.startswith(".") or entry.name in _SKIPPED:
             continue
-        if not _inside(path, top):
+        if entry.is_symlink() and not _inside(path, top):
             shown = path.relative_to(top).as_posix()
             warnings.append(f"{shown} leads out of the skill's folder and is left out")
         elif entry.is_dir(follow_symlinks=False):

@@ -30,7 +30,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,10 @@ class RunLog:
             tools: The schemas of the tools.
             context: The texts that the session added to the task.
         """
-        schemas = [asdict(spec) for spec in tools]
+        schemas = [
+            {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+            for spec in tools
+        ]
         digest = _digest(schemas)
         file_name = self._schemas.get(digest, "")
         tools_data: dict[str, Any] = {"digest": digest}
