@@ -378,10 +378,17 @@ def _value(output: Output) -> str:
         return f"DataFrame {table.shape}"
     text = output_text(output).strip()
     if _SERIES.search(text):
-        length = _LENGTH.search(text)
-        rows = int(length[1]) if length else text.count("\n")
-        return f"Series, {count(rows, 'value')}"
+        return f"Series, {count(_series_length(text), 'value')}"
     return _short(text)
+
+
+def _series_length(text: str) -> int:
+    """How many values a printed pandas Series has."""
+    if length := _LENGTH.search(text):
+        return int(length[1])
+    rows = _SERIES.split(text)[0].rstrip("\n").split("\n")
+    # Values end in one column, so a first line that is shorter has the names of the index.
+    return len(rows) - (len(rows) > 1 and len(rows[0].rstrip()) < len(rows[1].rstrip()))
 
 
 def _printed(outputs: Sequence[Output]) -> str:

@@ -437,7 +437,7 @@ def code(source: str, text: str = "", **changes: Any) -> Reply:
     return Reply(text=text, calls=(call("execute_code", code=source),), **changes)
 
 
-def call(name: str, **arguments: object) -> Call:
+def call(name: str, /, **arguments: object) -> Call:
     return Call(name, json.dumps(arguments))
 
 

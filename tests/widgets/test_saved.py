@@ -285,6 +285,7 @@ def ran(*display: Output, state: str = "done", code: str = "x", **details: str) 
         ((FIGURE,), "✓ → 1 figure"),
         ((Output("result", {"text/plain": "[<Line2D at 0x1>]"}), FIGURE), "✓ → 1 figure"),
         ((Output("result", {"text/plain": SERIES}),), "✓ → Series, 2 values"),
+        ((Output("result", {"text/plain": f"kind\n{SERIES}"}),), "✓ → Series, 2 values"),
         ((Output("stdout", {"text/plain": "3 rows\n"}),), "✓ → 3 rows"),
         ((Output("stdout", {"text/plain": "a\nb\nc\n"}),), "✓ → 3 lines"),
         ((Output("stdout", {"text/plain": "a"}), TABLE), "✓ → a  b"),
