@@ -15,10 +15,10 @@ WORKERS ?= 3
 # Nothing of what is run here may ask a model, whatever keys are set.
 REPLAY := JUPYTER_AGENT_MODE=replay
 
-.PHONY: help demo demo-local lab test test-deep notebooks check format examples docs bench bench-quick matrix clean
+.PHONY: help demo demo-local lab test test-deep test-collaboration notebooks check format examples docs bench bench-quick matrix clean
 
 help: ## what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-19s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is needed. Install it, or name one: make PYTHON=/path/to/python demo"; exit 1; }
@@ -61,6 +61,13 @@ test: $(VENV)/.dev ## run the tests, and the example notebooks under nbval: abou
 test-deep: $(VENV)/.dev ## run every test with many more generated examples: half an hour and more
 	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n $(WORKERS) -m ""
 	@$(MAKE) --no-print-directory notebooks
+
+COLLABORATION := build/collaboration
+
+test-collaboration: ## run the tests of the open notebook with real-time collaboration switched on
+	@$(MAKE) --no-print-directory VENV=$(COLLABORATION) $(COLLABORATION)/.dev
+	$(COLLABORATION)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt jupyter-collaboration
+	$(COLLABORATION)/bin/python -m pytest tests/browser/test_cells.py
 
 notebooks: $(VENV)/.dev ## validate the example notebooks from their cassettes
 	$(REPLAY) $(BIN)/python -m pytest --nbval -p no:cacheprovider -n $(WORKERS) --dist loadscope --loadscope-reorder example_notebooks
