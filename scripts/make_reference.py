@@ -274,7 +274,7 @@ def _tool(tool: Any) -> str:
     rows = [
         (
             code(name),
-            code(_json_type(field, schema)),
+            code(_json_type(field)),
             "(needed)" if name in needed else code(json.dumps(field.get("default"))),
             field.get("description", ""),
         )
@@ -282,20 +282,17 @@ def _tool(tool: Any) -> str:
     ]
     described = tool.spec.description
     arguments = table(("argument", "type", "default", ""), rows) or "No arguments."
-    return f"## {tool.name}\n\nEffect: {tool.effect}.\n\n{described}\n\n{arguments}"
+    more = f"\n\nBy `tool_help`:\n\n```text\n{tool.more}\n```" if tool.more else ""
+    return f"## {tool.name}\n\nEffect: {tool.effect}.\n\n{described}\n\n{arguments}{more}"
 
 
-def _json_type(field: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    if "$ref" in field:
-        return _json_type(schema["$defs"][field["$ref"].rpartition("/")[2]], schema)
-    if "anyOf" in field:
-        return " or ".join(_json_type(each, schema) for each in field["anyOf"])
+def _json_type(field: Mapping[str, Any]) -> str:
     if "enum" in field:
         return ", ".join(json.dumps(word) for word in field["enum"])
     if field.get("type") == "array":
-        return f"list of {_json_type(field.get('items', {}), schema)}"
+        return f"list of {_json_type(field.get('items', {}))}"
     if field.get("type") == "object" and "properties" in field:
-        inner = (f"{n}: {_json_type(f, schema)}" for n, f in field["properties"].items())
+        inner = (f"{n}: {_json_type(f)}" for n, f in field["properties"].items())
         return "{" + "; ".join(inner) + "}"
     return str(field.get("type", "anything"))
 

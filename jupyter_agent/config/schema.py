@@ -124,7 +124,8 @@ class ContextSettings(_Group):
     detail: Literal["none", "names", "schema", "sample"] = Field(
         "schema",
         description="What each task sends of variables and cells: none, nothing; names, names and "
-        "types; schema, also their structure, without any data; sample, also some values.",
+        "types; schema, also their structure, without any data; sample, also some values. For the "
+        "provider local, from which no data leave the machine, the default is sample.",
     )
 
 

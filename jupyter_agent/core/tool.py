@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_type_hints
@@ -59,7 +60,8 @@ class Tool:
     """A named function with its schema. `preview` shows a call's effect without running it.
 
     `effect` is its strongest effect: `reads`, `writes` files or memory, or `executes` code.
-    Reading tools of one step run side by side; the others alone, in order.
+    Reading tools of one step run side by side; the others alone, in order. `more` is for whoever
+    asks about the tool: what no request needs, such as rare arguments; empty for nothing.
     """
 
     spec: ToolSpec
@@ -67,6 +69,7 @@ class Tool:
     arguments: type[BaseModel]
     effect: Effect
     preview: Preview | None = None
+    more: str = ""
 
     @property
     def name(self) -> str:
@@ -79,35 +82,47 @@ def tool(effect: Effect, preview: Preview | None = None) -> Callable[[ToolFuncti
     The name and the description are the function's own, the schema comes from its type hints
     (`Annotated[str, Field(description=...)]` describes an argument). A plain `def` runs in a
     worker thread, an `async def` on the kernel's event loop.
+
+    Each request carries the schema, so it is short: what follows a line `More:` in the docstring,
+    and each argument with `json_schema_extra=RARE`, are in the tool's `more` alone. Such arguments
+    are accepted all the same.
     """
 
     def make(function: ToolFunction) -> Tool:
-        arguments, schema = _arguments(function)
-        return Tool(
-            ToolSpec(
-                getattr(function, "__name__", ""), inspect.cleandoc(function.__doc__ or ""), schema
-            ),
-            function,
-            arguments,
-            effect,
-            preview,
-        )
+        arguments, schema, rare = _arguments(function)
+        text = inspect.cleandoc(function.__doc__ or "")
+        description, _, more = text.partition(_MORE)
+        more = "\n".join(part for part in (more.strip(), rare) if part)
+        spec = ToolSpec(getattr(function, "__name__", ""), description.strip(), schema)
+        return Tool(spec, function, arguments, effect, preview, more=more)
 
     return make
 
 
-_MADE: dict[object, tuple[type[BaseModel], JsonObject]] = {}
+RARE: Any = {"rare": True}
+"""`json_schema_extra` of an argument that no request describes."""
+_MORE = "\nMore:\n"
+_UNSAID = frozenset(
+    {"title", "additionalProperties", "exclusiveMinimum", "minimum", "maximum"}
+    | {"minLength", "maxLength", "maxItems", "$defs"}
+)
+"""Keywords of a JSON schema that no request carries: a call that breaks them gets an error that
+says so, and many a token is saved."""
+
+_MADE: dict[object, tuple[type[BaseModel], JsonObject, str]] = {}
 """A cache of argument models and schemas, by the function's key: each conversation defines its
 tools anew, and pydantic takes longer for their schemas than a turn for everything else."""
 
 
-def _arguments(function: ToolFunction) -> tuple[type[BaseModel], JsonObject]:
-    """The model of a function's arguments, and its JSON schema."""
+def _arguments(function: ToolFunction) -> tuple[type[BaseModel], JsonObject, str]:
+    """The model of a function's arguments, the JSON schema to send, the rare arguments in words."""
     key = _made_of(function)
     made = None if key is None else _MADE.get(key)
     if made is None:
         model = _arguments_model(getattr(function, "__name__", ""), function)
-        made = model, _without_titles(model.model_json_schema())
+        whole = model.model_json_schema()
+        definitions = whole.get("$defs", {})
+        made = model, _lean(whole, definitions), "\n".join(_rare(whole, definitions))
         if key is not None:
             _MADE[key] = made
     return made
@@ -137,19 +152,53 @@ def _arguments_model(name: str, function: ToolFunction) -> type[BaseModel]:
     return create_model(name, __config__=ConfigDict(extra="forbid", strict=True), **fields)
 
 
-def _without_titles(schema: Any) -> Any:
-    """Drop the titles that pydantic adds to each field, since they only cost tokens."""
+def _lean(schema: Any, definitions: JsonObject) -> Any:
+    """A schema as short as it can be said: definitions in place, no "or null" of optional fields.
+
+    Args:
+        schema: As pydantic makes it; none of its definitions refers to itself.
+        definitions: Its `$defs`.
+    """
     if isinstance(schema, list):
-        return [_without_titles(item) for item in schema]
+        return [_lean(item, definitions) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    schema = _resolved(schema, definitions)
     return {
-        key: {name: _without_titles(field) for name, field in value.items()}
+        key: {
+            name: _lean(field, definitions)
+            for name, field in value.items()
+            if not field.get("rare")
+        }
         if key == "properties"
-        else _without_titles(value)
+        else _lean(value, definitions)
         for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
+        if key not in _UNSAID and not (key == "default" and value is None)
     }
+
+
+def _resolved(schema: JsonObject, definitions: JsonObject) -> JsonObject:
+    """The schema with its reference in place, and "anything or null" as anything."""
+    options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    others = {key: value for key, value in schema.items() if key not in ("anyOf", "$ref")}
+    if len(options) == 1:
+        return _resolved({**options[0], **others}, definitions)
+    if "$ref" not in schema:
+        return schema
+    meant = definitions[schema["$ref"].rpartition("/")[2]]
+    # Its description is the docstring of a class, for those who read the code.
+    return {**{key: value for key, value in meant.items() if key != "description"}, **others}
+
+
+def _rare(schema: JsonObject, definitions: JsonObject, within: str = "") -> Iterator[str]:
+    """The rare arguments of a schema, a line each."""
+    for name, argument in _resolved(schema, definitions).get("properties", {}).items():
+        if argument.get("rare"):
+            said = {key: value for key, value in argument.items() if key != "rare"}
+            words = json.dumps(_lean(said, definitions), ensure_ascii=False)
+            yield f"Argument {within}{name}: {words}"
+        else:
+            yield from _rare(argument, definitions, f"{within}{name}.")
 
 
 @dataclass(frozen=True, slots=True)

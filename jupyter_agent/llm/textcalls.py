@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from jupyter_agent.core.messages import ToolSpec
+from jupyter_agent.core.messages import ToolSpec, is_served
 
 Specs = Mapping[str, ToolSpec]
 
@@ -290,7 +290,12 @@ def _glm(text: str, match: re.Match[str], tools: Specs) -> _Span | None:
 def _typed(raw: str, key: str, tool: ToolSpec, is_text: bool | None) -> Any:
     """A parameter's value by the tool's schema. An unreadable one stays text and fails later."""
     value = raw.removeprefix("\n").removesuffix("\n")
-    kinds = _kinds(tool.parameters.get("properties", {}).get(key, {}))
+    schema = tool.parameters.get("properties", {}).get(key, {})
+    kinds = _kinds(schema)
+    # Our own schemas do not say that what has no default may be null.
+    is_needed = key in tool.parameters.get("required", ())
+    if not is_needed and "default" not in schema and not is_served(tool.name):
+        kinds.add("null")
     if is_text is None:
         is_text = "string" in kinds and not ("null" in kinds and value.strip() == "null")
     if is_text:

@@ -52,6 +52,7 @@ _OWN_WORDS = (
         re.compile(r'<skill_content name="([^"\n]*)">\n.*?\n</skill_content>', re.DOTALL),
         r"<skill \1>",
     ),
+    (re.compile(r'<tool_help name="(\w*)">\n.*?\n</tool_help>', re.DOTALL), r"<help \1>"),
     (SAVED_AT, r"\1\2<date>"),
     (SAVED_IN, r"\1"),
 )
@@ -151,7 +152,7 @@ def has_own_words(result: ToolResult) -> bool:
 
 def _own_words(text: str) -> Sequence[tuple[re.Pattern[str], str]]:
     """The patterns of the package's own words; dates are such in a quotation of memory alone."""
-    return _OWN_WORDS if f"<{TAG} " in text else _OWN_WORDS[:1]
+    return _OWN_WORDS if f"<{TAG} " in text else _OWN_WORDS[:2]
 
 
 def neutral_display(display: Sequence[Output], root: Path | None) -> tuple[Output, ...]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _NOTEBOOK = ".ipynb"
 _LARGEST = 64 * 1024 * 1024
 WRITES = ("created", "changed")
+READERS = frozenset({"read_file", "describe_file"})
+"""The tools that tell what is in one file."""
 _NONE = re.compile(r"Nothing in \d+ files fits ").match
 """Finds the line of a search that found nothing."""
 
@@ -114,16 +116,18 @@ class RecordedFiles:
     def are_given(self, key: CallKey, recorded: RecordedResult) -> bool:
         """True if a recorded result is given in place of a run, since its file is in place."""
         # A recorded text with `[redacted]` must not replace a file with the real secret.
-        in_place = ("edit_file", "read_file", *(("write_file",) if key.is_redacted else ()))
+        in_place = ("edit_file", *READERS, *(("write_file",) if key.is_redacted else ()))
         if key.tool not in in_place or not key.before:
             return False
         if key.before == recorded.before:
-            return key.tool == "read_file" and key.path.endswith(_NOTEBOOK)
+            # What is known of a file's data depends on the libraries that are installed.
+            is_described = key.tool == "describe_file"
+            return is_described or (key.tool == "read_file" and key.path.endswith(_NOTEBOOK))
         return key.before in (recorded.after, self._left.get(key.path))
 
     def are_same(self, recorded: RecordedResult, result: ToolResult) -> bool:
         """True if the result of a run differs only because of files that are there already."""
-        if recorded.tool == "read_file":
+        if recorded.tool in READERS:
             return False
         if recorded.tool == "search_files":
             return recorded.is_error == result.is_error and self._is_same_elsewhere(

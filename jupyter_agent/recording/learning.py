@@ -17,6 +17,7 @@ from jupyter_agent.recording.cassette import (
     RecordedTurn,
     RecordedVariable,
 )
+from jupyter_agent.recording.files import READERS
 from jupyter_agent.recording.varying import hint, learn, match, spans, unmarked
 
 _CLOCK = re.compile(r"\b(?:perf_counter|process_time|monotonic|time\.time|default_timer)\b")
@@ -147,7 +148,7 @@ class _Learner:
     def _marked_result(
         self, result: RecordedResult, again: RecordedResult, measures: bool
     ) -> RecordedResult:
-        if result.given is not None and result.tool != "read_file":
+        if result.given is not None and result.tool not in READERS:
             return result  # a replay gives it as it is
         now = unmarked(again.text)
         text = learn(result.text, now, self._times, measures)

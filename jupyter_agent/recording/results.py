@@ -43,7 +43,7 @@ from jupyter_agent.recording.files import digest
 from jupyter_agent.recording.varying import Span, kind, marked, match, spans, unmarked
 
 GIVEN = frozenset(
-    {"write_file", "edit_file", "read_file", "search_files"}
+    {"write_file", "edit_file", "read_file", "describe_file", "search_files"}
     | {"record_note", "workspace_save_memory"}
 )
 """The tools whose second run would find the files or notes of the first one."""

@@ -50,7 +50,9 @@ from jupyter_agent.tools.cells import (
     cell_tools,
 )
 from jupyter_agent.tools.code import Sight, code_tools
+from jupyter_agent.tools.describing import FileSight
 from jupyter_agent.tools.files import file_tools
+from jupyter_agent.tools.help import help_tools
 from jupyter_agent.tools.inspect import inspect_tools
 from jupyter_agent.tools.mcp_tools import mcp_tools
 from jupyter_agent.tools.plan import Plan, plan_tools
@@ -310,11 +312,12 @@ class AgentSetup:
                 self._shapes_only,
                 resources.skills.file,
                 kernel.undo.before_write,
+                None if settings.context.detail == "none" else self._file_sight,
             )
         if settings.tools.enable_code:
             around = kernel.undo.around_code
             code = code_tools(kernel.executor, self._sight, around, self.approvals.guarded)
-        return [
+        own = [
             *code,
             *inspect_tools(lambda: user_variables(kernel.shell), self._shapes_only),
             *files,
@@ -322,6 +325,10 @@ class AgentSetup:
             *plan_tools(self.plan),
             *propose_tools(self.proposals),
             *self._cell_tools(settings),
+        ]
+        return [
+            *own,
+            *help_tools(own),
             *mcp_tools(resources.offer, self._sight, kernel.outputs),
             *served_tools(self._tape),
         ]
@@ -351,6 +358,12 @@ class AgentSetup:
         if self._shapes_only():
             return CellSight(False, "outputs are withheld: privacy.outputs is shapes")
         return CellSight(detail == "sample", f"outputs are withheld: context.detail is {detail}")
+
+    def _file_sight(self) -> FileSight:
+        detail = self.settings.context.detail
+        if self._shapes_only() and detail != "none":
+            return FileSight(False, why="privacy.outputs is shapes")
+        return FileSight(detail == "sample", detail == "none", f"context.detail is {detail}")
 
     async def look_at_page(self, task: str, settings: Settings) -> CellsMeant:
         """The cells that a task means by "this cell", "the cell above", "the selection"."""

@@ -17,9 +17,13 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.files import trust
 from jupyter_agent.files.atomic import STATE_FOLDER
 from jupyter_agent.files.workspace import Workspace
+from jupyter_agent.session.provider_choice import provider_name
 
 _READ_FROM_FILES = frozenset({"script", "system_prompt_path", "http.ca_bundle"})
 """Settings that name a file, whose content counts as much as its name."""
+_DETAIL = "context.detail"
+LOCAL_DEFAULT = "default for the provider local"
+"""The source of a `context.detail` that nobody set, as `%agent config` names it."""
 _MOST_FILES = 1_000
 """Files of a folder of certificates that are looked at."""
 
@@ -74,15 +78,26 @@ def effective_settings(
     workspace = workspace_of(folder, nearest.settings)
     written = config.workspace_layer(workspace.state_folder)
     if written is None:
-        return EffectiveSettings(workspace, nearest, user, None)
+        return EffectiveSettings(workspace, _with_local_detail(nearest, environ), user, None)
     parts = config.folder_settings(written, user)
     is_trusted = not parts.acting.values or trust.is_trusted(
         trust.SETTINGS, workspace.root, digest_of(parts.acting, workspace.root, folder)
     )
     counting = [parts.harmless, parts.acting] if is_trusted else [parts.harmless]
     ignored = () if is_trusted else tuple(parts.acting.values)
-    resolved = config.resolve([user, *counting, *layers])
+    resolved = _with_local_detail(config.resolve([user, *counting, *layers]), environ)
     return EffectiveSettings(workspace, resolved, user, written, ignored, folder)
+
+
+def _with_local_detail(resolved: config.Resolved, environ: Mapping[str, str]) -> config.Resolved:
+    """The settings with `context.detail` at `sample` for the embedded model, which sends nothing
+    anywhere, unless any layer sets it."""
+    settings = resolved.settings
+    if _DETAIL in resolved.sources or provider_name(settings, environ) != "local":
+        return resolved
+    context = settings.context.model_copy(update={"detail": "sample"})
+    sources = {**resolved.sources, _DETAIL: LOCAL_DEFAULT}
+    return config.Resolved(settings.model_copy(update={"context": context}), sources)
 
 
 def workspace_of(folder: Path, settings: config.Settings) -> Workspace:

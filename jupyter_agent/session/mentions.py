@@ -82,8 +82,8 @@ def described_files(task: str, workspace: Workspace, level: Level) -> str:
     """What the files are that a task marks with `@`, for the model; empty for nothing."""
     if level not in ("schema", "sample"):
         return ""
-    found = ((path, _file(path, workspace)) for path in _paths(task))
-    files = [DataFile(place, f"@{path}") for path, place in found if place and place.is_file()]
+    found = ((path, _readable(path, workspace)) for path in _paths(task))
+    files = [DataFile(place, f"@{path}") for path, place in found if place]
     texts = [describe(each, level, _LONGEST_FILE) for each in files[:_MOST_DESCRIBED]]
     body = defused(redact(plain("\n\n".join(texts)), secret_values()))
     return f"<context>\nFiles that the task names:\n{body}\n</context>" if body else ""
@@ -121,6 +121,14 @@ def _file(path: str, workspace: Workspace) -> Path | None:
     with suppress(AgentError, ToolError, OSError, ValueError):
         found = workspace.resolve(path)
         return found if found.exists() else None
+    return None
+
+
+def _readable(path: str, workspace: Workspace) -> Path | None:
+    """The regular file of a path, if it may hold neither keys nor what code has shown."""
+    with suppress(AgentError, ToolError, OSError, ValueError):
+        found = workspace.readable(path)
+        return found if found.is_file() and not workspace.protects(found) else None
     return None
 
 

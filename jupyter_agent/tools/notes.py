@@ -9,7 +9,7 @@ from pydantic import Field
 from jupyter_agent.core.messages import Output
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.core.quoting import escaped, quoted, timeless
-from jupyter_agent.core.tool import Tool, ToolReturn, tool
+from jupyter_agent.core.tool import RARE, Tool, ToolReturn, tool
 from jupyter_agent.memory.notes import GENERAL, Notes, shown_time
 
 NOTE_TOOLS = frozenset({"record_note", "recall_notes"})
@@ -26,7 +26,10 @@ def note_tools(notes: Notes) -> list[Tool]:
             Field(description="user_info, user_preference, project_info, decision, or another."),
         ] = GENERAL,
         distinct: Annotated[
-            bool, Field(description="Record it although a similar note is there.")
+            bool,
+            Field(
+                description="Record it although a similar note is there.", json_schema_extra=RARE
+            ),
         ] = False,
     ) -> ToolReturn:
         """Record a note that later sessions in this workspace can recall.

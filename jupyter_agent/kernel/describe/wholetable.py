@@ -1,0 +1,167 @@
+"""A table as text, all of it, by duckdb or polars. Runs in a process of its own (`apart`).
+
+Each field is read as text, and counted as what the sample said that its column is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.kernel.describe.columns import EMPTY
+
+_MEMORY = "1GB"
+_THREADS = 4
+_MOST_ODD = 5
+_LONGEST_LINE = 2_000_000
+_PATTERNS = {
+    "text with leading zeros": r"^0\d+$",
+    "truth value": r"^(?i:true|false)$",
+}
+_OTHER_DATE = r"^\d{1,2}[./]\d{1,2}[./]\d{2,4}"
+_TYPES = {
+    "integer": "BIGINT",
+    "number": "DOUBLE",
+    "number with a decimal comma": "DOUBLE",
+    "date": "DATE",
+    "date and time": "TIMESTAMP",
+}
+_GLOB = frozenset("*?[")
+
+
+def scan(
+    path: Path, delimiter: str, encoding: str, skipped: int, kinds: list[str]
+) -> dict[str, Any]:
+    """The facts of all rows.
+
+    Args:
+        path: The file.
+        delimiter: What is between its fields.
+        encoding: `utf-8` or `latin-1`.
+        skipped: How many lines the header takes.
+        kinds: The kind of each column, as `columns.typed` names them.
+
+    Returns:
+        `rows`, `odd_total`, `odd` (the first lines with another number of fields), and for each
+        column `rows`, `missing`, `fitting` (of its kind), `least`, `most`. Or `missing_library`.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        return _by_polars(path, delimiter, encoding, skipped, kinds)
+    if _GLOB & set(str(path)):  # duckdb would look for other files
+        return {"problem": "a name with wildcards"}
+    base = duckdb.connect(":memory:", config=safe(path))
+    names = [f"c{number}" for number in range(len(kinds))]
+    base.execute("SET lock_configuration = true")
+    facts = ", ".join(_facts(name, kind) for name, kind in zip(names, kinds, strict=True))
+    row = base.execute(
+        f"SELECT count(*), {facts} FROM read_csv(?, auto_detect = false, header = false, "
+        "delim = ?, quote = '\"', escape = '\"', skip = ?, encoding = ?, compression = 'none', "
+        "columns = ?, max_line_size = ?, store_rejects = true, rejects_limit = 100000, "
+        "strict_mode = false)",
+        [
+            str(path), delimiter, skipped, encoding, dict.fromkeys(names, "VARCHAR"),
+            _LONGEST_LINE,
+        ],
+    ).fetchone()  # fmt: skip
+    odd = base.execute("SELECT count(DISTINCT line) FROM reject_errors").fetchone()
+    first = base.execute(
+        "SELECT DISTINCT line FROM reject_errors ORDER BY line LIMIT ?", [_MOST_ODD]
+    ).fetchall()
+    total = odd[0] if odd else 0
+    assert row is not None
+    return _answer(row, total, [line for (line,) in first])
+
+
+def _answer(row: Any, odd_total: int, odd: list[int]) -> dict[str, Any]:
+    rows = row[0]
+    columns = [
+        {
+            "rows": rows,
+            "missing": row[place],
+            "fitting": row[place + 1],
+            "least": row[place + 2],
+            "most": row[place + 3],
+        }
+        for place in range(1, len(row), 4)
+    ]
+    return {"rows": rows + odd_total, "odd_total": odd_total, "odd": odd, "columns": columns}
+
+
+def safe(path: Path) -> dict[str, Any]:
+    """A configuration in which nothing but this file is read, and nothing written or loaded."""
+    return {
+        "allowed_paths": [str(path)],
+        "enable_external_access": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "memory_limit": _MEMORY,
+        "threads": str(_THREADS),
+        "temp_directory": "",
+        "max_temp_directory_size": "0KB",
+    }
+
+
+def _facts(name: str, kind: str) -> str:
+    """The four facts of a column in SQL. Names and kinds are ours, never the file's."""
+    listed = ", ".join(f"'{text}'" for text in sorted(EMPTY))
+    text = f"trim({name})"
+    missing = f"({name} IS NULL OR lower({text}) IN ({listed}))"
+    missing_count = f"count(*) FILTER (WHERE {missing})"
+    if kind not in _TYPES:
+        pattern = _PATTERNS.get(kind, _OTHER_DATE if kind.startswith("date as") else "")
+        fits = f"regexp_matches({text}, '{pattern}')" if pattern else "true"
+        fitting = f"count(*) FILTER (WHERE NOT {missing} AND {fits})"
+        return f"{missing_count}, {fitting}, NULL, NULL"
+    comma = kind.endswith("comma")
+    number = f"replace({text}, ',', '.')" if comma else text
+    cast = f"TRY_CAST({number} AS {_TYPES[kind]})"
+    value = f"CASE WHEN {missing} THEN NULL ELSE {cast} END"
+    if kind.startswith("date"):  # as the file writes them
+        value = f"CASE WHEN {cast} IS NULL THEN NULL ELSE {text} END"
+    return f"{missing_count}, count({value}), min({value}), max({value})"
+
+
+def _by_polars(
+    path: Path, delimiter: str, encoding: str, skipped: int, kinds: list[str]
+) -> dict[str, Any]:
+    """The same by polars, which does not tell the lines with another number of fields."""
+    try:
+        import polars
+    except ImportError:
+        return {"missing_library": True}
+    if encoding != "utf-8":
+        return {"problem": "an encoding that polars does not read lazily"}
+    names = [f"c{number}" for number in range(len(kinds))]
+    table = polars.scan_csv(
+        path, separator=delimiter, has_header=False, skip_lines=skipped, glob=False,
+        schema=dict.fromkeys(names, polars.String),
+    )  # fmt: skip
+    facts = [polars.len().alias("rows")]
+    for name, kind in zip(names, kinds, strict=True):
+        facts += _polars_facts(polars, name, kind)
+    row = table.select(facts).collect(engine="streaming").row(0)
+    return _answer(row, 0, [])
+
+
+def _polars_facts(polars: Any, name: str, kind: str) -> list[Any]:
+    text = polars.col(name).str.strip_chars()
+    missing = text.is_null() | text.str.to_lowercase().is_in(sorted(EMPTY))
+    text = polars.when(~missing).then(text)
+    types = {"BIGINT": polars.Int64, "DOUBLE": polars.Float64}
+    least = most = polars.lit(None)
+    if (wanted := types.get(_TYPES.get(kind, ""))) is not None:
+        comma = kind.endswith("comma")
+        number = text.str.replace(",", ".", literal=True) if comma else text
+        value = number.cast(wanted, strict=False)
+        fitting, least, most = value.count(), value.min(), value.max()
+    elif kind in _TYPES:
+        dated = text.filter(text.str.contains(r"^\d{4}-\d\d-\d\d"))
+        fitting, least, most = dated.count(), dated.min(), dated.max()
+    else:
+        pattern = _PATTERNS.get(kind, _OTHER_DATE if kind.startswith("date as") else "")
+        fitting = (text.str.contains(pattern) if pattern else text.is_not_null()).sum()
+    found = missing.sum(), fitting, least, most
+    return [each.alias(f"{name}_{place}") for place, each in enumerate(found)]
