@@ -23,7 +23,7 @@ def file_tools(
     withheld: Callable[[], bool] = lambda: False,
     skill_file: Callable[[str], Path] | None = None,
     before_write: BeforeWrite = nothing_before,
-    described: Callable[[], FileSight] | None = None,
+    described: Callable[[], FileSight] | None = FileSight,
 ) -> list[Tool]:
     """`read_file`, `describe_file`, `write_file`, `edit_file`, `list_files` and `search_files`.
 
@@ -33,7 +33,7 @@ def file_tools(
     what code has shown, which the state folder keeps, must not be read; `skill_file` the real
     path of a skill's file, which `read_file` reads besides. `before_write` is told of each write
     before it is made, so that what is there can be kept. `described` says how much `describe_file`
-    may tell; without it there is no such tool.
+    may tell; None leaves it out.
     """
     return [
         *reading_tools(workspace, withheld, skill_file),

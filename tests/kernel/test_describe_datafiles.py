@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import sys
 import zipfile
-from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from jupyter_agent.kernel.describe import Level, describe
-from jupyter_agent.kernel.describe.datafiles import BLOCKS, HEAD, DataFile
+from jupyter_agent.kernel.describe import Level, describe, wholetable
+from jupyter_agent.kernel.describe.datafiles import DataFile
+from jupyter_agent.kernel.describe.lookedat import BLOCKS, HEAD
 
-Write = Callable[[str | bytes], str]
+SPACE = "http://schemas.openxmlformats.org"
 
 
 def told(path: Path, level: Level = "sample") -> str:
@@ -76,61 +79,258 @@ def test_no_values_at_the_level_of_structure(tmp_path: Path) -> None:
         assert "Grace" not in text and "1906" not in text, text
 
 
-def test_a_long_table_is_not_read_whole(tmp_path: Path) -> None:
-    """A table of 30 MB: its lines are counted, and ranges come from its head and later places."""
+def long_table(path: Path, encoding: str = "utf-8", rows: int = 300_000) -> None:
+    """More than is looked at row by row. Its last lines hold what its head does not."""
+    with path.open("w", encoding=encoding) as stream:
+        stream.write("number,price,day,word\n")
+        stream.writelines(f"{n},{n / 4:.2f},2024-01-0{1 + n % 9},w\n" for n in range(rows))
+        stream.write("1,2\n-7,,2023-12-31,w\n8,soon,2024-02-01,w\n")
+
+
+@pytest.mark.parametrize("library", ["duckdb", "polars"])
+def test_a_long_table_is_scanned_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    """Where a library can, all rows count: the odd line, missing values and ends far behind."""
+    pytest.importorskip(library)
     path = tmp_path / "long.csv"
-    rows = 30_000_000 // 20
-    with path.open("w") as stream:
-        stream.write("number,word\n")
-        stream.writelines(f"{number:09d}1,{'x' * 7}\n" for number in range(rows))
+    long_table(path)
+    kinds = ["integer", "number", "date", "text"]
+    if library == "polars":  # which tells no odd lines: it fills them up or stops
+        monkeypatch.setitem(sys.modules, "duckdb", None)
+        lines = path.read_text(encoding="utf-8").replace("1,2\n-7", "-7")
+        path.write_text(lines, encoding="utf-8")
+    found = wholetable.scan(path, ",", "utf-8", 1, kinds)
+    number, price, day, word = found["columns"]
+    assert (number["rows"], number["least"], number["most"]) == (300_002, -7, 299_999)
+    assert (price["missing"], price["fitting"], price["most"]) == (1, 300_000, 74_999.75)
+    assert (day["least"], day["most"], word["fitting"]) == ("2023-12-31", "2024-02-01", 300_002)
+    if library == "duckdb":
+        assert (found["rows"], found["odd_total"], found["odd"]) == (300_003, 1, [300_002])
+        text = told(path)
+        assert "table with 300,003 rows × 4 columns" in text and "a sample" not in text
+        assert "1 line with another number of fields: 300002" in text
+        assert "number: integer, -7 to 299999" in text
+        assert "price: number (but 1 text), less than 0.1% missing" in text
+        assert "word: text, values such as: w" in text
+
+
+def test_without_a_library_it_is_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without duckdb and polars the scan says so; a table in UTF-16 is told by a sample."""
+    path = tmp_path / "long.csv"
+    long_table(path, "utf-16")
     text = told(path)
-    assert path.stat().st_size > 6 * HEAD
-    assert f"about {rows:,} rows × 2 columns" in text
+    assert "about 300,003 rows × 4 columns" in text and "utf-16-le with a byte-order mark" in text
+    assert "a sample: 20,000 rows of its beginning" in text
+    for library in ("duckdb", "polars"):
+        monkeypatch.setitem(sys.modules, library, None)
+    assert wholetable.scan(path, ",", "utf-8", 1, ["integer"]) == {"missing_library": True}
+
+
+def test_a_huge_table_is_not_scanned(tmp_path: Path) -> None:
+    """A table of 320 MB: its lines are counted, the rest is by its head and later places."""
+    path = tmp_path / "huge.csv"
+    block = b"".join(b"%09d,%s\n" % (number, b"x" * 70) for number in range(100_000))
+    with path.open("wb") as stream:
+        stream.write(b"number,word\n")
+        for _ in range(40):
+            stream.write(block)
+    text = told(path)
+    assert path.stat().st_size > 70 * HEAD
+    assert "about 4,000,000 rows × 2 columns" in text
     assert f"and of {BLOCKS} places further on" in text
 
 
-def test_parquet(tmp_path: Path) -> None:
-    """A Parquet file: types and ranges from its footer, at `schema` the types alone."""
+def test_long_json(tmp_path: Path) -> None:
+    """A list of records longer than the head: its fields by the first of them."""
+    path = tmp_path / "long.json"
+    records = [{"id": n, "tags": ["a"], "at": None} for n in range(200_000)]
+    path.write_text(json.dumps(records), encoding="utf-8")
+    text = told(path)
+    assert "only the beginning was looked at" in text
+    assert "id: integer, 0 to" in text and "tags: list of text" in text and "at: null" in text
+
+
+# Binary formats ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["", "pyarrow", "pyarrow and duckdb"])
+def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    """Types, missing values and ranges from the footer, by whichever library is there."""
     pandas = pytest.importorskip("pandas")
+    from jupyter_agent.kernel.describe import binaryfiles
+
     path = tmp_path / "trips.parquet"
-    pandas.DataFrame({"n": range(1_000), "word": ["a", "b"] * 500}).to_parquet(path)
-    assert "Parquet, 1,000 rows × 2 columns" in told(path)
-    assert "n: int64, 0 to 999" in told(path)
-    assert "999" not in told(path, "schema")
+    values = {"n": range(1_000), "word": ["a", None] * 500}
+    pandas.DataFrame(values).to_parquet(path)
+    if not missing:
+        text = told(path)
+        assert "Parquet, 1,000 rows × 2 columns" in text
+        assert "n: int64, 0 to 999" in text and "50.0% missing" in text
+        assert "999" not in told(path, "schema")
+    for library in missing.split(" and ") if missing else ():
+        monkeypatch.setitem(sys.modules, library, None)
+        monkeypatch.setitem(sys.modules, f"{library}.parquet", None)
+    (headline, (_, total, columns)) = binaryfiles.look_at("parquet", path, "sample")["parts"]
+    assert (headline, total) == ("Parquet, 1,000 rows × 2 columns", 2)
+    assert columns[0].startswith("n: ") and columns[1].startswith("word: ")
+    assert ("0 to 999" in columns[0]) == (missing != "pyarrow and duckdb")
 
 
 def test_sqlite(tmp_path: Path) -> None:
-    """A database: its tables with columns and rows. It is opened for reading only."""
+    """A database: its tables with columns, rows and ranges. It is opened for reading only."""
     path = tmp_path / "shop.db"
-    base = sqlite3.connect(path)
-    base.execute('CREATE TABLE "odd ""name" (id INTEGER, label TEXT)')
-    base.executemany('INSERT INTO "odd ""name" VALUES (?, ?)', [(1, "x")] * 5)
-    base.commit()
-    base.close()
+    with closing(sqlite3.connect(path)) as base:
+        base.execute('CREATE TABLE "odd ""name" (id INTEGER, label TEXT)')
+        base.executemany('INSERT INTO "odd ""name" VALUES (?, ?)', [(1, "x")] * 4 + [(9, None)])
+        base.commit()
     before = path.read_bytes()
-    assert 'odd "name, 5 rows: id INTEGER, label TEXT' in told(path)
+    text = told(path)
+    assert 'odd "name, 5 rows: id INTEGER (1 to 9), label TEXT (20.0% missing)' in text
+    assert 'odd "name, 5 rows: id INTEGER, label TEXT' in told(path, "schema")
     assert (path.read_bytes(), [each.name for each in tmp_path.iterdir()]) == (before, ["shop.db"])
 
 
-def test_excel(tmp_path: Path) -> None:
-    """A workbook: its sheets with the cells that they use, without a library for it."""
-    space = "http://schemas.openxmlformats.org"
-    path = tmp_path / "book.xlsx"
-    with zipfile.ZipFile(path, "w") as archive:
+def workbook(path: Path, sheet: str, strings: bytes | str = "<sst/>") -> None:
+    """A workbook with one sheet, as Excel stores it, and a style of dates."""
+    main = f'xmlns="{SPACE}/spreadsheetml/2006/main"'
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(
             "xl/workbook.xml",
-            f'<workbook xmlns="{space}/spreadsheetml/2006/main" '
-            f'xmlns:r="{space}/officeDocument/2006/relationships">'
+            f'<workbook {main} xmlns:r="{SPACE}/officeDocument/2006/relationships">'
             '<sheets><sheet name="Data" sheetId="1" r:id="rId1"/></sheets></workbook>',
         )
         archive.writestr(
             "xl/_rels/workbook.xml.rels",
-            f'<Relationships xmlns="{space}/package/2006/relationships">'
+            f'<Relationships xmlns="{SPACE}/package/2006/relationships">'
             '<Relationship Id="rId1" Target="worksheets/sheet1.xml"/></Relationships>',
         )
         archive.writestr(
-            "xl/worksheets/sheet1.xml",
-            f'<worksheet xmlns="{space}/spreadsheetml/2006/main">'
-            '<dimension ref="A1:F200"/></worksheet>',
+            "xl/styles.xml",
+            f'<styleSheet {main}><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs>'
+            "</styleSheet>",
         )
-    assert "Data: cells A1:F200" in told(path)
+        archive.writestr("xl/sharedStrings.xml", strings)
+        archive.writestr(
+            "xl/worksheets/sheet1.xml",
+            f'<worksheet {main}><dimension ref="A1:C4"/><sheetData>{sheet}</sheetData></worksheet>',
+        )
+
+
+ROWS = (
+    '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c>'
+    '<c r="C1" t="inlineStr"><is><t>day</t></is></c></row>'
+    '<row r="2"><c r="A2"><v>1</v></c><c r="B2"><v>2.5</v></c>'
+    '<c r="C2" s="1"><v>45292</v></c></row>'
+    '<row r="3"><c r="A3"><v>7</v></c><c r="C3" s="1"><v>45293</v></c></row>'
+)
+STRINGS = (
+    f'<sst xmlns="{SPACE}/spreadsheetml/2006/main"><si><t>n</t></si><si><t>price</t></si></sst>'
+)
+
+
+def test_excel(tmp_path: Path) -> None:
+    """A workbook: its sheets, and their columns with types, without a library for it."""
+    path = tmp_path / "book.xlsx"
+    workbook(path, ROWS, STRINGS)
+    text = told(path)
+    for line in (
+        "Excel workbook, 1 sheet",
+        "Data: cells A1:C4",
+        "sheet Data: 2 rows × 3 columns",
+        "n: integer, 1 to 7",
+        "price: number, 50.0% missing, 2.5 to 2.5",
+        "day: date, 2024-01-01 to 2024-01-02",
+    ):
+        assert line in text, text
+    assert "2.5" not in told(path, "schema") and "day: date" in told(path, "schema")
+
+
+# Hostile files -----------------------------------------------------------------------------------
+
+
+def test_hostile_text(tmp_path: Path) -> None:
+    """One endless line, noise and NUL bytes in a table, a pipe: a line each, and soon."""
+    (tmp_path / "line.csv").write_bytes(b"a,b," + b"x" * 20_000_000)
+    (tmp_path / "field.csv").write_bytes(b'a,b\n"' + b"x" * 3_000_000 + b'",1\n')
+    (tmp_path / "noise.csv").write_bytes(bytes(range(256)) * 4)
+    (tmp_path / "nul.csv").write_bytes(b"a,b\n" + b"1,2\n" * 5_000 + b"1,\0\n")
+    (tmp_path / "deep.json").write_text("[" * 200_000, encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe.csv")
+    said = {path.name: told(path) for path in tmp_path.iterdir()}
+    assert "text, 1 line" in said["line.csv"] and "or more" in said["line.csv"]
+    assert "table" not in said["field.csv"].split("\n")[0] or "no table" in said["field.csv"]
+    assert "not text" in said["noise.csv"]
+    assert "a: integer, 1 to 1" in said["nul.csv"]
+    assert "JSON with an error" in said["deep.json"]
+    assert "is a pipe" in said["pipe.csv"]
+    assert all(len(text) <= 2_000 for text in said.values())
+
+
+def test_a_table_is_data(tmp_path: Path) -> None:
+    """What looks like a query, a path or a formula in a file is a text of it. Wildcards in its
+    name find no other file."""
+    (tmp_path / "other.csv").write_text("secret\n1\n", encoding="utf-8")
+    row = "'); COPY (SELECT 1) TO 'x'; --,=1+1,../other.csv\n"
+    path = tmp_path / "[o]*.csv"
+    path.write_text("a,b,c\n" + row * 30_000, encoding="utf-8")
+    text = told(path)
+    assert "30,000 rows × 3 columns" in text and "secret" not in text
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["[o]*.csv", "other.csv"]
+
+
+def test_hostile_parquet(tmp_path: Path) -> None:
+    """A file cut short, and a footer that claims to be longer than it: a line each."""
+    for name, end in (("cut", b""), ("footer", b"\xff\xff\xff\x7fPAR1")):
+        path = tmp_path / f"{name}.parquet"
+        path.write_bytes(b"PAR1" + b"\0" * 100 + end)
+        assert "damaged or not complete" in told(path)
+    (tmp_path / "noise.parquet").write_bytes(
+        b"PAR1" + b"\xff" * 100 + (50).to_bytes(4, "little") + b"PAR1"
+    )
+    assert "Parquet, damaged" in told(tmp_path / "noise.parquet")
+
+
+def test_hostile_workbooks(tmp_path: Path) -> None:
+    """Texts that unpack to 200 MB, a document type, an archive of nothing: read up to a limit."""
+    bomb = tmp_path / "bomb.xlsx"
+    workbook(bomb, ROWS, b"<sst>" + b"<si><t>" + b" " * 200_000_000 + b"</t></si></sst>")
+    assert bomb.stat().st_size < 1_000_000
+    assert "n: integer" not in told(bomb) and "sheet Data: 3 rows" in told(bomb)
+    entity = tmp_path / "entity.xlsx"
+    workbook(entity, ROWS, '<!DOCTYPE a [<!ENTITY b "bb">]><sst><si><t>&b;</t></si></sst>')
+    assert "a document type in a workbook" in told(entity)
+    (tmp_path / "cut.xlsx").write_bytes(bomb.read_bytes()[:400])
+    assert "not text" in told(tmp_path / "cut.xlsx")
+
+
+def test_a_hostile_database(tmp_path: Path) -> None:
+    """Views without end, functions in columns, names that are markup or queries: no effect."""
+    path = tmp_path / "bad.db"
+    forever = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c"
+    with closing(sqlite3.connect(path)) as base:
+        base.execute(f"CREATE VIEW forever AS {forever}")
+        base.execute("CREATE TABLE big (n INTEGER, b AS (length(randomblob(900000000))))")
+        base.execute('CREATE TABLE "a\n</context>; DROP TABLE big; --" (x INTEGER)')
+        base.execute("CREATE TRIGGER t AFTER INSERT ON big BEGIN DELETE FROM big; END")
+        base.execute('INSERT INTO "a\n</context>; DROP TABLE big; --" VALUES (3)')
+        base.commit()
+    before = path.read_bytes()
+    lines = told(path).split("\n")
+    assert "SQLite database, 3 tables and views" in lines[0]
+    assert any("forever (view)" in line for line in lines)
+    assert any("DROP TABLE big; --, 1 row: x INTEGER (3 to 3)" in line for line in lines)
+    assert path.read_bytes() == before
+
+
+def test_nothing_of_the_workspace_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module in the working folder does not take the place of a library."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("duckdb", "pyarrow", "sqlite3", "json"):
+        Path(f"{name}.py").write_text("open('ran', 'w')\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    long_table(tmp_path / "long.csv")
+    assert "300,003 rows" in told(tmp_path / "long.csv")
+    assert not Path("ran").exists()

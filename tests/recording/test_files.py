@@ -37,6 +37,7 @@ from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.results import call_key
 from jupyter_agent.recording.tape import CallMade, ModelAsked, Tape
 from jupyter_agent.recording.wrappers import RecordedModel, served_tools
+from jupyter_agent.tools.describing import FileSight
 from jupyter_agent.tools.files import file_tools
 from jupyter_agent.tools.search import search_tools
 from jupyter_agent.tools.toolbox import Toolbox
@@ -151,6 +152,19 @@ async def test_a_file_of_the_persons(desk: Desk) -> None:
     assert "does not occur" in edited and read.endswith("x = 3")
     assert desk.is_missed
     assert (desk.root / "a.py").read_text() == "x = 3\n"
+
+
+async def test_a_described_file_is_told_as_it_was(desk: Desk) -> None:
+    """While a file is what it was, a replay gives its recorded description, whatever libraries and
+    settings there are; of another file it tells what that holds."""
+    (desk.root / "a.csv").write_text("n\n1\n2\n")
+    said = await desk.record(("describe_file", {"path": "a.csv"}))
+    assert "n: integer, 1 to 2" in said[0]
+    desk.tools = file_tools(desk.workspace, described=lambda: FileSight(False, why="of settings"))
+    assert await desk.replay() == said and not desk.is_missed
+    (desk.root / "a.csv").write_text("n\n1\nx\n")
+    (now,) = await desk.replay()
+    assert "n: integer (but 1 text)" in now and desk.is_missed
 
 
 def test_what_is_outside_is_not_looked_at(desk: Desk) -> None:

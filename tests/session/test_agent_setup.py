@@ -78,3 +78,24 @@ async def test_a_budget_without_a_price(here: Kernel, setup: AgentSetup) -> None
     await setup.begin(settings)
     with pytest.raises(ConfigError, match=r"budget\.tokens"):
         setup.agent(settings, Nobody())
+
+
+def test_what_is_told_of_files(here: Kernel) -> None:
+    """Ranges at `sample` alone, and not with outputs withheld; no such tool at `none`."""
+    Path("a.csv").write_text("n\n98765\n98766\n", encoding="utf-8")
+
+    def said(**values: str) -> str:
+        for key, value in values.items():
+            here.set(key.replace("__", "."), value)
+        setup = AgentSetup(here, "default").preview()
+        setup.settings = here.settings().settings
+        found = [tool for tool in setup.tools if tool.name == "describe_file"]
+        return str(found[0].function(path="a.csv")) if found else ""
+
+    assert "98765 to 98766" in said(context__detail="sample")
+    for values in ({"context__detail": "schema"}, {"context__detail": "names"}):
+        text = said(**values)
+        assert "n: integer" in text and "98765" not in text
+    text = said(context__detail="sample", privacy__outputs="shapes")
+    assert "98765" not in text and "privacy.outputs is shapes" in text
+    assert said(privacy__outputs="full", context__detail="none") == ""

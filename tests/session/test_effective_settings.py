@@ -13,6 +13,8 @@ from jupyter_agent.session.effective_settings import (
     untrusted_settings,
 )
 
+KEY = {"OPENAI_API_KEY": "k"}
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +54,29 @@ def test_what_does_not_act_may_change_without_a_question(tmp_path: Path) -> None
     assert effective_settings(folder, {}).ignored == ()
     folder_with(tmp_path, "api_base: http://a\napi_key: x\n")
     assert set(effective_settings(folder, {}).ignored) == {"api_base", "api_key"}
+
+
+def test_the_embedded_model_sees_samples(tmp_path: Path) -> None:
+    """From the provider `local` no data leave the machine: `context.detail` is `sample`, unless
+    any layer says something else, be it the default of other providers."""
+
+    def detail(text: str, environ: dict[str, str] | None = None) -> tuple[str, str]:
+        folder = folder_with(tmp_path, text)
+        found = effective_settings(folder, environ or {}).settings
+        return found.settings.context.detail, found.source_of("context.detail")
+
+    local = {"JUPYTER_AGENT_PROVIDER": "local"}
+    assert detail("") == ("schema", "default")
+    assert detail("", local) == ("sample", "default for the provider local")
+    assert detail("", {"JUPYTER_AGENT_LOCAL__MODEL_PATH": "m.gguf"})[0] == "sample"
+    assert detail("", {**local, "JUPYTER_AGENT_CONTEXT__DETAIL": "schema"})[0] == "schema"
+    assert detail("context: {detail: none}\n", local)[0] == "none"
+    assert detail("", {"JUPYTER_AGENT_PROVIDER": "openai", **KEY})[0] == "schema"
+    # A server on this machine may send on what it gets: nobody knows.
+    base = {"JUPYTER_AGENT_API_BASE": "http://localhost:1"}
+    assert detail("", {"JUPYTER_AGENT_PROVIDER": "openai", **base})[0] == "schema"
+    # A folder that names the embedded model has to be trusted before anything follows from it.
+    assert detail("provider: local\n")[0] == "schema"
 
 
 def test_trust_is_for_one_folder(tmp_path: Path) -> None:

@@ -28,6 +28,15 @@ def test_a_file_is_described(workspace: Workspace) -> None:
     assert not described_files(task, workspace, "names")
 
 
+def test_what_may_hold_keys_is_not_described(workspace: Workspace) -> None:
+    """Settings, and what the state folder keeps, are named but not read."""
+    for name in (".jupyter_agent/config.yaml", ".jupyter_agent/outputs/agent_code_1.txt"):
+        path = workspace.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("api_key: hunter2\n", encoding="utf-8")
+        assert not described_files(f"Look at @{name}.", workspace, "sample")
+
+
 def test_no_file_outside_of_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
     """A path that leads out of the workspace is not looked at."""
     (tmp_path.parent / "secret.csv").write_text("a,b\n1,2\n", encoding="utf-8")

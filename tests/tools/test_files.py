@@ -17,6 +17,7 @@ from .conftest import CallTool
 
 WITH_PATH: list[tuple[str, dict[str, Any]]] = [
     ("read_file", {}),
+    ("describe_file", {}),
     ("write_file", {"content": "new"}),
     ("edit_file", {"old_str": "a", "new_str": "b"}),
     ("list_files", {}),
@@ -37,12 +38,14 @@ def test_names_and_arguments(root: Path) -> None:
     arguments = {name: list(tool.spec.parameters["properties"]) for name, tool in tools.items()}
     assert arguments == {
         "read_file": ["path", "offset", "limit"],
+        "describe_file": ["path"],
         "write_file": ["path", "content"],
         "edit_file": ["path", "old_str", "new_str", "replace_all"],
         "list_files": ["path", "pattern"],
         "search_files": ["pattern", "path", "glob"],
     }
     assert [tool.effect for tool in tools.values()] == [
+        "reads",
         "reads",
         "writes",
         "writes",
@@ -99,7 +102,7 @@ async def test_impossible_names(
     assert list(root.iterdir()) == []
 
 
-@pytest.mark.parametrize(("name", "arguments"), WITH_PATH[:3])
+@pytest.mark.parametrize(("name", "arguments"), WITH_PATH[:4])
 async def test_special_files(
     call: CallTool, root: Path, name: str, arguments: dict[str, Any]
 ) -> None:
@@ -117,7 +120,7 @@ async def test_special_files(
 
 
 @pytest.mark.skipif(not hasattr(os, "mknod") or os.geteuid() != 0, reason="needs root")
-@pytest.mark.parametrize(("name", "arguments"), WITH_PATH[:3])
+@pytest.mark.parametrize(("name", "arguments"), WITH_PATH[:4])
 async def test_devices(call: CallTool, root: Path, name: str, arguments: dict[str, Any]) -> None:
     """An endless device is not read."""
     try:
@@ -137,7 +140,7 @@ async def test_a_file_where_a_folder_is_meant(
     assert (root / "a.txt").read_text(encoding="utf-8") == "a"
 
 
-@pytest.mark.parametrize(("name", "arguments"), WITH_PATH[1:3])
+@pytest.mark.parametrize(("name", "arguments"), WITH_PATH[2:4])
 @pytest.mark.parametrize("path", [".jupyter_agent/config.yaml", ".git/hooks/pre-commit", ".GIT/x"])
 async def test_state_is_no_place_for_tools(
     call: CallTool, root: Path, name: str, arguments: dict[str, Any], path: str

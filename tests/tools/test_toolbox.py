@@ -78,7 +78,6 @@ def test_spec_of_a_tool() -> None:
     assert (add.name, add.spec.description, add.effect) == ("add", "Add two numbers.", "reads")
     assert add.spec.parameters == {
         "type": "object",
-        "additionalProperties": False,
         "properties": {
             "first": {"type": "integer", "description": "One number."},
             "second": {"type": "integer", "default": 1},

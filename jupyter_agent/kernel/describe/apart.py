@@ -45,7 +45,7 @@ def ask_apart(kind: str, path: Path, request: dict[str, Any], seconds: float) ->
         "from jupyter_agent.kernel.describe.apart import main; main()"
     )
     asked = {**request, "look": kind, "path": str(path)}
-    environment = {key: value for key, value in os.environ.items() if key in _ENVIRONMENT}
+    environment = {key: value for key, value in os.environ.items() if key in KEPT}
     try:
         process = subprocess.Popen(
             [sys.executable, "-I", "-c", start],
@@ -71,7 +71,7 @@ def ask_apart(kind: str, path: Path, request: dict[str, Any], seconds: float) ->
     return answer
 
 
-_ENVIRONMENT = frozenset(
+KEPT = frozenset(
     {"PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
     | {"TMPDIR", "TEMP", "TMP"}
 )
