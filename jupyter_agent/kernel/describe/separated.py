@@ -41,6 +41,7 @@ class _Table:
         rows: How many rows were looked at.
         odd: The lines of those with another number of fields.
         odd_total: How many of these there are.
+        odd_are_all: False if only some rows were looked at for them.
         is_all: True if these are all rows.
     """
 
@@ -50,6 +51,7 @@ class _Table:
     rows: int = 0
     odd: list[int] = field(default_factory=list)
     odd_total: int = 0
+    odd_are_all: bool = True
     is_all: bool = True
 
     def add(self, row: list[str], line: int) -> None:
@@ -77,8 +79,8 @@ def dialect(head: str, suffix: str) -> str:
         # Most rows have as many fields, more than one.
         if width > 1 and times >= 0.7 * widths.total() and (score := times * width) > most:
             best, most = delimiter, score
-    if not best and suffix == ".csv":
-        return ","
+    if suffix == ".csv":
+        return best or ","
     return best if len(sample) > 1 else ""
 
 
@@ -112,7 +114,9 @@ def separated(path: Path, look: Look, delimiter: str, level: Level) -> Iterator[
     if table.odd_total:
         lines = ", ".join(map(str, table.odd)) or "further on"
         more = ", …" if table.odd_total > len(table.odd) else ""
-        yield f"{count(table.odd_total, 'line')} with another number of fields: {lines}{more}"
+        where = "" if table.odd_are_all else " (of the beginning alone)"
+        odd = f"{count(table.odd_total, 'line')} with another number of fields{where}"
+        yield f"{odd}: {lines}{more}"
     told = (
         f"{name(title.strip())}: {column.told(level)}"
         for title, column in islice(zip(table.header, table.columns, strict=True), _MOST_COLUMNS)
@@ -178,7 +182,10 @@ def _scanned_kind(column: Column) -> str:
 
 def _take(table: _Table, found: dict[str, Any]) -> None:
     table.rows, table.is_all = found["rows"], True
-    table.odd, table.odd_total = found["odd"], found["odd_total"]
+    if found["odd_total"] is None:
+        table.odd_are_all = False
+    else:
+        table.odd, table.odd_total = found["odd"], found["odd_total"]
     for column, facts in zip(table.columns, found["columns"], strict=True):
         kind, fitting = _scanned_kind(column), facts["fitting"]
         # The sample knows which other kinds there are, but not how often.

@@ -5,6 +5,7 @@ Each field is read as text, and counted as what the sample said that its column 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,39 +43,36 @@ def scan(
         kinds: The kind of each column, as `columns.typed` names them.
 
     Returns:
-        `rows`, `odd_total`, `odd` (the first lines with another number of fields), and for each
-        column `rows`, `missing`, `fitting` (of its kind), `least`, `most`. Or `missing_library`.
+        `rows`, `odd_total` and `odd` (how many lines have another number of fields, and the first
+        of them; None where polars was asked, which does not tell), and for each of the `columns`
+        `rows`, `missing`, `fitting` (of its kind), `least`, `most`. Or `missing_library`.
     """
     try:
         import duckdb
     except ImportError:
         return _by_polars(path, delimiter, encoding, skipped, kinds)
     if _GLOB & set(str(path)):  # duckdb would look for other files
-        return {"problem": "a name with wildcards"}
+        return _by_polars(path, delimiter, encoding, skipped, kinds)
     base = duckdb.connect(":memory:", config=safe(path))
-    names = [f"c{number}" for number in range(len(kinds))]
     base.execute("SET lock_configuration = true")
+    names = [f"c{number}" for number in range(len(kinds))]
     facts = ", ".join(_facts(name, kind) for name, kind in zip(names, kinds, strict=True))
-    row = base.execute(
+    texts = dict.fromkeys(names, "VARCHAR")
+    (row,) = base.execute(
         f"SELECT count(*), {facts} FROM read_csv(?, auto_detect = false, header = false, "
         "delim = ?, quote = '\"', escape = '\"', skip = ?, encoding = ?, compression = 'none', "
         "columns = ?, max_line_size = ?, store_rejects = true, rejects_limit = 100000, "
         "strict_mode = false)",
-        [
-            str(path), delimiter, skipped, encoding, dict.fromkeys(names, "VARCHAR"),
-            _LONGEST_LINE,
-        ],
-    ).fetchone()  # fmt: skip
-    odd = base.execute("SELECT count(DISTINCT line) FROM reject_errors").fetchone()
-    first = base.execute(
+        [str(path), delimiter, skipped, encoding, texts, _LONGEST_LINE],
+    ).fetchall()
+    ((odd_total,),) = base.execute("SELECT count(DISTINCT line) FROM reject_errors").fetchall()
+    odd = base.execute(
         "SELECT DISTINCT line FROM reject_errors ORDER BY line LIMIT ?", [_MOST_ODD]
     ).fetchall()
-    total = odd[0] if odd else 0
-    assert row is not None
-    return _answer(row, total, [line for (line,) in first])
+    return _answer(row, odd_total, [line for (line,) in odd])
 
 
-def _answer(row: Any, odd_total: int, odd: list[int]) -> dict[str, Any]:
+def _answer(row: Any, odd_total: int | None = None, odd: Sequence[int] = ()) -> dict[str, Any]:
     rows = row[0]
     columns = [
         {
@@ -86,7 +84,8 @@ def _answer(row: Any, odd_total: int, odd: list[int]) -> dict[str, Any]:
         }
         for place in range(1, len(row), 4)
     ]
-    return {"rows": rows + odd_total, "odd_total": odd_total, "odd": odd, "columns": columns}
+    every = rows + (odd_total or 0)
+    return {"rows": every, "odd_total": odd_total, "odd": list(odd), "columns": columns}
 
 
 def safe(path: Path) -> dict[str, Any]:
@@ -143,7 +142,7 @@ def _by_polars(
     for name, kind in zip(names, kinds, strict=True):
         facts += _polars_facts(polars, name, kind)
     row = table.select(facts).collect(engine="streaming").row(0)
-    return _answer(row, 0, [])
+    return _answer(row)
 
 
 def _polars_facts(polars: Any, name: str, kind: str) -> list[Any]:
