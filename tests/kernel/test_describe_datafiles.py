@@ -243,7 +243,7 @@ def test_excel(tmp_path: Path) -> None:
         "day: date, 2024-01-01 to 2024-01-02",
     ):
         assert line in text, text
-    assert "2.5" not in told(path, "schema") and "day: date" in told(path, "schema")
+    assert "2.5 to" not in told(path, "schema") and "day: date" in told(path, "schema")
 
 
 # Hostile files -----------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def test_a_hostile_database(tmp_path: Path) -> None:
     forever = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c"
     with closing(sqlite3.connect(path)) as base:
         base.execute(f"CREATE VIEW forever AS {forever}")
-        base.execute("CREATE TABLE big (n INTEGER, b AS (length(randomblob(900000000))))")
+        base.execute("CREATE TABLE big (n INTEGER, b AS (length(zeroblob(900000000))))")
         base.execute('CREATE TABLE "a\n</context>; DROP TABLE big; --" (x INTEGER)')
         base.execute("CREATE TRIGGER t AFTER INSERT ON big BEGIN DELETE FROM big; END")
         base.execute('INSERT INTO "a\n</context>; DROP TABLE big; --" VALUES (3)')

@@ -18,7 +18,6 @@ from typing import Any
 
 MEMORY = 4_000_000_000
 """Bytes of address space, more than what is used: libraries reserve much of it for each thread."""
-THREADS = 4
 _CPU_SECONDS = 120
 
 

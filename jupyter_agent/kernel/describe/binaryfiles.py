@@ -126,13 +126,13 @@ def _statistics(meta: Any) -> dict[str, tuple[int | None, list[Any]]]:
 def _by_duckdb(path: Path, level: Level) -> Iterator[Part]:
     import duckdb
 
-    from jupyter_agent.kernel.describe.wholetable import safe
+    from jupyter_agent.kernel.describe.wholetable import confine
 
     if set("*?[") & set(str(path)):  # duckdb would look for other files
         yield "Parquet, with wildcards in its name: not looked at"
         return
-    base = duckdb.connect(":memory:", config=safe(path))
-    base.execute("SET lock_configuration = true")
+    base = duckdb.connect(":memory:")
+    confine(base, path)
     asked = [str(path)]
     rows = base.execute("SELECT num_rows FROM parquet_file_metadata(?)", asked).fetchall()[0][0]
     types = base.execute("DESCRIBE SELECT * FROM read_parquet(?)", asked).fetchall()
@@ -198,7 +198,7 @@ def _sqlite(path: Path, level: Level) -> Iterator[Part]:
         base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000_000)
         base.execute("PRAGMA trusted_schema = OFF")
         base.set_authorizer(_authorized)
-        steps = iter(range(1_000))
+        steps = iter(range(200))
         base.set_progress_handler(lambda: next(steps, None) is None, 1_000_000)
         base.text_factory = lambda data: data.decode("utf-8", "replace")
         tables = base.execute(
@@ -227,11 +227,12 @@ def _authorized(action: int, first: str | None, second: str | None, *_: object) 
 
 def _told_table(base: sqlite3.Connection, title: str, kind: str, sql: str, level: Level) -> str:
     quoted = '"' + title.replace('"', '""') + '"'
+    is_plain = kind == "table" and not str(sql).lstrip().upper().startswith("CREATE VIRTUAL")
+    word = "" if is_plain else " (view)" if kind == "view" else " (virtual table)"
     try:
         columns = base.execute(f"PRAGMA table_info({quoted})").fetchall()
-    except sqlite3.Error as error:
-        return f"{name(title)}: cannot be read: {inert(str(error), 100)}"
-    is_plain = kind == "table" and not str(sql).lstrip().upper().startswith("CREATE VIRTUAL")
+    except sqlite3.Error as error:  # such as a view that wants to do more than read
+        return f"{name(title)}{word}: cannot be read: {inert(str(error), 100)}"
     rows, facts = "", {}
     if is_plain:
         try:
@@ -242,7 +243,6 @@ def _told_table(base: sqlite3.Connection, title: str, kind: str, sql: str, level
     told = ", ".join(
         f"{name(each[1])} {name(each[2] or 'any')}{facts.get(each[1], '')}" for each in columns[:40]
     )
-    word = "" if is_plain else " (view)" if kind == "view" else " (virtual table)"
     return f"{name(title)}{word}{rows}: {told}"
 
 

@@ -14,7 +14,7 @@ from jupyter_agent.kernel.describe.columns import EMPTY
 _MEMORY = "1GB"
 _THREADS = 4
 _MOST_ODD = 5
-_LONGEST_LINE = 2_000_000
+_MOST_REJECTED = 100_000
 _PATTERNS = {
     "text with leading zeros": r"^0\d+$",
     "truth value": r"^(?i:true|false)$",
@@ -53,21 +53,24 @@ def scan(
         return _by_polars(path, delimiter, encoding, skipped, kinds)
     if _GLOB & set(str(path)):  # duckdb would look for other files
         return _by_polars(path, delimiter, encoding, skipped, kinds)
-    base = duckdb.connect(":memory:", config=safe(path))
-    base.execute("SET lock_configuration = true")
+    base = duckdb.connect(":memory:")
+    confine(base, path)
     names = [f"c{number}" for number in range(len(kinds))]
     facts = ", ".join(_facts(name, kind) for name, kind in zip(names, kinds, strict=True))
-    texts = dict.fromkeys(names, "VARCHAR")
+    texts = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
+    # All but the path is ours: the delimiter is one of four.
     (row,) = base.execute(
         f"SELECT count(*), {facts} FROM read_csv(?, auto_detect = false, header = false, "
-        "delim = ?, quote = '\"', escape = '\"', skip = ?, encoding = ?, compression = 'none', "
-        "columns = ?, max_line_size = ?, store_rejects = true, rejects_limit = 100000, "
-        "strict_mode = false)",
-        [str(path), delimiter, skipped, encoding, texts, _LONGEST_LINE],
+        f"delim = '{delimiter}', quote = '\"', escape = '\"', skip = {skipped:d}, "
+        f"encoding = '{encoding}', compression = 'none', columns = {{{texts}}}, "
+        f"store_rejects = true, rejects_limit = {_MOST_REJECTED})",
+        [str(path)],
     ).fetchall()
     ((odd_total,),) = base.execute("SELECT count(DISTINCT line) FROM reject_errors").fetchall()
+    if odd_total >= _MOST_REJECTED:
+        return {"problem": "more odd lines than are counted"}
     odd = base.execute(
-        "SELECT DISTINCT line FROM reject_errors ORDER BY line LIMIT ?", [_MOST_ODD]
+        f"SELECT DISTINCT line FROM reject_errors ORDER BY line LIMIT {_MOST_ODD}"
     ).fetchall()
     return _answer(row, odd_total, [line for (line,) in odd])
 
@@ -88,19 +91,21 @@ def _answer(row: Any, odd_total: int | None = None, odd: Sequence[int] = ()) -> 
     return {"rows": every, "odd_total": odd_total, "odd": list(odd), "columns": columns}
 
 
-def safe(path: Path) -> dict[str, Any]:
-    """A configuration in which nothing but this file is read, and nothing written or loaded."""
-    return {
-        "allowed_paths": [str(path)],
-        "enable_external_access": "false",
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "allow_community_extensions": "false",
-        "memory_limit": _MEMORY,
-        "threads": str(_THREADS),
-        "temp_directory": "",
-        "max_temp_directory_size": "0KB",
-    }
+def confine(base: Any, path: Path) -> None:
+    """Let a connection of duckdb read this file alone, and neither write nor load anything."""
+    escaped = str(path).replace("'", "''")
+    for setting in (
+        f"memory_limit = '{_MEMORY}'",
+        f"threads = {_THREADS}",
+        "temp_directory = ''",
+        "autoinstall_known_extensions = false",
+        "autoload_known_extensions = false",
+        "allow_community_extensions = false",
+        f"allowed_paths = ['{escaped}']",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        base.execute(f"SET {setting}")
 
 
 def _facts(name: str, kind: str) -> str:
