@@ -15,7 +15,7 @@ from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.describe import Level, describe
 from jupyter_agent.kernel.describe.datafiles import DataFile
 
-LIMIT = 6_000
+LIMIT = 4_000
 """Characters of one description."""
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from jupyter_agent.kernel.describe.columns import Column, is_header, share
+from jupyter_agent.kernel.describe.datafiles.columns import Column, find_header, share
 from jupyter_agent.kernel.describe.parts import (
     Level,
     Listing,
@@ -33,6 +33,8 @@ _MOST_ENTRIES = 10_000
 _LARGEST_FOOTER = 64_000_000
 _SAMPLED_ROWS = 10_000
 """Rows of a database's table, or of a sheet, that are looked at."""
+_AHEAD = 20
+"""Rows of a sheet by which its header is found."""
 _FEW_TABLES = 5
 """Tables and sheets whose columns are told with what they hold."""
 
@@ -126,7 +128,7 @@ def _statistics(meta: Any) -> dict[str, tuple[int | None, list[Any]]]:
 def _by_duckdb(path: Path, level: Level) -> Iterator[Part]:
     import duckdb
 
-    from jupyter_agent.kernel.describe.wholetable import confine
+    from jupyter_agent.kernel.describe.datafiles.scan import confine
 
     if set("*?[") & set(str(path)):  # duckdb would look for other files
         yield "Parquet, with wildcards in its name: not looked at"
@@ -409,21 +411,26 @@ def _day(number: float) -> str:
 def _sheet(book: _Workbook, title: str, place: str, level: Level) -> Iterator[Part]:
     """The columns of a sheet, by its first rows."""
     rows = (row for row in book.rows(place) if any(row))
-    first = next(rows, [])
-    header = first if is_header(first) else [""] * len(first)
-    columns = [Column() for _ in header]
+    ahead = list(islice(rows, _AHEAD))
+    header = find_header(ahead)
+    columns = [Column() for _ in header.names]
     seen = 0
-    for row in islice(chain([] if header is first else [first], rows), _SAMPLED_ROWS):
+    for row in islice(chain(ahead[header.start + header.rows :], rows), _SAMPLED_ROWS):
         seen += 1
-        for column, text in zip(columns, [*row, *([""] * len(header))], strict=False):
+        for column, text in zip(columns, [*row, *([""] * len(columns))], strict=False):
             column.add(text)
     is_all = next(rows, None) is None and not book.is_cut(place)
     for column in columns:
         column.is_all = is_all
-    about = f"{count(seen, 'row')} × {count(len(header), 'column')}"
-    yield f"sheet {title}: {about}" if is_all else f"sheet {title}, a sample: its first {about}"
+    about = f"{count(seen, 'row')} × {count(len(columns), 'column')}"
+    more = ", two header rows" if header.rows == 2 else "" if header.rows else ", without a header"
+    if header.start:
+        more += f", {count(header.start, 'row')} before the table"
+    yield (
+        f"sheet {title}: {about}" if is_all else f"sheet {title}, a sample: its first {about}"
+    ) + more
     told = [
         f"{name(text) or f'column {number}'}: {column.told(level)}"
-        for number, (text, column) in enumerate(zip(header, columns, strict=True), 1)
+        for number, (text, column) in enumerate(zip(header.names, columns, strict=True), 1)
     ]
     yield Listing(f"columns of {title}", len(told), told)

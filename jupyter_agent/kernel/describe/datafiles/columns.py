@@ -6,20 +6,27 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain, zip_longest
 from typing import Any
 
 from jupyter_agent.kernel.describe.parts import Level, inert, shows_values
 
 EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?"})
 """Texts that stand for a missing value, in lower case."""
+_MARKS = frozenset("-?")
+"""Those of them that pandas takes for texts."""
 MOST_VALUES = 12
 """Different texts of a column that are listed; of one with more of them none is."""
 _LONGEST = 200
 """Characters of a text whose kind is looked at; a longer one is text."""
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
+_GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+\.\d+|[+-]?\d{1,3}(?:,\d{3}){2,}")
+_GROUPED_COMMA = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d+|[+-]?\d{1,3}(?:\.\d{3}){2,}")
+_YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _OTHER_DATE = re.compile(r"\d{1,2}([./])\d{1,2}\1\d{2,4}(?: \d\d:\d\d(?::\d\d)?)?")
+_COMMA = "number with a decimal comma"
 _ZEROS = re.compile(r"0\d+")
 
 
@@ -30,6 +37,7 @@ class Column:
     Attributes:
         rows: How many rows.
         missing: In how many of them the value is missing.
+        marks: How missing values are written, where pandas does not expect it.
         kinds: How many values are of each kind.
         values: The first different texts, up to one more than `MOST_VALUES`.
         least: The smallest value of the kinds that have an order; None if there is none.
@@ -39,6 +47,7 @@ class Column:
 
     rows: int = 0
     missing: int = 0
+    marks: set[str] = field(default_factory=set)
     kinds: Counter[str] = field(default_factory=Counter)
     values: dict[str, None] = field(default_factory=dict)
     least: Any = None
@@ -51,6 +60,7 @@ class Column:
         text = text.strip()
         if text.casefold() in EMPTY:
             self.missing += 1
+            self.marks.update(_MARKS & {text})
             return
         kind, value = typed(text)
         self.kinds[kind] += 1
@@ -63,19 +73,21 @@ class Column:
     @property
     def kind(self) -> str:
         """The kind of most values; `empty` if there are none."""
-        if set(self.kinds) == {"integer", "number"}:
-            return "number"
+        numbers = set(self.kinds) - {"integer"}
+        if len(numbers) == 1 and (found := numbers.pop()).startswith("number"):
+            return found
         return self.kinds.most_common(1)[0][0] if self.kinds else "empty"
 
     def told(self, level: Level) -> str:
         """The column in words: `integer, 2.0% missing, 1 to 9`."""
         words = self.kind
-        same = {"integer", "number"} if words == "number" else {words}
+        same = {"integer", words} if words.startswith("number") else {words}
         others = [f"{n:,} {kind}" for kind, n in self.kinds.most_common() if kind not in same]
         if others:
             words += f" (but {', '.join(others)})"
         if self.missing and self.kinds:
-            words += f", {share(self.missing, self.rows)} missing"
+            marks = "".join(f", written {mark}" for mark in sorted(self.marks))
+            words += f", {share(self.missing, self.rows)} missing{marks}"
         if shows_values(level):
             words += self._values(not others)
         return words
@@ -94,10 +106,69 @@ def share(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if part / whole >= 0.001 else "less than 0.1%"
 
 
-def is_header(row: list[str]) -> bool:
-    """True if a first row names columns: words, each once."""
-    texts = [text.strip() for text in row]
-    return all(typed(text)[0] == "text" for text in texts if text) and len(set(texts)) == len(texts)
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Where a table begins, and the names of its columns.
+
+    Attributes:
+        start: The rows before it: titles and comments.
+        rows: The rows that name the columns: 0, 1 or 2.
+        names: The columns' names; `column 1` … if no row has them.
+    """
+
+    start: int
+    rows: int
+    names: list[str]
+
+
+def find_header(rows: list[list[str]]) -> Header:
+    """The header of a table, by its first rows. A guess: tables do not say what a row is."""
+    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+    start = 0
+    if width > 1:
+        start = next((i for i, row in enumerate(rows) if len(_filled(row)) > 1), 0)
+    first, *below = rows[start:] or [[]]
+    if below and _names_below(first, below[0], below[1:]):
+        both = zip_longest(first, below[0], fillvalue="")
+        names = [" / ".join(_filled([upper, lower])) for upper, lower in both]
+        return Header(start, 2, names)
+    if _names_columns(first, below):
+        # R writes no name above the names of rows.
+        names = ["row names", *first] if len(first) == width - 1 else first
+        return Header(start, 1, names)
+    return Header(start, 0, [f"column {number}" for number in range(1, len(first) + 1)])
+
+
+def _filled(row: list[str]) -> list[str]:
+    return [text.strip() for text in row if text.strip()]
+
+
+def _names_columns(first: list[str], below: list[list[str]]) -> bool:
+    """True if a row names columns: words that are unlike what is below, or all different."""
+    texts = _filled(first)
+    if not all(typed(text)[0] == "text" or _YEAR.fullmatch(text) for text in texts):
+        return False
+    if len(set(texts)) < len(texts) or any(map(_YEAR.fullmatch, texts)):
+        return bool(_numeric(below)) and not any(map(_YEAR.fullmatch, chain(*below)))
+    return True
+
+
+def _names_below(first: list[str], second: list[str], below: list[list[str]]) -> bool:
+    """True if the second row names columns, too, such as their units: words above numbers."""
+    numeric = _numeric(below) & set(range(len(second)))
+    words = {place for place in numeric if typed(second[place].strip())[0] == "text"}
+    named = {place for place in words if second[place].strip().casefold() not in EMPTY}
+    return len(numeric) > 1 and words == numeric and 2 * len(named) > len(numeric) and bool(first)
+
+
+def _numeric(rows: list[list[str]]) -> set[int]:
+    """The places of columns that hold no words, but anything."""
+    found = set()
+    for place, column in enumerate(zip_longest(*rows, fillvalue="")):
+        texts = [text.strip() for text in column if text.strip().casefold() not in EMPTY]
+        if texts and all(typed(text)[0] != "text" for text in texts):
+            found.add(place)
+    return found
 
 
 def typed(text: str) -> tuple[str, Any]:
@@ -109,8 +180,11 @@ def typed(text: str) -> tuple[str, Any]:
             return "text with leading zeros", text
         return "integer", int(text)
     if _NUMBER.fullmatch(text):
-        comma = "," in text
-        return "number with a decimal comma" if comma else "number", float(text.replace(",", "."))
+        return _COMMA if "," in text else "number", float(text.replace(",", "."))
+    if _GROUPED_COMMA.fullmatch(text):
+        return _COMMA, float(text.replace(".", "").replace(",", "."))
+    if _GROUPED.fullmatch(text):
+        return "number with thousands separators", float(text.replace(",", ""))
     if _DATE.fullmatch(text):
         try:
             datetime.fromisoformat(text)

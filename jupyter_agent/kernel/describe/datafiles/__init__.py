@@ -17,9 +17,10 @@ from typing import BinaryIO
 
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.textfile import open_regular
-from jupyter_agent.kernel.describe.apart import ask_apart
-from jupyter_agent.kernel.describe.jsonfiles import json_file, json_lines
-from jupyter_agent.kernel.describe.lookedat import Look, look_at
+from jupyter_agent.kernel.describe.datafiles.delimited import delimited, find_delimiter
+from jupyter_agent.kernel.describe.datafiles.records import json_file, json_lines
+from jupyter_agent.kernel.describe.datafiles.sandbox import ask_apart
+from jupyter_agent.kernel.describe.datafiles.text import TextSample, sample_text
 from jupyter_agent.kernel.describe.parts import (
     Describer,
     Level,
@@ -29,9 +30,8 @@ from jupyter_agent.kernel.describe.parts import (
     inert,
     shows_values,
 )
-from jupyter_agent.kernel.describe.separated import dialect, separated
 
-_SECONDS = 20.0
+_SECONDS = 10.0
 _FIRST_LINES = {"sample": 3, "full": 10}
 _APART = ((b"PAR1", "parquet"), (b"SQLite format 3\0", "sqlite"))
 _OTHERS = (
@@ -84,10 +84,10 @@ def _parts(path: Path, stream: BinaryIO, size: int, level: Level) -> Iterable[Pa
     for magic, words in _OTHERS:
         if start.startswith(magic):
             return [words]
-    look = look_at(stream, size)
-    if look is None:
+    sample = sample_text(stream, size)
+    if sample is None:
         return ["not text: a binary format that is not known here"]
-    return _text(path, look, level)
+    return _text(path, sample, level)
 
 
 def _bytes(size: int) -> str:
@@ -109,29 +109,31 @@ def _apart(kind: str, path: Path, level: Level) -> list[Part]:
     ]
 
 
-def _text(path: Path, look: Look, level: Level) -> Iterator[Part]:
+def _text(path: Path, sample: TextSample, level: Level) -> Iterator[Part]:
     suffix = path.suffix.casefold()
     if suffix in (".jsonl", ".ndjson"):
-        yield from json_lines(look, level)
-    elif look.head.lstrip()[:1] in ("{", "[") and suffix not in (".csv", ".tsv"):
-        yield from json_file(look, level)
-    elif delimiter := dialect(look.head, suffix):
+        yield from json_lines(sample, level)
+    elif sample.head.lstrip()[:1] in ("{", "[") and suffix not in (".csv", ".tsv"):
+        yield from json_file(sample, level)
+    elif not sample.head.strip():
+        yield f"{count(sample.lines, 'blank line')}, {sample.encoding_name}"
+    elif delimiter := find_delimiter(sample.head, suffix):
         try:
-            yield from list(separated(path, look, delimiter, level))
+            yield from list(delimited(path, sample, delimiter, level))
         except csv.Error as error:  # such as a quotation mark that nothing closes
-            yield f"text that is no table: {inert(str(error), 100)}, {look.spelled}"
+            yield f"text that is no table: {inert(str(error), 100)}, {sample.encoding_name}"
     else:
-        yield from _plain(look, level)
+        yield from _plain(sample, level)
 
 
-def _plain(look: Look, level: Level) -> Iterator[Part]:
+def _plain(sample: TextSample, level: Level) -> Iterator[Part]:
     """Text that is no table."""
-    about = "" if look.is_counted else "about "
-    yield f"text, {about}{count(look.lines, 'line')}, {look.spelled}"
-    lines = look.head.splitlines()
+    about = "" if sample.is_counted else "about "
+    yield f"text, {about}{count(sample.lines, 'line')}, {sample.encoding_name}"
+    lines = sample.head.splitlines()
     longest = max(map(len, lines), default=0)
     if longest > 100_000:
-        yield f"a line of {longest:,} characters{'' if look.is_whole else ' or more'}"
+        yield f"a line of {longest:,} characters{'' if sample.is_whole else ' or more'}"
     if shows_values(level):
         first = lines[: _FIRST_LINES[level]]
         yield Listing("first lines", len(first), [inert(each, 200) for each in first])

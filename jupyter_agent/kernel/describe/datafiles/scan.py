@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.kernel.describe.columns import EMPTY
+from jupyter_agent.kernel.describe.datafiles.columns import EMPTY
 
 _MEMORY = "1GB"
 _THREADS = 4
@@ -120,7 +120,7 @@ def _facts(name: str, kind: str) -> str:
         fitting = f"count(*) FILTER (WHERE NOT {missing} AND {fits})"
         return f"{missing_count}, {fitting}, NULL, NULL"
     comma = kind.endswith("comma")
-    number = f"replace({text}, ',', '.')" if comma else text
+    number = f"replace(replace({text}, '.', ''), ',', '.')" if comma else text
     cast = f"TRY_CAST({number} AS {_TYPES[kind]})"
     value = f"CASE WHEN {missing} THEN NULL ELSE {cast} END"
     if kind.startswith("date"):  # as the file writes them
@@ -158,7 +158,8 @@ def _polars_facts(polars: Any, name: str, kind: str) -> list[Any]:
     least = most = polars.lit(None)
     if (wanted := types.get(_TYPES.get(kind, ""))) is not None:
         comma = kind.endswith("comma")
-        number = text.str.replace(",", ".", literal=True) if comma else text
+        plain = text.str.replace_all(".", "", literal=True)
+        number = plain.str.replace(",", ".", literal=True) if comma else text
         value = number.cast(wanted, strict=False)
         fitting, least, most = value.count(), value.min(), value.max()
     elif kind in _TYPES:

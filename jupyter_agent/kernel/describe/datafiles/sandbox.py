@@ -35,13 +35,13 @@ def ask_apart(kind: str, path: Path, request: dict[str, Any], seconds: float) ->
     """
     # -I leaves out the working folder, but also the user's own packages.
     own = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    package = str(Path(__file__).parents[3])
+    package = str(Path(__file__).parents[4])
     # The package that runs comes before one that is installed.
     start = (
         "import sys; "
         "at = next((i for i, p in enumerate(sys.path) if p.endswith('-packages')), len(sys.path)); "
         f"sys.path[at:at] = [{package!r}]; sys.path += {own!r}; "
-        "from jupyter_agent.kernel.describe.apart import main; main()"
+        "from jupyter_agent.kernel.describe.datafiles.sandbox import main; main()"
     )
     asked = {**request, "look": kind, "path": str(path)}
     environment = {key: value for key, value in os.environ.items() if key in KEPT}
@@ -111,9 +111,9 @@ def _limit() -> None:
 
 def _answer(look: str, path: Path, request: dict[str, Any]) -> dict[str, Any]:
     if look == "table":
-        from jupyter_agent.kernel.describe.wholetable import scan
+        from jupyter_agent.kernel.describe.datafiles.scan import scan
 
         return scan(path, **request)
-    from jupyter_agent.kernel.describe import binaryfiles
+    from jupyter_agent.kernel.describe.datafiles import binary
 
-    return binaryfiles.look_at(look, path, **request)
+    return binary.look_at(look, path, **request)
