@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import sys
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from jupyter_agent.kernel.describe import Level, describe
@@ -60,7 +64,7 @@ def told(path: Path, level: Level = "sample") -> str:
         (
             "title.csv",
             "# made by X\nSales\n\na,b\n1,2\n3,x\n",
-            ["2 rows × 2 columns", "2 lines before the table", "a: integer, 1 to 3", "# made by X"],
+            ["2 rows × 2 columns", "after 2 other rows", "a: integer, 1 to 3", "# made by X"],
         ),
         ("r.csv", '"a","b"\n"r1",1,2\n"r2",3,4\n', ["row names: text, values: r1, r2", "b: int"]),
         ("mac.csv", b"a,b\r1,2\r3,4\r", ["2 rows × 2 columns", "b: integer, 2 to 4"]),
@@ -187,6 +191,60 @@ def test_a_huge_table_is_not_scanned(tmp_path: Path) -> None:
     assert path.stat().st_size > 70 * HEAD
     assert "about 4,000,000 rows × 2 columns" in text
     assert f"and of {BLOCKS} places further on" in text
+
+
+def test_a_wide_table_keeps_its_bounds(tmp_path: Path) -> None:
+    """Ten thousand columns: as many as fit, with their types alone, and how many more there are."""
+    path = tmp_path / "wide.csv"
+    numbers = ",".join(["1.5"] * 10_000) + "\n"
+    path.write_text(",".join(f"c{n}" for n in range(10_000)) + "\n" + numbers * 3)
+    text = describe(DataFile(path), "sample", 4_000)
+    assert "table with 3 rows × 10,000 columns" in text and "\n  c9: number\n" in text
+    assert "more columns" in text and "c0,c1,c2," in text and len(text) <= 4_000
+
+
+def test_a_file_that_is_being_written(tmp_path: Path) -> None:
+    """Each look finds a table, though rows come meanwhile and the last one is cut anywhere."""
+    path = tmp_path / "grows.csv"
+    path.write_text("a;b\n1;2\n", encoding="utf-8")
+    done = threading.Event()
+
+    def write() -> None:
+        with path.open("ab", buffering=0) as stream:
+            for _ in range(500_000):
+                if done.is_set():
+                    return
+                stream.write("12345;fär".encode()[:8])
+                stream.write("ärben\n".encode()[1:])
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            looks = [told(path) for _ in range(20)]
+        finally:
+            done.set()
+        writing.result()
+    assert all("table with" in text and "delimiter semicolon, utf-8" in text for text in looks)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no timers")
+def test_an_interrupt_ends_the_look(tmp_path: Path) -> None:
+    """An interrupt is passed on, and leaves no process behind."""
+    path = tmp_path / "long.csv"
+    long_table(path)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            told(path)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert psutil.Process().children() == []
 
 
 def test_long_json(tmp_path: Path) -> None:

@@ -423,12 +423,8 @@ def _sheet(book: _Workbook, title: str, place: str, level: Level) -> Iterator[Pa
     for column in columns:
         column.is_all = is_all
     about = f"{count(seen, 'row')} × {count(len(columns), 'column')}"
-    more = ", two header rows" if header.rows == 2 else "" if header.rows else ", without a header"
-    if header.start:
-        more += f", {count(header.start, 'row')} before the table"
-    yield (
-        f"sheet {title}: {about}" if is_all else f"sheet {title}, a sample: its first {about}"
-    ) + more
+    what = f"sheet {title}:" if is_all else f"sheet {title}, a sample: its first"
+    yield f"{what} {about}{header.words}"
     told = [
         f"{name(text) or f'column {number}'}: {column.told(level)}"
         for number, (text, column) in enumerate(zip(header.names, columns, strict=True), 1)

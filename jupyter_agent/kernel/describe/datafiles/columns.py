@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import chain, zip_longest
 from typing import Any
 
-from jupyter_agent.kernel.describe.parts import Level, inert, shows_values
+from jupyter_agent.kernel.describe.parts import Level, count, inert, shows_values
 
 EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?"})
 """Texts that stand for a missing value, in lower case."""
@@ -120,6 +120,12 @@ class Header:
     rows: int
     names: list[str]
 
+    @property
+    def words(self) -> str:
+        """What is unusual about it: `, two header rows`; empty for nothing."""
+        rows = (", without a header", "", ", two header rows")[self.rows]
+        return f"{rows}, after {count(self.start, 'other row')}" if self.start else rows
+
 
 def find_header(rows: list[list[str]]) -> Header:
     """The header of a table, by its first rows. A guess: tables do not say what a row is."""
@@ -149,7 +155,8 @@ def _names_columns(first: list[str], below: list[list[str]]) -> bool:
     if not all(typed(text)[0] == "text" or _YEAR.fullmatch(text) for text in texts):
         return False
     if len(set(texts)) < len(texts) or any(map(_YEAR.fullmatch, texts)):
-        return bool(_numeric(below)) and not any(map(_YEAR.fullmatch, chain(*below)))
+        has_years = any(_YEAR.fullmatch(text.strip()) for text in chain(*below))
+        return bool(_numeric(below)) and not has_years
     return True
 
 

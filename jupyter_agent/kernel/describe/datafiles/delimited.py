@@ -7,12 +7,12 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.kernel.describe.datafiles.columns import Column, find_header, typed
+from jupyter_agent.kernel.describe.datafiles.columns import Column, Header, find_header, typed
 from jupyter_agent.kernel.describe.datafiles.sandbox import ask_apart
 from jupyter_agent.kernel.describe.datafiles.text import TextSample
 from jupyter_agent.kernel.describe.parts import (
@@ -50,11 +50,9 @@ class _Table:
     """The findings about a table.
 
     Attributes:
-        names: The names of the columns.
-        columns: What they hold.
+        header: The names of the columns, and where they stand.
+        columns: What the columns hold.
         skipped: How many lines come before the first row of data.
-        before: How many rows come before the header: titles and comments.
-        headers: How many rows name the columns: 0, 1 or 2.
         rows: How many rows were looked at.
         odd: The line numbers of the first rows with another number of fields.
         odd_total: How many rows have another number of fields.
@@ -62,13 +60,11 @@ class _Table:
         are_odd_all: True if all rows were counted for `odd_total`.
     """
 
-    names: list[str]
+    header: Header
     columns: list[Column]
     skipped: int
-    before: int
-    headers: int
     rows: int = 0
-    odd: list[int] | None = None
+    odd: list[int] = field(default_factory=list)
     odd_total: int = 0
     is_all: bool = True
     are_odd_all: bool = True
@@ -81,7 +77,7 @@ class _Table:
                 column.add(text)
         else:
             self.odd_total += 1
-            self.odd = [*(self.odd or []), line][:5]
+            self.odd = [*self.odd, line][:5]
 
 
 def find_delimiter(head: str, suffix: str) -> str:
@@ -139,18 +135,15 @@ def delimited(path: Path, sample: TextSample, delimiter: str, level: Level) -> I
     note = "" if table.is_all else _scan(path, sample, delimiter, table)
     about = "" if table.is_all else "about "
     total = table.rows if table.is_all else max(table.rows, sample.lines - table.skipped)
-    header = {0: ", without a header", 1: "", 2: ", two header rows"}[table.headers]
     yield (
         f"table with {about}{count(total, 'row')} × {count(len(table.columns), 'column')}, "
-        f"delimiter {_DELIMITERS[delimiter]}, {sample.encoding_name}{header}"
+        f"delimiter {_DELIMITERS[delimiter]}, {sample.encoding_name}{table.header.words}"
     )
-    if table.before:
-        yield f"{count(table.before, 'line')} before the table"
     if not table.is_all:
         yield f"a sample: {count(table.rows, 'row')} of its beginning{sample.places}{note}"
     if table.odd_total:
-        lines = ", ".join(map(str, table.odd or ()))
-        more = ", …" if table.odd_total > len(table.odd or ()) else ""
+        lines = ", ".join(map(str, table.odd))
+        more = ", …" if table.odd_total > len(table.odd) else ""
         where = "" if table.are_odd_all else " in the sample"
         yield (
             f"{count(table.odd_total, 'line')} with another number of fields{where}: {lines}{more}"
@@ -158,7 +151,9 @@ def delimited(path: Path, sample: TextSample, delimiter: str, level: Level) -> I
     shown: Level = level if len(table.columns) <= _MANY_COLUMNS else "schema"
     told = (
         f"{name(title.strip()) or '(no name)'}: {column.told(shown)}"
-        for title, column in islice(zip(table.names, table.columns, strict=True), _MOST_COLUMNS)
+        for title, column in islice(
+            zip(table.header.names, table.columns, strict=True), _MOST_COLUMNS
+        )
     )
     yield Listing("columns", len(table.columns), told)
     if shows_values(level):
@@ -176,11 +171,9 @@ def _looked_at(sample: TextSample, delimiter: str) -> _Table:
     header = find_header([row for row, _ in ahead])
     skipped = header.start + header.rows
     table = _Table(
-        names=header.names,
+        header=header,
         columns=[Column() for _ in header.names],
         skipped=ahead[skipped - 1][1] if skipped else 0,
-        before=header.start,
-        headers=header.rows,
     )
     most = max(100, min(MOST_ROWS, _MOST_FIELDS // max(1, len(header.names))))
     for row, line in islice(chain(ahead[skipped:], rows), most):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -96,12 +97,15 @@ def _encoding(stream: BinaryIO) -> Encoding | None:
     stream.seek(0)
     if found is None:
         return _unmarked_utf16(stream.read(4096))
-    if found.name == "latin-1" and _WINDOWS.search(head := stream.read(HEAD)):
-        try:
-            head.decode("cp1252")
-        except UnicodeDecodeError:
-            return found
-        return Encoding("cp1252")
+    if found.name != "latin-1":
+        return found
+    head = stream.read(HEAD)
+    with suppress(UnicodeDecodeError):  # the last character is cut while a file is written
+        if not codecs.getincrementaldecoder("utf-8")().decode(head).isascii():
+            return Encoding()
+    with suppress(UnicodeDecodeError):
+        if _WINDOWS.search(head) and head.decode("cp1252"):
+            return Encoding("cp1252")
     return found
 
 
