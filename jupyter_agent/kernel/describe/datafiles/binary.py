@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from jupyter_agent.kernel.describe.datafiles.columns import Column, find_header, share
+from jupyter_agent.kernel.describe.datafiles.columns import (
+    Column,
+    ends,
+    find_header,
+    level_for,
+    share,
+)
 from jupyter_agent.kernel.describe.parts import (
     Level,
     Listing,
@@ -93,19 +99,19 @@ def _by_pyarrow(path: Path, level: Level) -> Iterator[Part]:
     with path.open("rb") as stream, ParquetFile(stream) as table:
         meta, schema = table.metadata, table.schema_arrow
         yield f"Parquet, {count(meta.num_rows, 'row')} × {count(len(schema), 'column')}"
-        found = _statistics(meta)
+        found, shown = _statistics(meta), level_for(len(schema), level)
         told = [
             f"{name(each.name)}: {inert(str(each.type), 120)}"
-            + _about(found.get(each.name), meta.num_rows, level)
+            + _about(found.get(each.name), meta.num_rows, shown)
             for each in islice(schema, _MOST_COLUMNS)
         ]
         yield Listing("columns", len(schema), told)
 
 
 def _statistics(meta: Any) -> dict[str, tuple[int | None, list[Any]]]:
-    """Missing values and ends of columns, by the statistics of the row groups."""
+    """Missing values and found of columns, by the statistics of the row groups."""
     missing: dict[str, int] = {}
-    ends: dict[str, list[Any]] = {}
+    found: dict[str, list[Any]] = {}
     partial = set()
     for group in range(min(meta.num_row_groups, 1_000)):
         for place in range(min(meta.num_columns, _MOST_COLUMNS)):
@@ -149,8 +155,9 @@ def _by_duckdb(path: Path, level: Level) -> Iterator[Part]:
         key: (missing if all_told else None, _numbers([*least, *most]))
         for key, missing, least, most, all_told in facts
     }
+    shown = level_for(len(types), level)
     told = [
-        f"{name(key)}: {inert(str(kind), 120)}{_about(found.get(key), rows, level)}"
+        f"{name(key)}: {inert(str(kind), 120)}{_about(found.get(key), rows, shown)}"
         for key, kind, *_ in types[:_MOST_COLUMNS]
     ]
     yield Listing("columns", len(types), told)
@@ -178,11 +185,11 @@ def _by_polars(path: Path) -> Iterator[Part]:
 
 def _about(found: tuple[int | None, list[Any]] | None, rows: int, level: Level) -> str:
     """Missing values and the range of a column."""
-    missing, ends = found or (None, [])
+    missing, found_ends = found or (None, [])
     told = f", {share(missing, rows)} missing" if missing and rows else ""
-    if shows_values(level) and ends:
+    if shows_values(level) and found_ends:
         with suppress(TypeError):  # no order
-            told += f", {inert(str(min(ends)), 40)} to {inert(str(max(ends)), 40)}"
+            told += ends(min(found_ends), max(found_ends))
     return told
 
 
@@ -426,7 +433,7 @@ def _sheet(book: _Workbook, title: str, place: str, level: Level) -> Iterator[Pa
     what = f"sheet {title}:" if is_all else f"sheet {title}, a sample: its first"
     yield f"{what} {about}{header.words}"
     told = [
-        f"{name(text) or f'column {number}'}: {column.told(level)}"
+        f"{name(text) or f'column {number}'}: {column.told(level_for(len(columns), level))}"
         for number, (text, column) in enumerate(zip(header.names, columns, strict=True), 1)
     ]
     yield Listing(f"columns of {title}", len(told), told)

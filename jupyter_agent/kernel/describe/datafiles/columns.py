@@ -17,6 +17,7 @@ _MARKS = frozenset("-?")
 """Those of them that pandas takes for texts."""
 MOST_VALUES = 12
 """Different texts of a column that are listed; of one with more of them none is."""
+_MANY_COLUMNS = 60
 _LONGEST = 200
 """Characters of a text whose kind is looked at; a longer one is text."""
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
@@ -97,8 +98,22 @@ class Column:
             listed = ", ".join(inert(each, 30) for each in self.values)
             return f", values{'' if self.is_all else ' such as'}: {listed}"
         if is_one_kind and self.least is not None:
-            return f", {inert(str(self.least), 40)} to {inert(str(self.most), 40)}"
+            return ends(self.least, self.most)
         return ""
+
+
+def ends(least: Any, most: Any) -> str:
+    """A range in words: `, 1 to 9`. Long fractions are rounded to six digits."""
+    texts = [
+        f"{end:.6g}" if isinstance(end, float) and len(str(end)) > 9 else inert(str(end), 40)
+        for end in (least, most)
+    ]
+    return f", {' to '.join(texts)}"
+
+
+def level_for(columns: int, level: Level) -> Level:
+    """The level at which columns are told: of a wide table their types alone."""
+    return level if columns <= _MANY_COLUMNS else "schema"
 
 
 def share(part: int, whole: int) -> str:

@@ -12,7 +12,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.kernel.describe.datafiles.columns import Column, Header, find_header, typed
+from jupyter_agent.kernel.describe.datafiles.columns import (
+    Column,
+    Header,
+    find_header,
+    level_for,
+    typed,
+)
 from jupyter_agent.kernel.describe.datafiles.sandbox import ask_apart
 from jupyter_agent.kernel.describe.datafiles.text import TextSample
 from jupyter_agent.kernel.describe.parts import (
@@ -30,8 +36,6 @@ MOST_ROWS = 20_000
 _MOST_FIELDS = 200_000
 """Fields of the beginning, and of all later places."""
 _MOST_COLUMNS = 200
-_MANY_COLUMNS = 60
-"""Columns of a wider table are named with their types alone."""
 _LONGEST_LINE = 1_000_000
 _AHEAD = 20
 """Rows by which the header is found."""
@@ -148,7 +152,7 @@ def delimited(path: Path, sample: TextSample, delimiter: str, level: Level) -> I
         yield (
             f"{count(table.odd_total, 'line')} with another number of fields{where}: {lines}{more}"
         )
-    shown: Level = level if len(table.columns) <= _MANY_COLUMNS else "schema"
+    shown = level_for(len(table.columns), level)
     told = (
         f"{name(title.strip()) or '(no name)'}: {column.told(shown)}"
         for title, column in islice(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from jupyter_agent.kernel.describe.datafiles.columns import Column, share, typed
+from jupyter_agent.kernel.describe.datafiles.columns import Column, ends, share, typed
 from jupyter_agent.kernel.describe.datafiles.text import TextSample
 from jupyter_agent.kernel.describe.parts import (
     Level,
@@ -33,7 +33,7 @@ _MANY_KEYS = 50
 _FIRST_RECORDS = {"sample": 2, "full": 10}
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[\s,]*")
-_SCALARS = ("integer", "number", "date", "date and time")
+_ORDERED = ("integer", "number", "date", "date and time")
 
 
 def json_file(sample: TextSample, level: Level) -> Iterator[Part]:
@@ -151,18 +151,16 @@ class _Field:
         if set(kinds) == {"integer", "number"}:
             kinds = ["number"]
         words = " or ".join(kinds[:3]) or "null"
+        if shows_values(level) and self.lengths and self.lengths[1]:
+            least, most = self.lengths
+            words += f" of {least} to {most}" if least < most else f" of {most}"
         missing = parents - self.kinds.total() + self.kinds["null"]
         if missing > 0 and kinds:
             words += f", {share(missing, parents)} missing"
-        if not shows_values(level):
-            return words
-        if self.lengths and self.lengths[1]:
-            least, most = self.lengths
-            words += f" of {least} to {most}" if least < most else f" of {most}"
         # Texts that look like numbers stay texts.
-        column = self.column
-        if len(kinds) == 1 and kinds[0] in _SCALARS and column.least is not None:
-            words += f", {inert(str(column.least), 40)} to {inert(str(column.most), 40)}"
+        is_ordered = len(kinds) == 1 and kinds[0] in _ORDERED and self.column.least is not None
+        if shows_values(level) and is_ordered:
+            words += ends(self.column.least, self.column.most)
         return words
 
 
