@@ -109,9 +109,9 @@ def _by_pyarrow(path: Path, level: Level) -> Iterator[Part]:
 
 
 def _statistics(meta: Any) -> dict[str, tuple[int | None, list[Any]]]:
-    """Missing values and found of columns, by the statistics of the row groups."""
+    """Missing values and ends of columns, by the statistics of the row groups."""
     missing: dict[str, int] = {}
-    found: dict[str, list[Any]] = {}
+    found_ends: dict[str, list[Any]] = {}
     partial = set()
     for group in range(min(meta.num_row_groups, 1_000)):
         for place in range(min(meta.num_columns, _MOST_COLUMNS)):
@@ -122,12 +122,12 @@ def _statistics(meta: Any) -> dict[str, tuple[int | None, list[Any]]]:
             else:
                 missing[key] = missing.get(key, 0) + statistics.null_count
             if statistics is not None and statistics.has_min_max:
-                ends.setdefault(key, []).extend((statistics.min, statistics.max))
+                found_ends.setdefault(key, []).extend((statistics.min, statistics.max))
     if meta.num_row_groups > 1_000:
         partial.update(missing)
     return {
-        key: (None if key in partial else missing.get(key), ends.get(key, []))
-        for key in missing.keys() | ends.keys()
+        key: (None if key in partial else missing.get(key), found_ends.get(key, []))
+        for key in missing.keys() | found_ends.keys()
     }
 
 

@@ -40,7 +40,7 @@ _LONGEST_LINE = 1_000_000
 _AHEAD = 20
 """Rows by which the header is found."""
 _MOST_SHOWN = 8
-_SCANNED = 100_000_000
+_SCANNED = 50_000_000
 """Bytes of a file that duckdb or polars read whole; a larger one is described by its sample."""
 _SCAN_SECONDS = 10.0
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
