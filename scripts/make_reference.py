@@ -282,7 +282,8 @@ def _tool(tool: Any) -> str:
     ]
     described = tool.spec.description
     arguments = table(("argument", "type", "default", ""), rows) or "No arguments."
-    more = f"\n\nBy `tool_help`:\n\n```text\n{tool.more}\n```" if tool.more else ""
+    note = "<!-- test: no code, a text for models -->"
+    more = f"\n\nBy `tool_help`:\n\n{note}\n```text\n{tool.more}\n```" if tool.more else ""
     return f"## {tool.name}\n\nEffect: {tool.effect}.\n\n{described}\n\n{arguments}{more}"
 
 
