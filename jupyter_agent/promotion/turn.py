@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType
 
-from jupyter_agent.core.messages import Output, ToolResult
+from jupyter_agent.core.messages import JsonObject, Output, ToolResult
 from jupyter_agent.core.transcript import CallView, StepView, TurnView
 from jupyter_agent.promotion.executed import Executed, State
 
+KEPT = "_agent_inputs"
+"""The name under which the agent's code found the person's objects that it had rebound."""
 _AT_TOP = re.compile(r"^agent code \d+, line (\d+)$", re.MULTILINE)
 """A frame at the top level of the code in the text of an error, not in a function."""
 _TEXTS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
@@ -23,8 +26,13 @@ _STATES: dict[str, State] = {
 
 
 def executed(view: TurnView) -> tuple[Executed, ...]:
-    """The code that ran in a turn, in order, with its outcome. Leaves out code that never began."""
-    return tuple(ran for step in view.steps for ran in _of_step(step))
+    """The code that ran in a turn, in order, with its outcome. Leaves out code that never began.
+
+    Scratch code is left out, too, unless names of it were kept: all scratch code so far stands
+    where that happened, among lines that bring back the person's names that it had bound. Similar
+    lines stand around code whose bindings of inputs were taken back.
+    """
+    return tuple(_in_order([ran for step in view.steps for ran in _of_step(step)]))
 
 
 def results(view: TurnView) -> frozenset[str]:
@@ -57,13 +65,45 @@ def _module_of(value: object) -> object:
         return None  # a metaclass of the person's
 
 
-def _of_step(step: StepView) -> Iterator[Executed]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One piece of code, and the details of its result."""
+
+    executed: Executed
+    details: JsonObject
+
+
+def _of_step(step: StepView) -> Iterator[_Run]:
     words = step.text
     for call in step.calls:
         ran = _of_call(call, step.number, words)
-        if ran is not None:
-            yield ran
+        if ran is not None and call.result is not None:
+            yield _Run(ran, call.result.details)
             words = ""
+
+
+def _in_order(runs: Sequence[_Run]) -> Iterator[Executed]:
+    """What has the same effect for the person, were it run in one namespace."""
+    rebound = {name for run in runs for name in run.details.get("rebound", ())}
+    if rebound and any(KEPT in run.executed.code for run in runs):
+        kept = ", ".join(f"{name!r}: {name}" for name in sorted(rebound))
+        yield Executed(f"{KEPT} = {{{kept}}}", runs[0].executed.step)
+    scratch: list[Executed] = []
+    for run in runs:
+        if not run.details.get("scratch"):
+            yield from _restoring([run.executed], run.details.get("mended", ()))
+            continue
+        scratch.append(run.executed)
+        if run.details.get("kept"):
+            yield from _restoring(scratch, run.details.get("shadows", ()))
+
+
+def _restoring(runs: Sequence[Executed], names: Iterable[str]) -> Iterator[Executed]:
+    """Code among lines that keep some names of the person's, and bind them again."""
+    step = runs[-1].step
+    yield from (Executed(f"{name}_before = {name}", step) for name in names)
+    yield from runs
+    yield from (Executed(f"{name} = {name}_before", step) for name in names)
 
 
 def _of_call(call: CallView, step: int, words: str) -> Executed | None:

@@ -47,7 +47,7 @@ class Answer(RedactedRepr):
     """The answer's text, a string, with the turn's results as attributes.
 
     Attributes:
-        code: The code that ran without an error, in order.
+        code: The code that ran without an error, in order; of scratch code what led to kept names.
         files: Paths of the files that were created or changed.
         variables: Names of the variables that were added or bound anew.
         usage: The tokens of the turn's model calls.
@@ -92,7 +92,7 @@ class TurnFindings:
 
     Attributes:
         index: The numbers that the turn's results showed, read as they came.
-        code: The code that ran without an error.
+        code: The code that ran without an error; scratch code once names of it were kept.
         ran: All code that ran.
         has_reply: True once the model has said or called something.
     """
@@ -114,6 +114,7 @@ class TurnFindings:
         self._varying: list[Source] = []
         self._loops: set[str] = set()
         self._others: set[str] = set()
+        self._scratch: list[str] = []
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
@@ -208,12 +209,20 @@ class TurnFindings:
         for made in result.details.get("calls", ()):  # made by the code that ran
             self._note_details(made.get("details", {}))
         if not result.is_error:
-            self._note_code(call)
+            self._note_code(call, result)
             self._note_details(result.details)
 
-    def _note_code(self, call: ToolCall | None) -> None:
-        if call is not None and call.name == "execute_code":
-            self.code.append(json.loads(call.arguments)["code"])
+    def _note_code(self, call: ToolCall | None, result: ToolResult) -> None:
+        if call is None or call.name != "execute_code":
+            return
+        code = json.loads(call.arguments)["code"]
+        if not result.details.get("scratch"):
+            self.code.append(code)
+            return
+        self._scratch.append(code)
+        if result.details.get("kept"):
+            self.code += self._scratch
+            self._scratch.clear()
 
     def _note_sources(self, call: ToolCall | None, result: ToolResult) -> None:
         """Index the numbers of a result and of its code, but not those of echoed arguments."""

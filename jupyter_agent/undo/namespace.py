@@ -162,6 +162,17 @@ class Bindings:
         running.states, running.partial = _states(before)
         self._running[turn] = running
 
+    def is_unchanged(self, turn: str, name: str, value: object) -> bool:
+        """True if an object has the content of its copy from the beginning of a running turn.
+
+        False if it has not, or if there is no copy of it.
+        """
+        running = self._running.get(turn)
+        state = running.states.get(name) if running else None
+        if state is None or state.copy is MISSING or state.value is not value:
+            return False
+        return not differs(state.copy, value)
+
     def end(
         self,
         turn: str,
