@@ -6,6 +6,8 @@ import re
 from typing import Literal
 
 Asked = Literal["change", "input", "unsure"]
+INPUTS = "_agent_inputs"
+"""The name in the kernel of a dict with inputs that the agent's code has rebound."""
 
 _CHANGES = re.compile(
     r"\b(?:add|adjust|amend|anonymi[sz]e|append|assign|cast|change|clean|clear|convert|correct"
@@ -18,13 +20,18 @@ _CHANGES = re.compile(
 )
 """Words that ask for a change: imperatives, so no `added` and no `sorted`."""
 _STORES = re.compile(r"\b(?:store|save|put|write|keep|hold)\b", re.IGNORECASE)
-_MAKES = re.compile(
-    r"\b(?:apply|build|construct|create|define|exclude|filter|generate|group|import|invent|join"
-    r"|keep|let|load|make|melt|merge|parse|pivot|prepare|put|read|reduce|restrict|round|save"
-    r"|simulate|split|store|write)\b",
+_CREATES = re.compile(
+    r"\b(?:build|construct|create|define|generate|import|invent|let|load|make|simulate)\b",
     re.IGNORECASE,
 )
-"""Words after which a name may be the place for something new."""
+"""Words whose object is something new."""
+_DERIVES = re.compile(
+    r"\b(?:apply|exclude|filter|group|join|keep|melt|merge|parse|pivot|prepare|put|read|reduce"
+    r"|restrict|round|save|split|store|write)\b",
+    re.IGNORECASE,
+)
+"""Words that may ask for a change, or for something new that is computed from the variable."""
+_COMPARED = re.compile(r"\b(?:as \w+ as|same(?: \w+)? as|such as|as well as)\b", re.IGNORECASE)
 _LEFT_ALONE = re.compile(
     r"\b(?:without|not|never|n't|no|avoid|instead of)\b[^.;\n]*?"
     r"\b(?:chang|modif|overwrit|rebind|mutat|alter|touch|replac|updat|edit)\w*"
@@ -48,19 +55,23 @@ def asked_change(task: str, name: str) -> Asked:
     """
     own = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
     # A column `df.add` or "the set of" is rare enough: a doubt counts for the change.
-    about, others = [], []
+    about: list[str] = []
+    others: list[str] = []
     for sentence in _SENTENCE.split(task):
         (about if own.search(sentence) else others).append(sentence)
     if any(_LEFT_ALONE.search(sentence) for sentence in about):
         return "input"
     if any(_is_asked(sentence, name) for sentence in about):
         return "change"
-    if any(_CHANGES.search(sentence) or _MAKES.search(sentence) for sentence in others):
+    words = (_CHANGES, _CREATES, _DERIVES)
+    if any(word.search(sentence) for word in words for sentence in others):
         return "unsure"
-    return "unsure" if any(map(_MAKES.search, about)) else "input"
+    doubtful = (_CREATES, _DERIVES)
+    return "unsure" if any(word.search(each) for word in doubtful for each in about) else "input"
 
 
 def _is_asked(sentence: str, name: str) -> bool:
+    sentence = _COMPARED.sub(" ", sentence)
     marked = rf"[`@'\"*]*{re.escape(name)}\b"
     is_target = re.search(
         rf"{marked}[`'\"*]*\s*(?:[-+*/%&|^]|//|\*\*)?=(?!=)"
@@ -69,11 +80,11 @@ def _is_asked(sentence: str, name: str) -> bool:
     )
     if is_target or _CHANGES.search(sentence):
         return True
-    if _STORES.search(sentence) and re.search(
-        rf"\b(?:in|to|under)\s+(?:the\s+)?{marked}", sentence
-    ):
+    place = rf"\b(?:in|to|under)\s+(?:the\s+)?{marked}"
+    if _STORES.search(sentence) and re.search(place, sentence):
         return True
-    new = r"(?:(?:an?|the|new|some|example|sample|variable|[a-z]*data\w*)\s+)*"
+    new = r"(?:(?:an?|the|new|some|example|sample|variable|frame|table|data\w*)\s+)*"
     return any(
-        re.match(rf"\s+{new}{marked}", sentence[made.end() :]) for made in _MAKES.finditer(sentence)
+        re.match(rf"\s+{new}{marked}", sentence[made.end() :])
+        for made in _CREATES.finditer(sentence)
     )

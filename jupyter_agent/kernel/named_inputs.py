@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_agent.core.asked_changes import Asked, asked_change
+from jupyter_agent.core.asked_changes import INPUTS, Asked, asked_change
 from jupyter_agent.kernel.changes import Snapshot, changes, snapshot
 from jupyter_agent.source.cell import parse_cell
 
-KEPT = "_agent_inputs"
-"""The name under which the agent's code finds the person's objects that it has rebound."""
 _MENDED = (
     "`{0}` is the person's {1} again: the code had bound something else to it. Compute from it, "
     "and give a new value a name of its own."
@@ -48,7 +46,7 @@ class Spoilt:
     Attributes:
         lines: A line for the model about each of them.
         mended: The names that are bound to the person's object again.
-        rebound: The names that are not, whose objects are in `KEPT`.
+        rebound: The names that are not, whose objects are in `INPUTS`.
     """
 
     lines: tuple[str, ...] = ()
@@ -120,7 +118,7 @@ class NamedInputs:
             else:
                 self._keep(name, was)
                 rebound.append(name)
-                lines.append(_REBOUND.format(name, type(was).__name__, KEPT))
+                lines.append(_REBOUND.format(name, type(was).__name__, INPUTS))
         for name in self._mutated():
             del self._prints[name]
             lines.append(_MUTATED.format(name))
@@ -128,14 +126,14 @@ class NamedInputs:
         return Spoilt(tuple(lines), tuple(mended), tuple(rebound))
 
     def close(self) -> None:
-        """End the turn: free the objects, and take `KEPT` out of the kernel."""
-        if self._namespace.get(KEPT) is self._kept:
-            del self._namespace[KEPT]
+        """End the turn: free the objects, and take `INPUTS` out of the kernel."""
+        if self._namespace.get(INPUTS) is self._kept:
+            del self._namespace[INPUTS]
         self._objects, self._prints, self._kept = {}, {}, {}
 
     def _keep(self, name: str, was: object) -> None:
         self._kept[name] = was
-        self._namespace[KEPT] = self._kept
+        self._namespace[INPUTS] = self._kept
 
     def _rebound(self, code: str) -> list[tuple[str, bool]]:
         """The names that the code rebound, each with whether it is to data of its own invention."""

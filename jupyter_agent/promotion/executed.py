@@ -26,6 +26,9 @@ class Executed:
         shows: Whether it showed a picture or another rich display.
         shows_value: Whether that was the value of its last expression.
         tools: Functions of the agent's that it called, which are there only while it runs.
+        ends_shown: Whether it showed anything, so that its last statement may be what it is for.
+        restores: A name of the person's that it only keeps for later, or binds again; empty for
+            code of the model's.
     """
 
     code: str
@@ -36,6 +39,8 @@ class Executed:
     shows: bool = False
     shows_value: bool = False
     tools: frozenset[str] = frozenset()
+    ends_shown: bool = False
+    restores: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 
+from jupyter_agent.core.asked_changes import INPUTS
 from jupyter_agent.core.messages import JsonObject, Output, ToolResult
 from jupyter_agent.core.transcript import CallView, StepView, TurnView
 from jupyter_agent.promotion.executed import Executed, State
+from jupyter_agent.promotion.renaming import leaving_alone
 
-KEPT = "_agent_inputs"
-"""The name under which the agent's code found the person's objects that it had rebound."""
 _AT_TOP = re.compile(r"^agent code \d+, line (\d+)$", re.MULTILINE)
 """A frame at the top level of the code in the text of an error, not in a function."""
 _TEXTS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
@@ -29,10 +29,16 @@ def executed(view: TurnView) -> tuple[Executed, ...]:
     """The code that ran in a turn, in order, with its outcome. Leaves out code that never began.
 
     Scratch code is left out, too, unless names of it were kept: all scratch code so far stands
-    where that happened, among lines that bring back the person's names that it had bound. Similar
-    lines stand around code whose bindings of inputs were taken back.
+    where that happened. Bindings of the person's names that did not last, in scratch or because
+    they were taken back, have other names.
     """
     return tuple(_in_order([ran for step in view.steps for ran in _of_step(step)]))
+
+
+def executed_by(calls: Iterable[CallView]) -> tuple[Executed, ...]:
+    """The same of some calls, without their steps and the model's words."""
+    ran = ((_of_call(call, 0, ""), call.result) for call in calls)
+    return tuple(_in_order([_Run(each, result.details) for each, result in ran if each and result]))
 
 
 def results(view: TurnView) -> frozenset[str]:
@@ -85,25 +91,17 @@ def _of_step(step: StepView) -> Iterator[_Run]:
 def _in_order(runs: Sequence[_Run]) -> Iterator[Executed]:
     """What has the same effect for the person, were it run in one namespace."""
     rebound = {name for run in runs for name in run.details.get("rebound", ())}
-    if rebound and any(KEPT in run.executed.code for run in runs):
+    if rebound and any(INPUTS in run.executed.code for run in runs):
         kept = ", ".join(f"{name!r}: {name}" for name in sorted(rebound))
-        yield Executed(f"{KEPT} = {{{kept}}}", runs[0].executed.step)
+        yield Executed(f"{INPUTS} = {{{kept}}}", runs[0].executed.step)
     scratch: list[Executed] = []
     for run in runs:
         if not run.details.get("scratch"):
-            yield from _restoring([run.executed], run.details.get("mended", ()))
+            yield from leaving_alone([run.executed], run.details.get("mended", ()))
             continue
         scratch.append(run.executed)
         if run.details.get("kept"):
-            yield from _restoring(scratch, run.details.get("shadows", ()))
-
-
-def _restoring(runs: Sequence[Executed], names: Iterable[str]) -> Iterator[Executed]:
-    """Code among lines that keep some names of the person's, and bind them again."""
-    step = runs[-1].step
-    yield from (Executed(f"{name}_before = {name}", step) for name in names)
-    yield from runs
-    yield from (Executed(f"{name} = {name}_before", step) for name in names)
+            yield from leaving_alone(scratch, run.details.get("shadows", ()))
 
 
 def _of_call(call: CallView, step: int, words: str) -> Executed | None:
@@ -124,6 +122,7 @@ def _of_call(call: CallView, step: int, words: str) -> Executed | None:
         failed_line=_failed_line(result) if state == "failed" else None,
         shows=bool(displays),
         shows_value=any(map(_is_picture, values)),
+        ends_shown=bool(result.display),
         tools=frozenset(str(made.get("tool")) for made in result.details.get("calls", ())),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -24,7 +24,9 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.messages import JsonObject, ToolCall, ToolResult, Usage
 from jupyter_agent.core.redact import redact, secret_values
+from jupyter_agent.core.transcript import CallView
 from jupyter_agent.grounding import Index, Source, grounded
+from jupyter_agent.promotion import executed_by, opaque_names, pieces
 from jupyter_agent.recording.results import VARYING
 from jupyter_agent.source.cell import parse_cell
 from jupyter_agent.source.scope import loop_names
@@ -47,7 +49,7 @@ class Answer(RedactedRepr):
     """The answer's text, a string, with the turn's results as attributes.
 
     Attributes:
-        code: The code that ran without an error, in order; of scratch code what led to kept names.
+        code: The code that the results and what was shown last depend on, in order.
         files: Paths of the files that were created or changed.
         variables: Names of the variables that were added or bound anew.
         usage: The tokens of the turn's model calls.
@@ -92,7 +94,6 @@ class TurnFindings:
 
     Attributes:
         index: The numbers that the turn's results showed, read as they came.
-        code: The code that ran without an error; scratch code once names of it were kept.
         ran: All code that ran.
         has_reply: True once the model has said or called something.
     """
@@ -101,7 +102,6 @@ class TurnFindings:
 
     def __init__(self, earlier: Index | None = None) -> None:
         self.text = ""
-        self.code: list[str] = []
         self.ran: list[str] = []
         self.has_reply = False
         self.index = Index(earlier=earlier)
@@ -114,7 +114,7 @@ class TurnFindings:
         self._varying: list[Source] = []
         self._loops: set[str] = set()
         self._others: set[str] = set()
-        self._scratch: list[str] = []
+        self._results: list[CallView] = []
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
@@ -149,6 +149,21 @@ class TurnFindings:
             or change.name not in scraps
             or _names(f"{self.text}\n{plan}", change.name)
         ]
+
+    def code(
+        self, variables: Iterable[VariableChange], namespace: Mapping[str, object]
+    ) -> tuple[str, ...]:
+        """The code that the results depend on; all that ran without an error if it is too nested.
+
+        Args:
+            variables: The variables that the turn changed.
+            namespace: The kernel's variables.
+        """
+        ran = executed_by(self._results)
+        try:
+            return pieces(ran, {each.name for each in variables}, opaque_names(namespace))
+        except RecursionError:
+            return tuple(each.code for each in ran if each.state == "done")
 
     def receipt(
         self,
@@ -208,21 +223,10 @@ class TurnFindings:
         self._note_sources(call, result)
         for made in result.details.get("calls", ()):  # made by the code that ran
             self._note_details(made.get("details", {}))
+        if call is not None:
+            self._results.append(CallView(call, "done", result))
         if not result.is_error:
-            self._note_code(call, result)
             self._note_details(result.details)
-
-    def _note_code(self, call: ToolCall | None, result: ToolResult) -> None:
-        if call is None or call.name != "execute_code":
-            return
-        code = json.loads(call.arguments)["code"]
-        if not result.details.get("scratch"):
-            self.code.append(code)
-            return
-        self._scratch.append(code)
-        if result.details.get("kept"):
-            self.code += self._scratch
-            self._scratch.clear()
 
     def _note_sources(self, call: ToolCall | None, result: ToolResult) -> None:
         """Index the numbers of a result and of its code, but not those of echoed arguments."""

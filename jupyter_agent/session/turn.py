@@ -124,8 +124,10 @@ class Turn:
             outcome = await self._work()
             receipt = self._end(outcome)
         findings, stop = self._findings, outcome.stop_reason
-        answer = make_answer(findings.text, findings.code, receipt, outcome.usage, stop)
-        self._kernel.shell.user_ns["_agent"] = answer
+        variables = self._kernel.shell.user_ns
+        code = findings.code(receipt.variables, variables)
+        answer = make_answer(findings.text, code, receipt, outcome.usage, stop)
+        variables["_agent"] = answer
         self._session.turn_ended(stop, self._usage(outcome))
         if stop in COMPLETE:
             self._tape.commit()

@@ -74,11 +74,9 @@ def code_tools(
             Field(gt=0, le=86_400, description="Seconds after which the code is interrupted."),
         ] = None,
         scratch: Annotated[
-            bool, Field(description="Explore: names that it binds last for this turn's scratch.")
+            bool, Field(description="Explore: what it binds is discarded with the turn.")
         ] = False,
-        keep: Annotated[
-            list[str], Field(description="Scratch names to bind for the person, once it ran.")
-        ] = [],  # noqa: B006 (never changed; pydantic copies it)
+        keep: Annotated[list[str], Field(description="Scratch names to hand to the person.")] = [],  # noqa: B006 (never changed; pydantic copies it)
     ) -> ToolReturn:
         """Run code in the live kernel of the person's notebook, where their variables are.
 
