@@ -26,7 +26,7 @@ _CREATES = re.compile(
 )
 """Words whose object is something new."""
 _DERIVES = re.compile(
-    r"\b(?:apply|exclude|filter|group|join|keep|melt|merge|parse|pivot|prepare|put|read|reduce"
+    r"\b(?:apply|exclude|filter|keep|melt|parse|pivot|prepare|put|read|reduce"
     r"|restrict|round|save|split|store|write)\b",
     re.IGNORECASE,
 )

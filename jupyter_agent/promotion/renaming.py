@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from jupyter_agent.promotion.executed import Executed, parsed
@@ -14,34 +14,57 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _BY_NAME = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython"})
 
 
-def leaving_alone(runs: Sequence[Executed], names: Iterable[str]) -> Iterator[Executed]:
+def aliased(
+    runs: Sequence[Executed], names: Iterable[str], others: dict[str, str]
+) -> list[Executed] | None:
     """The same code under other names, each bound to the person's object at first.
 
-    Where names cannot be replaced exactly (magics, `eval`, `global`), the code stands among lines
-    that keep the names and bind them again.
+    Args:
+        runs: Code that ran one after the other.
+        names: The names that it bound, and that meant the person's objects again after it.
+        others: The other names that earlier code of the same namespace has got; new ones are added.
+
+    Returns:
+        None if the names cannot be replaced exactly (magics, `eval`, `global`).
+    """
+    names = [name for name in names if name not in others]
+    words = {word for ran in runs for word in _WORD.findall(ran.code)} | {*others.values()}
+    new = {name: _free(f"new_{name}", words) for name in names}
+    codes = [renaming(ran.code, others | new) for ran in runs]
+    done = [
+        replace(ran, code=code) for ran, code in zip(runs, codes, strict=True) if code is not None
+    ]
+    if len(done) < len(runs):
+        return None
+    others |= new
+    first = runs[0]
+    return [
+        *(Executed(f"{new[name]} = {name}", first.step, words=first.words) for name in names),
+        *done,
+    ]
+
+
+def restored(runs: Sequence[Executed], names: Iterable[str]) -> list[Executed]:
+    """The same code among lines that keep names, and bind them again to the person's objects.
 
     Args:
-        runs: Code that ran one after the other; at least one.
-        names: The names that it bound, and that meant the person's objects again after it.
+        runs: As for `aliased`.
+        names: As for `aliased`.
     """
-    names = tuple(names)
     words = {word for ran in runs for word in _WORD.findall(ran.code)}
-    others = {name: _free(f"new_{name}", words) for name in names}
-    renamed = [renaming(ran.code, others) for ran in runs]
-    first, last = runs[0], runs[-1]
-    if all(code is not None for code in renamed):
-        for name in names:
-            yield Executed(f"{others[name]} = {name}", first.step, words=first.words)
-        for ran, code in zip(runs, renamed, strict=True):
-            yield replace(ran, code=code or "")
-        return
     kept = {name: _free(f"{name}_before", words) for name in names}
-    for name in names:
-        keep = f"{kept[name]} = {name}"
-        yield Executed(keep, first.step, words=first.words, restores=name)
-    yield from runs
-    for name in names:
-        yield Executed(f"{name} = {kept[name]}", last.step, words=last.words, restores=name)
+    first, last = runs[0], runs[-1]
+    return [
+        *(
+            Executed(f"{place} = {name}", first.step, words=first.words, restores=name)
+            for name, place in kept.items()
+        ),
+        *runs,
+        *(
+            Executed(f"{name} = {place}", last.step, words=last.words, restores=name)
+            for name, place in kept.items()
+        ),
+    ]
 
 
 def renaming(code: str, others: Mapping[str, str]) -> str | None:

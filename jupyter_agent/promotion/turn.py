@@ -12,7 +12,7 @@ from jupyter_agent.core.asked_changes import INPUTS
 from jupyter_agent.core.messages import JsonObject, Output, ToolResult
 from jupyter_agent.core.transcript import CallView, StepView, TurnView
 from jupyter_agent.promotion.executed import Executed, State
-from jupyter_agent.promotion.renaming import leaving_alone
+from jupyter_agent.promotion.renaming import aliased, restored
 
 _AT_TOP = re.compile(r"^agent code \d+, line (\d+)$", re.MULTILINE)
 """A frame at the top level of the code in the text of an error, not in a function."""
@@ -94,14 +94,39 @@ def _in_order(runs: Sequence[_Run]) -> Iterator[Executed]:
     if rebound and any(INPUTS in run.executed.code for run in runs):
         kept = ", ".join(f"{name!r}: {name}" for name in sorted(rebound))
         yield Executed(f"{INPUTS} = {{{kept}}}", runs[0].executed.step)
-    scratch: list[Executed] = []
+    scratch = _Scratch()
     for run in runs:
-        if not run.details.get("scratch"):
-            yield from leaving_alone([run.executed], run.details.get("mended", ()))
-            continue
-        scratch.append(run.executed)
-        if run.details.get("kept"):
-            yield from leaving_alone(scratch, run.details.get("shadows", ()))
+        if run.details.get("scratch"):
+            yield from scratch.ran(run)
+        elif mended := run.details.get("mended"):
+            yield from aliased([run.executed], mended, {}) or restored([run.executed], mended)
+        else:
+            yield run.executed
+
+
+class _Scratch:
+    """The scratch code of a turn, as code for the person's namespace."""
+
+    def __init__(self) -> None:
+        self._all: list[Executed] = []
+        self._new: list[Executed] = []
+        self._others: dict[str, str] = {}
+
+    def ran(self, run: _Run) -> list[Executed]:
+        """The code of the scratch so far, if names of it are kept now; what came before is left."""
+        self._all.append(run.executed)
+        self._new.append(run.executed)
+        kept = run.details.get("kept", ())
+        if not kept:
+            return []
+        shadows = run.details.get("shadows", ())
+        new, self._new = self._new, []
+        code = aliased(new, shadows, self._others)
+        if code is None:
+            return restored(self._all, shadows)
+        step = run.executed.step
+        handed = [name for name in kept if name in self._others]
+        return [*code, *(Executed(f"{name} = {self._others.pop(name)}", step) for name in handed)]
 
 
 def _of_call(call: CallView, step: int, words: str) -> Executed | None:
@@ -110,7 +135,7 @@ def _of_call(call: CallView, step: int, words: str) -> Executed | None:
         return None
     state = _STATES.get(str(result.details.get("state")))
     code = _code(call.call.arguments)
-    if state is None or not code.strip():
+    if state is None or not (code.strip() or result.details.get("kept")):
         return None
     values = [output for output in result.display if output.kind == "result"]
     displays = [output for output in result.display if output.kind == "display"]

@@ -17,6 +17,8 @@ from jupyter_agent.core.asked_changes import asked_change
         "Show the added value of each row of df.",
         "Without changing df, compute what is left when rows without a price go.",
         "Drop the missing rows in a copy of df.",
+        "Merge other with df into both.",
+        "Group df by region and show the means.",
         "Compute the correlation of a and b in df, and print it with two decimals.",
     ],
 )
@@ -55,7 +57,6 @@ def test_changes(task: str) -> None:
         "Look at df. Then sort it by price and show the first row.",
         "Filter df to the rows of 2020.",
         "Round the mean of price in df to two decimals.",
-        "Merge other with df into both",
     ],
 )
 def test_doubts(task: str) -> None:

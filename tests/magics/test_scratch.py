@@ -109,6 +109,26 @@ def test_kept_names(desk: LiveKernel) -> None:
     assert desk.value("top, rows") == ([3], [3, 1, 2])
 
 
+def test_the_promoted_cell_of_several_keeps(desk: LiveKernel) -> None:
+    """Names that are kept one after the other are computed once each in the promoted cell, from the
+    scratch values of their time.
+    """
+    turn = desk.agent(
+        scratch("rate = rate * 10\nfirst = rate + 1", "first"),
+        scratch("rate = rate + 5\nrows = rows + [9]\nsecond = rate + first", "second"),
+        scratch("rate = rate * 2", "rate"),
+        "third = rate + second\nthird",
+    )
+    wanted = (21, 46, 50, 96, [3, 1, 2])
+    assert turn.results[-1].text == "96"
+    assert desk.value("first, second, rate, third, rows") == wanted
+    cell = desk.run("%agent cells")
+    (payload,) = [part for part in cell.reply["payload"] if part["source"] == "set_next_input"]
+    for code in (payload["text"], desk.value("'\\n'.join(map(str.__str__, _agent.code))")):
+        desk.helper("del first, second, third", "rate = 2", code)
+        assert desk.value("first, second, rate, third, rows") == wanted
+
+
 def test_keep_needs_scratch(desk: LiveKernel) -> None:
     """`keep` in a plain call is an error that says so, and nothing runs."""
     turn = desk.agent({"code": "ran = 1", "keep": ["ran"]})
