@@ -8,6 +8,8 @@ from typing import Literal
 Asked = Literal["change", "input", "unsure"]
 INPUTS = "_agent_inputs"
 """The name in the kernel of a dict with inputs that the agent's code has rebound."""
+SPOILT = "spoilt_inputs"
+"""The key in a result's details of what its code did to inputs."""
 
 _CHANGES = re.compile(
     r"\b(?:add|adjust|amend|anonymi[sz]e|append|assign|cast|change|clean|clear|convert|correct"

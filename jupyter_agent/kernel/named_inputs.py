@@ -21,8 +21,8 @@ _MENDED = (
     "and give a new value a name of its own."
 )
 _REBOUND = (
-    "`{0}` was rebound; the person's {1} is still needed. Unless the task asks for the change, "
-    "give the new value a name of its own, and bind {2}['{0}'] to `{0}` again."
+    "`{0}` is no longer the person's {1}, which is still needed. Unless the task asks for the "
+    "change, give the new value a name of its own, and bind `{0}` to {2}['{0}'] again."
 )
 _MUTATED = (
     "`{0}` was changed in place, though the task only reads it: the person still needs it as it "
@@ -47,11 +47,13 @@ class Spoilt:
         lines: A line for the model about each of them.
         mended: The names that are bound to the person's object again.
         rebound: The names that are not, whose objects are in `INPUTS`.
+        mutated: The names whose objects were changed in place.
     """
 
     lines: tuple[str, ...] = ()
     mended: tuple[str, ...] = ()
     rebound: tuple[str, ...] = ()
+    mutated: tuple[str, ...] = ()
 
 
 class NamedInputs:
@@ -119,11 +121,12 @@ class NamedInputs:
                 self._keep(name, was)
                 rebound.append(name)
                 lines.append(_REBOUND.format(name, type(was).__name__, INPUTS))
-        for name in self._mutated():
+        mutated = self._mutated()
+        for name in mutated:
             del self._prints[name]
             lines.append(_MUTATED.format(name))
         self.mended += mended
-        return Spoilt(tuple(lines), tuple(mended), tuple(rebound))
+        return Spoilt(tuple(lines), tuple(mended), tuple(rebound), tuple(mutated))
 
     def close(self) -> None:
         """End the turn: free the objects, and take `INPUTS` out of the kernel."""

@@ -8,7 +8,7 @@ the person's see their own globals, and `global` in them writes there; so does `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
@@ -62,15 +62,24 @@ class Scratch:
     def in_use(self) -> Iterator[None]:
         """Let the agent's code in this context run in scratch; other code keeps its namespace.
 
-        The shell's class gets the properties, since the person's code may run meanwhile: in a
-        thread of a subshell, or while the agent's code awaits something.
+        IPython and its magics take the namespace from two attributes of the shell. They become
+        properties of its class meanwhile, which tell by the caller's mark. Setting the attributes
+        on the shell instead would give scratch to the person's code, too, which may run at the same
+        time (in a subshell, in a thread, or while the agent's code awaits something): what it binds
+        would be lost. The scratch names are a copy, since the interpreter and C code pass by the
+        methods of a dict that looks names up in another one.
         """
         shell, space = self._shell, self.names()
         kind = type(shell)
         globals_of = kind.user_global_ns.fget
 
         def local(each: Any) -> Any:
-            return space if each is shell and is_marked() else vars(each)["user_ns"]
+            if each is shell and is_marked():
+                return space
+            try:
+                return vars(each)["user_ns"]
+            except KeyError:
+                raise AttributeError("user_ns") from None
 
         def set_local(each: Any, value: Any) -> None:
             vars(each)["user_ns"] = value
@@ -117,10 +126,16 @@ class Scratch:
         words = [w for w in dict.fromkeys(_WORD.findall(code)) if w in self._person]
         return snapshot({w: self._person[w] for w in words if hidden.get(w) is not self._person[w]})
 
-    def mutated(self, before: Snapshot) -> tuple[str, ...]:
-        """The names of a snapshot whose objects were changed in place since, as far as seen."""
+    def mutated(self, before: Snapshot, is_same: Callable[[str, object], bool]) -> tuple[str, ...]:
+        """The names of a snapshot whose objects were changed in place since, as far as seen.
+
+        Args:
+            before: The earlier snapshot.
+            is_same: Whether a variable is known to have its content in spite of the fingerprint.
+        """
         found = changes(before, snapshot(before.values))
-        return tuple(change.name for change in found if change.kind == "mutated")
+        names = [change.name for change in found if change.kind == "mutated"]
+        return tuple(name for name in names if not is_same(name, before.values[name]))
 
     def _is_definition(self, value: object) -> bool:
         kind = type(value)

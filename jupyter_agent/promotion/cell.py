@@ -63,7 +63,7 @@ def pieces(
     statement stays if it showed something.
     """
     all_ = statements(executions)
-    own = [place for place, ran in enumerate(executions) if not ran.restores]
+    own = [place for place, ran in enumerate(executions) if not ran.is_added]
     done = [place for place in own if executions[place].state == "done"]
     if done and executions[done[-1]].ends_shown:
         last = max((i for i, each in enumerate(all_) if each.origin == done[-1]), default=None)

@@ -27,8 +27,8 @@ class Executed:
         shows_value: Whether that was the value of its last expression.
         tools: Functions of the agent's that it called, which are there only while it runs.
         ends_shown: Whether it showed anything, so that its last statement may be what it is for.
-        restores: A name of the person's that it only keeps for later, or binds again; empty for
-            code of the model's.
+        is_added: Whether it is no code of the model's, but stands for what the package did.
+        restores: The name of the person's that added code keeps for later, or binds again.
     """
 
     code: str
@@ -40,6 +40,7 @@ class Executed:
     shows_value: bool = False
     tools: frozenset[str] = frozenset()
     ends_shown: bool = False
+    is_added: bool = False
     restores: str = ""
 
 

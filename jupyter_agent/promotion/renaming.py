@@ -5,66 +5,76 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from jupyter_agent.promotion.executed import Executed, parsed
+from jupyter_agent.source.scope import stored_names
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _BY_NAME = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython"})
 
 
 def aliased(
-    runs: Sequence[Executed], names: Iterable[str], others: dict[str, str]
+    ran: Executed,
+    names: Iterable[str],
+    others: dict[str, str],
+    words: set[str],
+    unbound: Collection[str] = (),
 ) -> list[Executed] | None:
     """The same code under other names, each bound to the person's object at first.
 
     Args:
-        runs: Code that ran one after the other.
-        names: The names that it bound, and that meant the person's objects again after it.
+        ran: Code that ran.
+        names: Names that it bound, and that meant the person's objects again after it.
         others: The other names that earlier code of the same namespace has got; new ones are added.
+        words: All words of the turn's code, which no new name may be; new names are added.
+        unbound: Those of `names` that the person did not have.
 
     Returns:
         None if the names cannot be replaced exactly (magics, `eval`, `global`).
     """
-    names = [name for name in names if name not in others]
-    words = {word for ran in runs for word in _WORD.findall(ran.code)} | {*others.values()}
-    new = {name: _free(f"new_{name}", words) for name in names}
-    codes = [renaming(ran.code, others | new) for ran in runs]
-    done = [
-        replace(ran, code=code) for ran, code in zip(runs, codes, strict=True) if code is not None
-    ]
-    if len(done) < len(runs):
+    new = {name: free(f"new_{name}", words) for name in names}
+    code = renaming(ran.code, others | new)
+    if code is None:
         return None
     others |= new
-    first = runs[0]
+    first = [name for name in new if name not in unbound]
     return [
-        *(Executed(f"{new[name]} = {name}", first.step, words=first.words) for name in names),
-        *done,
+        *(added(f"{new[name]} = {name}", ran) for name in first),
+        replace(ran, code=code),
     ]
 
 
-def restored(runs: Sequence[Executed], names: Iterable[str]) -> list[Executed]:
+def restored(
+    ran: Executed,
+    names: Iterable[str],
+    words: set[str],
+    given: Mapping[str, str] | None = None,
+    left: Mapping[str, str] | None = None,
+) -> list[Executed]:
     """The same code among lines that keep names, and bind them again to the person's objects.
 
     Args:
-        runs: As for `aliased`.
+        ran: As for `aliased`.
         names: As for `aliased`.
+        words: As for `aliased`.
+        given: For names that have another value in this code alone, the names that hold it.
+        left: Where the values go that names have after the code, if they are needed later.
     """
-    words = {word for ran in runs for word in _WORD.findall(ran.code)}
-    kept = {name: _free(f"{name}_before", words) for name in names}
-    first, last = runs[0], runs[-1]
+    kept = {name: free(f"{name}_before", words) for name in names}
     return [
-        *(
-            Executed(f"{place} = {name}", first.step, words=first.words, restores=name)
-            for name, place in kept.items()
-        ),
-        *runs,
-        *(
-            Executed(f"{name} = {place}", last.step, words=last.words, restores=name)
-            for name, place in kept.items()
-        ),
+        *(added(f"{place} = {name}", ran, name) for name, place in kept.items()),
+        *(added(f"{name} = {place}", ran) for name, place in (given or {}).items()),
+        ran,
+        *(added(f"{place} = {name}", ran) for name, place in (left or {}).items()),
+        *(added(f"{name} = {place}", ran, name) for name, place in kept.items()),
     ]
+
+
+def added(code: str, beside: Executed, restores: str = "") -> Executed:
+    """Code of the package's beside a piece of the model's."""
+    return Executed(code, beside.step, is_added=True, restores=restores)
 
 
 def renaming(code: str, others: Mapping[str, str]) -> str | None:
@@ -111,7 +121,9 @@ def _is_doubtful(node: ast.AST, others: Mapping[str, str]) -> bool:
             return not others.keys().isdisjoint(names)
         case ast.alias(name=name, asname=other):
             return name == "*" or (other or name.partition(".")[0]) in others
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+        case ast.ClassDef(name=name):
+            return name in others or not others.keys().isdisjoint(stored_names(node))
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             return name in others
         case ast.arg(arg=name):
             return name in others
@@ -122,7 +134,14 @@ def _is_doubtful(node: ast.AST, others: Mapping[str, str]) -> bool:
     return False
 
 
-def _free(name: str, words: set[str]) -> str:
+def words_of(code: str) -> set[str]:
+    """All words of a text that may be names."""
+    return set(_WORD.findall(code))
+
+
+def free(name: str, words: set[str]) -> str:
+    """A name like this one that is none of the words; it becomes one of them."""
     while name in words:
         name += "_"
+    words.add(name)
     return name

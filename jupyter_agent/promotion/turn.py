@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 
-from jupyter_agent.core.asked_changes import INPUTS
+from jupyter_agent.core.asked_changes import INPUTS, SPOILT
 from jupyter_agent.core.messages import JsonObject, Output, ToolResult
 from jupyter_agent.core.transcript import CallView, StepView, TurnView
-from jupyter_agent.promotion.executed import Executed, State
-from jupyter_agent.promotion.renaming import aliased, restored
+from jupyter_agent.promotion.executed import Executed, State, parsed
+from jupyter_agent.promotion.renaming import added, aliased, free, restored, words_of
+from jupyter_agent.source.scope import stored_names
 
 _AT_TOP = re.compile(r"^agent code \d+, line (\d+)$", re.MULTILINE)
 """A frame at the top level of the code in the text of an error, not in a function."""
@@ -28,9 +29,8 @@ _STATES: dict[str, State] = {
 def executed(view: TurnView) -> tuple[Executed, ...]:
     """The code that ran in a turn, in order, with its outcome. Leaves out code that never began.
 
-    Scratch code is left out, too, unless names of it were kept: all scratch code so far stands
-    where that happened. Bindings of the person's names that did not last, in scratch or because
-    they were taken back, have other names.
+    Bindings of the person's names that did not last, in scratch or because they were taken back,
+    have other names.
     """
     return tuple(_in_order([ran for step in view.steps for ran in _of_step(step)]))
 
@@ -90,43 +90,54 @@ def _of_step(step: StepView) -> Iterator[_Run]:
 
 def _in_order(runs: Sequence[_Run]) -> Iterator[Executed]:
     """What has the same effect for the person, were it run in one namespace."""
-    rebound = {name for run in runs for name in run.details.get("rebound", ())}
+    rebound = {name for run in runs for name in run.details.get(SPOILT, {}).get("rebound", ())}
     if rebound and any(INPUTS in run.executed.code for run in runs):
         kept = ", ".join(f"{name!r}: {name}" for name in sorted(rebound))
-        yield Executed(f"{INPUTS} = {{{kept}}}", runs[0].executed.step)
-    scratch = _Scratch()
+        yield added(f"{INPUTS} = {{{kept}}}", runs[0].executed)
+    words = {word for run in runs for word in words_of(run.executed.code)}
+    scratch = _Scratch(runs, words)
     for run in runs:
+        mended = run.details.get(SPOILT, {}).get("mended", ())
         if run.details.get("scratch"):
             yield from scratch.ran(run)
-        elif mended := run.details.get("mended"):
-            yield from aliased([run.executed], mended, {}) or restored([run.executed], mended)
+        elif mended:
+            code = aliased(run.executed, mended, {}, words)
+            yield from code or restored(run.executed, mended, words)
         else:
             yield run.executed
 
 
 class _Scratch:
-    """The scratch code of a turn, as code for the person's namespace."""
+    """The scratch code of a turn, as code for the person's namespace.
 
-    def __init__(self) -> None:
-        self._all: list[Executed] = []
-        self._new: list[Executed] = []
+    Names that mean something else in scratch than outside have other names there; where they cannot
+    be replaced, they are bound to the scratch values for the length of the code.
+
+    Args:
+        runs: All code of the turn.
+        words: Its words.
+    """
+
+    def __init__(self, runs: Sequence[_Run], words: set[str]) -> None:
+        self._ever = {name for run in runs for name in run.details.get("shadows", ())}
+        self._words = words
         self._others: dict[str, str] = {}
 
     def ran(self, run: _Run) -> list[Executed]:
-        """The code of the scratch so far, if names of it are kept now; what came before is left."""
-        self._all.append(run.executed)
-        self._new.append(run.executed)
-        kept = run.details.get("kept", ())
-        if not kept:
-            return []
-        shadows = run.details.get("shadows", ())
-        new, self._new = self._new, []
-        code = aliased(new, shadows, self._others)
-        if code is None:
-            return restored(self._all, shadows)
-        step = run.executed.step
-        handed = [name for name in kept if name in self._others]
-        return [*code, *(Executed(f"{name} = {self._others.pop(name)}", step) for name in handed)]
+        """One piece of scratch code, and the bindings of the names that were kept after it."""
+        code, others, kept = run.executed, self._others, run.details.get("kept", ())
+        shadows = set(run.details.get("shadows", ()))
+        found = parsed(code.code)
+        # Names of the person's, and such as become the person's later: code outside binds them.
+        bound = {name for tree in found[1] for name in stored_names(tree)} if found else set()
+        new = sorted((shadows | (bound & self._ever)).difference(kept, others))
+        lines = aliased(code, new, others, self._words, set(new) - shadows)
+        if lines is None:
+            given = dict(others)
+            others |= {name: free(f"new_{name}", self._words) for name in new}
+            lines = restored(code, sorted(shadows), self._words, given, others)
+        handed = [name for name in kept if name in others]
+        return [*lines, *(added(f"{name} = {others.pop(name)}", code) for name in handed)]
 
 
 def _of_call(call: CallView, step: int, words: str) -> Executed | None:

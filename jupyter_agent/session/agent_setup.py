@@ -333,7 +333,14 @@ class AgentSetup:
         if settings.tools.enable_code:
             around = kernel.undo.around_code
             guarded = self.approvals.guarded
-            code = code_tools(kernel.executor, self._sight, around, guarded, self._noticed)
+            code = code_tools(
+                kernel.executor,
+                self._sight,
+                around,
+                guarded,
+                self._noticed,
+                kernel.undo.is_unchanged,
+            )
         return [
             *code,
             *inspect_tools(lambda: user_variables(kernel.shell), self._shapes_only),

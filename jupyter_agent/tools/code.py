@@ -11,6 +11,7 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
+from jupyter_agent.core.asked_changes import SPOILT
 from jupyter_agent.core.displays import WIDGET
 from jupyter_agent.core.effects import SideEffect
 from jupyter_agent.core.messages import Image, JsonObject, Output, Text
@@ -18,7 +19,6 @@ from jupyter_agent.core.plaintext import plain, shorten
 from jupyter_agent.core.quoting import HINT
 from jupyter_agent.core.tool import Tool, ToolReturn, call_id, report, tool
 from jupyter_agent.errors import ToolError
-from jupyter_agent.kernel.changes import Snapshot
 from jupyter_agent.kernel.execute import Execution, Executor
 from jupyter_agent.kernel.images import LONGEST_SIDE, picture
 from jupyter_agent.kernel.named_inputs import Spoilt
@@ -55,6 +55,7 @@ def code_tools(
     around: Callable[[str], AbstractContextManager[object]] = nullcontext,
     guarded: Callable[[str], AbstractContextManager[CodeGuard | None]] = lambda call: nullcontext(),
     noticed: Callable[[str], Spoilt] = lambda code: Spoilt(),
+    is_same: Callable[[str, object], bool] = lambda name, value: False,
 ) -> list[Tool]:
     """`execute_code`, bound to the kernel that `executor` runs in.
 
@@ -64,6 +65,7 @@ def code_tools(
         around: Gives for a code what it is executed in: a checkpoint that notes changed files.
         guarded: Gives for a call's id the judge of its side effects; None lets all of them happen.
         noticed: Tells what a code that has run did to the inputs of the task.
+        is_same: Whether a variable is known to have the content of before the turn.
     """
 
     @tool("executes")
@@ -91,15 +93,19 @@ def code_tools(
             is_kept = before is not None and execution.state == "done"
             adopted = executor.scratch.adopt(keep) if is_kept else Adopted()
         returned = _returned(execution, sight(), guard.refused if guard else ())
+        spoilt = noticed(code)
         if before is not None:
-            returned = _of_scratch(returned, executor.scratch, adopted, before)
-        return _with_spoilt(returned, noticed(code))
+            mutated = executor.scratch.mutated(before, is_same)
+            returned = _of_scratch(
+                returned, executor.scratch, adopted, [n for n in mutated if n not in spoilt.mutated]
+            )
+        return _with_spoilt(returned, spoilt)
 
     return [execute_code]
 
 
 def _of_scratch(
-    returned: ToolReturn, scratch: Scratch, adopted: Adopted, before: Snapshot
+    returned: ToolReturn, scratch: Scratch, adopted: Adopted, mutated: Sequence[str]
 ) -> ToolReturn:
     """The result of scratch code, with a line for each way in which it reached the person."""
     lines = []
@@ -107,7 +113,7 @@ def _of_scratch(
         lines.append(f"Kept for the person: {_code_names(adopted.kept)}.")
     if adopted.left:
         lines.append(f"Not kept: {'; '.join(adopted.left)}.")
-    if mutated := scratch.mutated(before):
+    if mutated:
         names = _code_names(mutated)
         lines.append(f"Changed in place, so outside of scratch, too: {names}. Copy before you do.")
     details = {"scratch": True, "kept": [*adopted.kept], "shadows": [*scratch.shadows()]}
@@ -115,9 +121,11 @@ def _of_scratch(
 
 
 def _with_spoilt(returned: ToolReturn, spoilt: Spoilt) -> ToolReturn:
-    found = {"mended": [*spoilt.mended], "rebound": [*spoilt.rebound]}
-    details = {key: names for key, names in found.items() if names}
-    return _with_lines(returned, spoilt.lines, details) if spoilt.lines else returned
+    if not spoilt.lines:
+        return returned
+    found = {"mended": spoilt.mended, "rebound": spoilt.rebound, "mutated": spoilt.mutated}
+    details = {SPOILT: {key: [*names] for key, names in found.items() if names}}
+    return _with_lines(returned, [HINT.format(line) for line in spoilt.lines], details)
 
 
 def _with_lines(returned: ToolReturn, lines: Sequence[str], details: JsonObject) -> ToolReturn:

@@ -40,9 +40,9 @@ def test_a_strong_model_is_told_once(strong: LiveKernel) -> None:
         "What is the mean of price in df?",
         "df = df.dropna()",
         "df = df.head(1)",
-        "df = _agent_inputs['df']\nmean = df.price.mean()",
+        "df = _agent_inputs['df']\nmean = float(df.price.mean())",
     )
-    assert "`df` was rebound; the person's DataFrame is still needed" in done.results[0].text
+    assert "`df` is no longer the person's DataFrame, which is still needed" in done.results[0].text
     assert done.results[1].text == "(no output)"
     assert strong.value("df is theirs, mean, '_agent_inputs' in globals()") == (True, 6.0, False)
     cell = strong.run("%agent cells")
@@ -110,7 +110,7 @@ def test_nothing_is_said_where_the_task_asks_for_it(weak: LiveKernel, task: str,
 def test_a_doubt_is_told_to_weak_models_only(weak: LiveKernel) -> None:
     """Where a task may ask for the change, a weak model is told, and nothing is taken back."""
     task, code = "Look at df. Then drop the gaps.", "df = df.dropna()"
-    assert "was rebound" in turn(weak, task, code).result.text
+    assert "no longer the person's" in turn(weak, task, code).result.text
     assert weak.value("df is theirs") is False
     weak.helper("%agent config instructions full", "df = theirs")
     assert turn(weak, task, code).result.text == "(no output)"

@@ -160,7 +160,7 @@ def test_the_policy_knows_scratch_names(desk: LiveKernel) -> None:
         scratch("import os as quiet\ndel rows"), scratch("quiet.remove('mine.txt')"), "rows"
     )
     assert not turn.results[0].is_error
-    assert turn.results[1].is_error and turn.results[1].state == ""
+    assert turn.results[1].state == "refused"
     assert (desk.folder / "mine.txt").exists() and turn.results[2].text == "[3, 1, 2]"
 
 

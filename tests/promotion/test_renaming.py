@@ -41,6 +41,7 @@ def test_plain_names_are_replaced() -> None:
         "a.query('x > @df.x.mean()')\ndf = 1",
         "eval('df')\ndf = 1",
         "try: pass\nexcept Exception as df: pass",
+        "class A:\n    df = 1",
     ],
 )
 def test_what_may_mean_the_name_otherwise(code: str) -> None:
@@ -57,10 +58,24 @@ def test_names_in_f_strings() -> None:
 @pytest.mark.parametrize("code", ["x = x + y\ny = x", "%time x = x + y\ny = x"])
 def test_both_ways_leave_the_names(code: str) -> None:
     """Run one after the other, the code computes the same, and the names are the person's again."""
-    runs = [Executed(code.replace("%time ", "")), Executed("z = x * y")]
-    for made in (aliased(runs, ["x", "y"], {}), restored(runs, ["x", "y"])):
-        assert made is not None
+    ran, later = Executed(code.replace("%time ", "")), Executed("z = x * y")
+    others: dict[str, str] = {}
+    renamed = aliased(ran, ["x", "y"], others, {"x", "y"})
+    assert renamed is not None
+    after = aliased(later, [], others, set())
+    assert after is not None
+    left = {"x": "u", "y": "v"}
+    around = restored(ran, ["x", "y"], {"x_before"}, {}, left)
+    around += restored(later, ["x", "y"], {"u", "v", "x_before"}, left, left)
+    for made in ([*renamed, *after], around):
         names: dict[str, object] = {"x": 1, "y": 2}
         exec("\n".join(each.code for each in made), names)
         assert (names["x"], names["y"], names["z"]) == (1, 2, 9)
-    assert (aliased([Executed(code)], ["x"], {}) is None) == ("%" in code)
+    assert (aliased(Executed(code), ["x"], {}, set()) is None) == ("%" in code)
+
+
+def test_names_that_the_person_does_not_have() -> None:
+    """A name that only scratch has is not bound to an object of the person's at first."""
+    made = aliased(Executed("y = x"), ["x", "y"], {}, {"new_x"}, {"y"})
+    assert made is not None
+    assert [each.code for each in made] == ["new_x_ = x", "new_y = new_x_"]
