@@ -28,18 +28,21 @@ _CREATES = re.compile(
 )
 """Words whose object is something new."""
 _DERIVES = re.compile(
-    r"\b(?:apply|exclude|filter|keep|melt|parse|pivot|prepare|put|read|reduce"
-    r"|restrict|round|save|split|store|write)\b",
+    r"\b(?:apply|bin|bucket|categori[sz]e|discreti[sz]e|exclude|extract|filter|flag|keep|label|map"
+    r"|mark|melt|parse|pivot|prepare|put|read|reduce"
+    r"|restrict|round|save|split|store|tag|write)\b",
     re.IGNORECASE,
 )
 """Words that may ask for a change, or for something new that is computed from the variable."""
 _COMPARED = re.compile(r"\b(?:as \w+ as|same(?: \w+)? as|such as|as well as)\b", re.IGNORECASE)
-_LEFT_ALONE = re.compile(
-    r"\b(?:without|not|never|n't|no|avoid|instead of)\b[^.;\n]*?"
-    r"\b(?:chang|modif|overwrit|rebind|mutat|alter|touch|replac|updat|edit)\w*"
-    r"|\b(?:unchanged|untouched|unmodified|as it is|read[- ]only|a (?:new )?copy)\b",
-    re.IGNORECASE,
+_LEFT_ALONE = (
+    r"(?:\b(?:without|not|never|no|avoid|instead of)|n't)\b[^.;\n]*?"
+    r"\b(?:chang|modif|overwrit|rebind|mutat|alter|touch|replac|updat|edit)\w*\s+"
+    r"(?:(?:the|my|original|variable|data|frame|table)\s*)*(?:{0}|it\b|original\b|input\b)"
+    r"|{0}[^.;\n]*\b(?:unchanged|untouched|unmodified|as it is|read[- ]only)\b"
+    r"|\bcopy of\s+(?:the\s+)?{0}"
 )
+"""A pattern that says of the variable {0} that it stays as it is."""
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+|\n+")
 
 
@@ -61,7 +64,8 @@ def asked_change(task: str, name: str) -> Asked:
     others: list[str] = []
     for sentence in _SENTENCE.split(task):
         (about if own.search(sentence) else others).append(sentence)
-    if any(_LEFT_ALONE.search(sentence) for sentence in about):
+    left_alone = re.compile(_LEFT_ALONE.format(_marked(name)), re.IGNORECASE)
+    if any(left_alone.search(sentence) for sentence in about):
         return "input"
     if any(_is_asked(sentence, name) for sentence in about):
         return "change"
@@ -74,7 +78,7 @@ def asked_change(task: str, name: str) -> Asked:
 
 def _is_asked(sentence: str, name: str) -> bool:
     sentence = _COMPARED.sub(" ", sentence)
-    marked = rf"[`@'\"*]*{re.escape(name)}\b"
+    marked = _marked(name)
     is_target = re.search(
         rf"{marked}[`'\"*]*\s*(?:[-+*/%&|^]|//|\*\*)?=(?!=)"
         rf"|\b(?:into|as|named|called)\s+(?:the\s+)?(?:variable\s+)?{marked}",
@@ -90,3 +94,8 @@ def _is_asked(sentence: str, name: str) -> bool:
         re.match(rf"\s+{new}{marked}", sentence[made.end() :])
         for made in _CREATES.finditer(sentence)
     )
+
+
+def _marked(name: str) -> str:
+    """A pattern for a name with the marks of code and emphasis before it."""
+    return rf"[`@'\"*]*{re.escape(name)}\b"

@@ -17,6 +17,9 @@ from jupyter_agent.core.asked_changes import asked_change
         "Show the added value of each row of df.",
         "Without changing df, compute what is left when rows without a price go.",
         "Drop the missing rows in a copy of df.",
+        "Sort df by price, but do not change it.",
+        "Fill the gaps. Leave `df` as it is.",
+        "Don't modify the original df; drop rows with gaps in another one.",
         "Merge other with df into both.",
         "Group df by region and show the means.",
         "Compute the correlation of a and b in df, and print it with two decimals.",
@@ -32,6 +35,8 @@ def test_inputs(task: str) -> None:
     [
         "Add a column total to df.",
         "Sort `df` by price, in place.",
+        "Sort df without changing the order of its columns.",
+        "add column b to df",
         "Rename the columns of df to lower case",
         "Drop the rows of df without a price.",
         "Replace missing ages in df by the median.",
@@ -56,6 +61,7 @@ def test_changes(task: str) -> None:
     [
         "Look at df. Then sort it by price and show the first row.",
         "Filter df to the rows of 2020.",
+        "Extract the year of df.date as year.",
         "Round the mean of price in df to two decimals.",
     ],
 )

@@ -116,6 +116,20 @@ def test_a_doubt_is_told_to_weak_models_only(weak: LiveKernel) -> None:
     assert turn(weak, task, code).result.text == "(no output)"
 
 
+def test_what_only_looks_different_is_no_change(strong: LiveKernel) -> None:
+    """A frame whose columns pandas has put together in memory has the same content: nothing is
+    said, in scratch neither.
+    """
+    strong.helper("df['b'] = df.price * 2; df['c'] = df.price * 3")
+    look = "df._consolidate_inplace()\nfloat(df.c.sum())"
+    for step in (look, {"code": look, "scratch": True}):
+        strong.script("Sum c in df.", {"calls": [{"name": "execute_code", "arguments": step}]}, "-")
+        logs = strong.logs()
+        done = strong.turn(strong.run("%%agent --fresh\nSum c in df."), logs)
+        assert done.result.text == "36.0"
+        strong.helper("df['b'] = df.price * 2")
+
+
 def test_recorded_mending(weak: LiveKernel) -> None:
     """A replay mends the same names and gives the same bytes."""
     weak.helper("%agent cassette inputs.cassette.jsonl", "%agent config mode record")

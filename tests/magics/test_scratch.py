@@ -129,6 +129,40 @@ def test_the_promoted_cell_of_several_keeps(desk: LiveKernel) -> None:
         assert desk.value("first, second, rate, third, rows") == wanted
 
 
+def test_the_promoted_cell_of_effects(desk: LiveKernel) -> None:
+    """What scratch code did outside of scratch is in the promoted cell though nothing was kept,
+    with the scratch values of its time; names stay the person's, where magics hide them, too.
+    """
+    desk.agent(
+        scratch("rate = rate + 1"),
+        scratch("%time rate = rate * 10\nnoise = rate"),
+        scratch("open('seen.txt', 'w').write(str(rate))\ncalls.append(rate)"),
+    )
+    assert (desk.folder / "seen.txt").read_text() == "30"
+    cell = desk.run("%agent cells")
+    (payload,) = [part for part in cell.reply["payload"] if part["source"] == "set_next_input"]
+    (desk.folder / "seen.txt").unlink()
+    desk.run(payload["text"])
+    assert (desk.folder / "seen.txt").read_text() == "30", payload["text"]
+    assert desk.value("rate, calls") == (2, [30, 30])
+
+
+def test_what_ends_early_stays_in_scratch(desk: LiveKernel) -> None:
+    """What code bound before its time-out is in scratch alone, and nothing of it is kept."""
+    late = scratch("half = rate * 2\nrate = 0\nwhile True: pass", "half") | {"timeout": 1}
+    turn = desk.agent(late, scratch("(half, rate)"), "rate, 'half' in globals()")
+    assert turn.results[0].state == "timed_out"
+    assert [each.text for each in turn.results[1:]] == ["(4, 0)", "(2, False)"]
+
+
+def test_undo_of_kept_names(desk: LiveKernel) -> None:
+    """Undo takes kept names back, and a list that scratch code changed in place."""
+    desk.agent(scratch("rate = 9\nrows.append(4)\nextra = 1", "rate", "extra"))
+    assert desk.value("rate, rows, extra") == (9, [3, 1, 2, 4], 1)
+    desk.helper("%agent undo")
+    assert desk.value("rate, rows, 'extra' in globals()") == (2, [3, 1, 2], False)
+
+
 def test_keep_needs_scratch(desk: LiveKernel) -> None:
     """`keep` in a plain call is an error that says so, and nothing runs."""
     turn = desk.agent({"code": "ran = 1", "keep": ["ran"]})
