@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from live_kernel import Cell, LiveKernel, Turn, execute_code
+from live_kernel import Cell, Json, LiveKernel, Turn, execute_code
 
 FRAME = "import pandas as pd\ndf = pd.DataFrame({'price': [4.0, None, 8.0]})\nrows = [3, 1, 2]"
 MADE_UP = "df = pd.DataFrame({'price': [1, 2, 3, 4]})\nprint(df.price.mean())"
@@ -25,7 +25,7 @@ def weak(strong: LiveKernel) -> Iterator[LiveKernel]:
     strong.helper("%agent config instructions full")
 
 
-def turn(kernel: LiveKernel, task: str, *codes: str) -> Turn:
+def turn(kernel: LiveKernel, task: str, *codes: str | Json) -> Turn:
     kernel.script(task, *map(execute_code, codes), {"text": "Done."})
     logs = kernel.logs()
     cell: Cell = kernel.run(f"%%agent --fresh\n{task}")
@@ -122,11 +122,9 @@ def test_what_only_looks_different_is_no_change(strong: LiveKernel) -> None:
     """
     strong.helper("df['b'] = df.price * 2; df['c'] = df.price * 3")
     look = "df._consolidate_inplace()\nfloat(df.c.sum())"
-    for step in (look, {"code": look, "scratch": True}):
-        strong.script("Sum c in df.", {"calls": [{"name": "execute_code", "arguments": step}]}, "-")
-        logs = strong.logs()
-        done = strong.turn(strong.run("%%agent --fresh\nSum c in df."), logs)
-        assert done.result.text == "36.0"
+    steps: tuple[str | Json, ...] = (look, {"code": look, "scratch": True})
+    for step in steps:
+        assert turn(strong, "Sum c in df.", step).result.text == "36.0"
         strong.helper("df['b'] = df.price * 2")
 
 
