@@ -72,17 +72,18 @@ class Scratch:
         shell, space = self._shell, self.names()
         kind = type(shell)
         globals_of = kind.user_global_ns.fget
+        theirs = getattr(kind, "user_ns", None)  # newer shells have a property of their own
 
         def local(each: Any) -> Any:
             if each is shell and is_marked():
                 return space
-            try:
-                return vars(each)["user_ns"]
-            except KeyError:
-                raise AttributeError("user_ns") from None
+            return theirs.fget(each) if theirs else vars(each)["user_ns"]
 
         def set_local(each: Any, value: Any) -> None:
-            vars(each)["user_ns"] = value
+            if theirs:
+                theirs.fset(each, value)
+            else:
+                vars(each)["user_ns"] = value
 
         def all_(each: Any) -> Any:
             return space if each is shell and is_marked() else globals_of(each)
