@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from types import ModuleType
 
 from jupyter_agent.core.events import (
     CellChange,
@@ -150,18 +151,20 @@ class TurnFindings:
             or _names(f"{self.text}\n{plan}", change.name)
         ]
 
-    def code(
-        self, variables: Iterable[VariableChange], namespace: Mapping[str, object]
-    ) -> tuple[str, ...]:
+    def code(self, receipt: Receipt, namespace: Mapping[str, object]) -> tuple[str, ...]:
         """The code that the results depend on; all that ran without an error if it is too nested.
 
         Args:
-            variables: The variables that the turn changed.
+            receipt: The turn's receipt: the variables that it changed are results. So are those
+                that its code bound to the object that they had, as when a cell is run again.
             namespace: The kernel's variables.
         """
+        bound = (self._others - {*receipt.restored}) & namespace.keys()
+        again = {name for name in bound if type(namespace[name]) is not ModuleType}
         ran = executed_by(self._results)
         try:
-            return pieces(ran, {each.name for each in variables}, opaque_names(namespace))
+            wanted = again.union(each.name for each in receipt.variables)
+            return pieces(ran, wanted, opaque_names(namespace))
         except RecursionError:
             return tuple(each.code for each in ran if each.state == "done")
 
@@ -239,7 +242,9 @@ class TurnFindings:
         ran = details.get("state") in _RAN and details.get("ran") is not False
         if ran and (code := _code(call)):
             self.ran.append(code)
-            if (parsed := parse_cell(code)) is not None:  # now: its tree is still at hand
+            if details.get("scratch"):
+                self._others.update(details["kept"])
+            elif (parsed := parse_cell(code)) is not None:  # now: its tree is still at hand
                 loops, others = loop_names(parsed[1])
                 self._loops |= loops
                 self._others |= others

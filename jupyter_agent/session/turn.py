@@ -125,7 +125,7 @@ class Turn:
             receipt = self._end(outcome)
         findings, stop = self._findings, outcome.stop_reason
         variables = self._kernel.shell.user_ns
-        code = findings.code(receipt.variables, variables)
+        code = findings.code(receipt, variables)
         answer = make_answer(findings.text, code, receipt, outcome.usage, stop)
         variables["_agent"] = answer
         self._session.turn_ended(stop, self._usage(outcome))
