@@ -28,7 +28,7 @@ from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.marks import AGENT_FILE, is_agents, is_marked, own
 from jupyter_agent.kernel.redirect import capturing
 from jupyter_agent.kernel.repair_hints import repair_hint
-from jupyter_agent.kernel.scratch import Scratch
+from jupyter_agent.kernel.scratch import Scratch, scratch_hint
 from jupyter_agent.kernel.shadow import swapped
 from jupyter_agent.kernel.tracebacks import cell_name, error_name, format_error
 from jupyter_agent.source.cell import is_plain, transformer
@@ -120,7 +120,8 @@ class Executor:
         execution = self._execution(outputs, error, timed_out, timeout)
         if execution.state == "failed" and error is not None:
             names = self.scratch.names() if in_scratch else self._shell.user_ns
-            execution = replace(execution, hint=repair_hint(error, names))
+            hint = repair_hint(error, names) or (scratch_hint(error) if in_scratch else "")
+            execution = replace(execution, hint=hint)
         described = {**hook.described, **capture.sizes}
         execution = replace(execution, described=described, whereabouts=capture.whereabouts)
         if self._interrupts.requested or (self._cancelled and not timed_out):

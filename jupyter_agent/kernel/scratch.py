@@ -154,3 +154,10 @@ class Scratch:
             if space.get(name, _MISSING) is base.get(name, _MISSING):
                 space[name] = value
         self._base = dict(person)
+
+
+def scratch_hint(error: BaseException) -> str:
+    """What to do about an error that the same code has in scratch alone; empty for any other."""
+    if type(error).__name__ != "PicklingError":
+        return ""
+    return "Scratch definitions cannot be pickled: define and use them without scratch."

@@ -70,7 +70,9 @@ def test_the_limits(desk: LiveKernel) -> None:
 
 
 def test_errors_and_figures(desk: LiveKernel) -> None:
-    """An error has its frame and the nearest scratch name; a figure is shown, `_` stays."""
+    """An error has its frame and the nearest scratch name, or what scratch cannot do; a figure is
+    shown, `_` stays.
+    """
     desk.run("'mine'")
     turn = desk.agent(
         scratch("total_price = 1\ntotal_prise"),
@@ -78,10 +80,12 @@ def test_errors_and_figures(desk: LiveKernel) -> None:
             "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()"
         ),
         scratch("print(_)\n1 + 1"),
+        scratch("import pickle\ndef f(): pass\npickle.dumps(f)"),
     )
     assert "line 2" in turn.results[0].text and "total_price" in turn.results[0].text
     assert any("image/png" in output["data"] for output in turn.results[1].display)
     assert turn.results[2].text == "mine\n2"
+    assert turn.results[3].text.endswith("define and use them without scratch.)")
     assert desk.value("_") == "mine"
 
 
