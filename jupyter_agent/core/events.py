@@ -121,6 +121,8 @@ class Receipt:
         usage: The tokens of its model calls.
         cost: Their price in US dollars; None if it is unknown or nothing was paid.
         seconds: The duration of the turn; None if it means nothing, as in a replay.
+        restored: Variables that its code had rebound, though the task only reads them: they are
+            bound to the user's objects again.
     """
 
     variables: tuple[VariableChange, ...] = ()
@@ -133,6 +135,7 @@ class Receipt:
     cost: Decimal | None = None
     seconds: float | None = None
     cells: tuple[CellChange, ...] = ()
+    restored: tuple[str, ...] = ()
 
     @property
     def ungrounded(self) -> tuple[Grounded, ...]:
@@ -146,12 +149,16 @@ class Receipt:
 
     def as_json(self) -> dict[str, Any]:
         """The fields that are the same in each replay of the turn. `volatile` has the others."""
-        # Saved outputs of before have no cells.
-        cells = {"cells": [asdict(change) for change in self.cells]} if self.cells else {}
+        # Saved outputs of before have none of these.
+        later: dict[str, Any] = {}
+        if self.cells:
+            later["cells"] = [asdict(change) for change in self.cells]
+        if self.restored:
+            later["restored"] = [*self.restored]
         return {
             "variables": [asdict(change) | {"shape": [*change.shape]} for change in self.variables],
             "files": [asdict(change) for change in self.files],
-            **cells,
+            **later,
             "proposals": self.proposals,
             "saved": [asdict(kept) for kept in self.saved],
             "numbers": [number.as_json() for number in self.numbers],

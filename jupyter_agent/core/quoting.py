@@ -23,7 +23,7 @@ SAVED_AT = re.compile(
 SAVED_IN = re.compile(r"(?m)^(\s*saved_by: '?\w+), .{1,255}\.ipynb(?=,|'?$)")
 """In which notebook, which a kernel knows in JupyterLab and not in nbval."""
 HINT = "(hint: {})"
-"""A line by the package below an error of the code."""
+"""A line by the package below an error of the code, or about inputs that it spoilt."""
 HINTED = re.compile(r"(?m)\n?^\(hint: .*\)$")
 _ROLES = ("system", "system_prompt", "assistant", "user", "human")
 _ASSIGNED = re.compile(

@@ -21,7 +21,10 @@ def receipt_bundle(receipt: Receipt) -> dict[str, str]:
 
 
 def _parts(receipt: Receipt) -> Iterator[Part]:
-    variables = [(each.name, each.kind, each.summary) for each in receipt.variables]
+    variables = [
+        *((each.name, str(each.kind), each.summary) for each in receipt.variables),
+        *((name, "restored", "your object again") for name in receipt.restored),
+    ]
     if variables:
         yield table(variables, ("variable", "", "now"))
     files = [

@@ -104,6 +104,7 @@ def changes(receipt: Receipt) -> list[tuple[str, str]]:
     proposed = count(receipt.proposals, "proposal")
     found = [
         *map(_variable, receipt.variables),
+        *((name, "bound to your object again") for name in receipt.restored),
         *map(_file, receipt.files),
         *map(_edited, receipt.cells),
         *((kept.title, f"saved as a {kept.kind}") for kept in receipt.saved),

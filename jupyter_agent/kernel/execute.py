@@ -28,6 +28,7 @@ from jupyter_agent.kernel.interrupts import Interrupts
 from jupyter_agent.kernel.marks import AGENT_FILE, is_agents, is_marked, own
 from jupyter_agent.kernel.redirect import capturing
 from jupyter_agent.kernel.repair_hints import repair_hint
+from jupyter_agent.kernel.scratch import Scratch, scratch_hint
 from jupyter_agent.kernel.shadow import swapped
 from jupyter_agent.kernel.tracebacks import cell_name, error_name, format_error
 from jupyter_agent.source.cell import is_plain, transformer
@@ -66,11 +67,15 @@ class Executor:
         shell: The IPython shell.
         interrupts: The interrupts of the turn.
         outputs: Returns the folder for outputs too long for memory; None drops their middle.
+
+    Attributes:
+        scratch: The namespace of code that runs in scratch.
     """
 
     def __init__(
         self, shell: Any, interrupts: Interrupts, outputs: Callable[[], Path] | None = None
     ) -> None:
+        self.scratch = Scratch(shell)
         self._shell = shell
         self._outputs = outputs
         self._interrupts = interrupts
@@ -83,6 +88,7 @@ class Executor:
         timeout: float | None = None,
         printed: Callable[[str], None] | None = None,
         judge: SideEffectJudge | None = None,
+        in_scratch: bool = False,
     ) -> Execution:
         """Execute `code`: Python, magics, `!commands` and top-level await.
 
@@ -91,6 +97,7 @@ class Executor:
             timeout: Seconds after which the code itself is interrupted; None waits for ever.
             printed: Called with the text written to the streams.
             judge: Called before each side effect of the code; None lets all of them happen.
+            in_scratch: Whether it runs in `scratch` instead of the person's namespace.
 
         After an interrupt by the user, returns the outputs so far, and cancels the turn's task at
         its next await.
@@ -100,6 +107,7 @@ class Executor:
         with (
             capturing(self._shell, hook, self._overflow(), printed) as capture,
             self._contained(capture) as shown,
+            self.scratch.in_use() if in_scratch else nullcontext(),
         ):
             with self._interrupts.limited(timeout) as limit:
                 error = await self._run_cell(code, judge)
@@ -110,6 +118,10 @@ class Executor:
             self._finish_cell()
         outputs = tuple(o for o in capture.outputs() if shown.get(id(o)) is not error or not error)
         execution = self._execution(outputs, error, timed_out, timeout)
+        if execution.state == "failed" and error is not None:
+            names = self.scratch.names() if in_scratch else self._shell.user_ns
+            hint = repair_hint(error, names) or (scratch_hint(error) if in_scratch else "")
+            execution = replace(execution, hint=hint)
         described = {**hook.described, **capture.sizes}
         execution = replace(execution, described=described, whereabouts=capture.whereabouts)
         if self._interrupts.requested or (self._cancelled and not timed_out):
@@ -204,8 +216,7 @@ class Executor:
         if error is None:
             return Execution(outputs, "done")
         text = format_error(error, self._name_of)
-        hint = repair_hint(error, self._shell.user_ns)
-        return Execution(outputs, "failed", text, error_name(error), hint=hint)
+        return Execution(outputs, "failed", text, error_name(error))
 
     def _name_of(self, filename: str) -> str | None:
         return cell_name(self._shell, filename)

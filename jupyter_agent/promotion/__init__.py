@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from jupyter_agent.promotion.cell import cell
+from jupyter_agent.promotion.cell import cell, pieces
 from jupyter_agent.promotion.executed import Executed
 from jupyter_agent.promotion.export import export, notebook
-from jupyter_agent.promotion.turn import executed, opaque_names, results
+from jupyter_agent.promotion.turn import executed, executed_by, opaque_names, results
 
 __all__ = [
     "Executed",
     "cell",
     "executed",
+    "executed_by",
     "export",
     "notebook",
     "opaque_names",
+    "pieces",
     "results",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.promotion.executed import Executed, Statement, parsed, statements
@@ -48,6 +50,35 @@ def cell(
     for words, part in _by_step(rest):
         blocks.append("\n".join([f"# {words}", *sources(part, is_last=part[-1] is rest[-1])]))
     return "\n\n".join(block for block in blocks if block)
+
+
+def pieces(
+    executions: Sequence[Executed],
+    wanted: Collection[str],
+    opaque: Collection[str] | None = None,
+) -> tuple[str, ...]:
+    """The code that the results depend on, a text for each execution, in order.
+
+    As `cell`, but nothing moves, code of which nothing is left out is unchanged, and the last
+    statement stays if it showed something.
+    """
+    all_ = statements(executions)
+    own = [place for place, ran in enumerate(executions) if not ran.is_added]
+    done = [place for place in own if executions[place].state == "done"]
+    if done and executions[done[-1]].ends_shown:
+        last = max((i for i, each in enumerate(all_) if each.origin == done[-1]), default=None)
+        if last is not None:
+            all_[last] = replace(all_[last], is_shown=True)
+    kept: dict[int, list[Kept]] = {}
+    for each in needed(all_, wanted, opaque):
+        kept.setdefault(each[0].origin, []).append(each)
+    lengths = Counter(statement.origin for statement in all_)
+    return tuple(
+        executions[origin].code
+        if len(part) == lengths[origin] and executions[origin].state == "done"
+        else "\n".join(sources(part, is_last=True))
+        for origin, part in kept.items()
+    )
 
 
 def hoisted(kept: Sequence[Kept]) -> tuple[list[Statement], list[Kept]]:

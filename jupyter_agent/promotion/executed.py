@@ -26,6 +26,9 @@ class Executed:
         shows: Whether it showed a picture or another rich display.
         shows_value: Whether that was the value of its last expression.
         tools: Functions of the agent's that it called, which are there only while it runs.
+        ends_shown: Whether it showed anything, so that its last statement may be what it is for.
+        is_added: Whether it is no code of the model's, but stands for what the package did.
+        restores: The name of the person's that added code keeps for later, or binds again.
     """
 
     code: str
@@ -36,6 +39,9 @@ class Executed:
     shows: bool = False
     shows_value: bool = False
     tools: frozenset[str] = frozenset()
+    ends_shown: bool = False
+    is_added: bool = False
+    restores: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,33 @@ def needed(
 ) -> list[tuple[Statement, Facts]]:
     """The statements to keep, in order, each with its facts.
 
+    Names are kept and restored only around statements that bind them.
+
     Args:
         statements: The statements that ran.
         wanted: The names whose values are the results.
         opaque: As for `Program`.
         lookups: Whether to keep statements that only look, unless their code failed.
     """
+    names = {statement.ran.restores for statement in statements} - {""}
+    if not names:
+        return _needed(statements, wanted, opaque, lookups)
+    own = [statement for statement in statements if not statement.ran.restores]
+    bound = _bound(_needed(own, wanted, opaque, lookups)) & names
+    rest = [each for each in statements if not each.ran.restores or each.ran.restores in bound]
+    return _needed(rest, {*wanted, *bound}, opaque, lookups)
+
+
+def _bound(kept: Sequence[tuple[Statement, Facts]]) -> set[str]:
+    return set().union(*(facts.binds | facts.deletes for _, facts in kept))
+
+
+def _needed(
+    statements: Sequence[Statement],
+    wanted: Iterable[str],
+    opaque: Collection[str] | None,
+    lookups: bool,
+) -> list[tuple[Statement, Facts]]:
     program = Program([statement.tree for statement in statements], opaque)
     facts = [program.facts(each.tree, each.ran.shows) for each in statements]
     _allow_for_doubt(statements, facts)

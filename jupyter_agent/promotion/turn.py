@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType
 
-from jupyter_agent.core.messages import Output, ToolResult
+from jupyter_agent.core.asked_changes import INPUTS, SPOILT
+from jupyter_agent.core.messages import JsonObject, Output, ToolResult
 from jupyter_agent.core.transcript import CallView, StepView, TurnView
-from jupyter_agent.promotion.executed import Executed, State
+from jupyter_agent.promotion.executed import Executed, State, parsed
+from jupyter_agent.promotion.renaming import added, aliased, free, restored, words_of
+from jupyter_agent.source.scope import stored_names
 
 _AT_TOP = re.compile(r"^agent code \d+, line (\d+)$", re.MULTILINE)
 """A frame at the top level of the code in the text of an error, not in a function."""
@@ -23,8 +27,18 @@ _STATES: dict[str, State] = {
 
 
 def executed(view: TurnView) -> tuple[Executed, ...]:
-    """The code that ran in a turn, in order, with its outcome. Leaves out code that never began."""
-    return tuple(ran for step in view.steps for ran in _of_step(step))
+    """The code that ran in a turn, in order, with its outcome. Leaves out code that never began.
+
+    Bindings of the person's names that did not last, in scratch or because they were taken back,
+    have other names.
+    """
+    return tuple(_in_order([ran for step in view.steps for ran in _of_step(step)]))
+
+
+def executed_by(calls: Iterable[CallView]) -> tuple[Executed, ...]:
+    """The same of some calls, without their steps and the model's words."""
+    ran = ((_of_call(call, 0, ""), call.result) for call in calls)
+    return tuple(_in_order([_Run(each, result.details) for each, result in ran if each and result]))
 
 
 def results(view: TurnView) -> frozenset[str]:
@@ -57,13 +71,73 @@ def _module_of(value: object) -> object:
         return None  # a metaclass of the person's
 
 
-def _of_step(step: StepView) -> Iterator[Executed]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One piece of code, and the details of its result."""
+
+    executed: Executed
+    details: JsonObject
+
+
+def _of_step(step: StepView) -> Iterator[_Run]:
     words = step.text
     for call in step.calls:
         ran = _of_call(call, step.number, words)
-        if ran is not None:
-            yield ran
+        if ran is not None and call.result is not None:
+            yield _Run(ran, call.result.details)
             words = ""
+
+
+def _in_order(runs: Sequence[_Run]) -> Iterator[Executed]:
+    """What has the same effect for the person, were it run in one namespace."""
+    rebound = {name for run in runs for name in run.details.get(SPOILT, {}).get("rebound", ())}
+    if rebound and any(INPUTS in run.executed.code for run in runs):
+        kept = ", ".join(f"{name!r}: {name}" for name in sorted(rebound))
+        yield added(f"{INPUTS} = {{{kept}}}", runs[0].executed)
+    words = {word for run in runs for word in words_of(run.executed.code)}
+    scratch = _Scratch(runs, words)
+    for run in runs:
+        mended = run.details.get(SPOILT, {}).get("mended", ())
+        if run.details.get("scratch"):
+            yield from scratch.ran(run)
+        elif mended:
+            code = aliased(run.executed, mended, {}, words)
+            yield from code or restored(run.executed, mended, words)
+        else:
+            yield run.executed
+
+
+class _Scratch:
+    """The scratch code of a turn, as code for the person's namespace.
+
+    Names that mean something else in scratch than outside have other names there; where they cannot
+    be replaced, they are bound to the scratch values for the length of the code.
+
+    Args:
+        runs: All code of the turn.
+        words: Its words.
+    """
+
+    def __init__(self, runs: Sequence[_Run], words: set[str]) -> None:
+        self._ever = {name for run in runs for name in run.details.get("shadows", ())}
+        self._words = words
+        self._others: dict[str, str] = {}
+
+    def ran(self, run: _Run) -> list[Executed]:
+        """One piece of scratch code, and the bindings of the names that were kept after it."""
+        code, others, kept = run.executed, self._others, run.details.get("kept", ())
+        shadows = set(run.details.get("shadows", ()))
+        found = parsed(code.code)
+        # Names of the person's, and such as become the person's later: code outside binds them.
+        bound = {name for tree in found[1] for name in stored_names(tree)} if found else set()
+        new = sorted((shadows | (bound & self._ever)).difference(kept, others))
+        lines = aliased(code, new, others, self._words, set(new) - shadows)
+        if lines is None:
+            given = dict(others)
+            others |= {name: free(f"new_{name}", self._words) for name in new}
+            lines = restored(code, sorted(shadows), self._words, given, others)
+        handed = [name for name in kept if name in others]
+        return [*lines, *(added(f"{name} = {others.pop(name)}", code) for name in handed)]
 
 
 def _of_call(call: CallView, step: int, words: str) -> Executed | None:
@@ -72,7 +146,7 @@ def _of_call(call: CallView, step: int, words: str) -> Executed | None:
         return None
     state = _STATES.get(str(result.details.get("state")))
     code = _code(call.call.arguments)
-    if state is None or not code.strip():
+    if state is None or not (code.strip() or result.details.get("kept")):
         return None
     values = [output for output in result.display if output.kind == "result"]
     displays = [output for output in result.display if output.kind == "display"]
@@ -84,6 +158,7 @@ def _of_call(call: CallView, step: int, words: str) -> Executed | None:
         failed_line=_failed_line(result) if state == "failed" else None,
         shows=bool(displays),
         shows_value=any(map(_is_picture, values)),
+        ends_shown=bool(result.display),
         tools=frozenset(str(made.get("tool")) for made in result.details.get("calls", ())),
     )
 

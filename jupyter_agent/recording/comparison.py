@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.core.asked_changes import SPOILT
 from jupyter_agent.core.history import turn_messages
 from jupyter_agent.core.messages import (
     Image,
@@ -138,7 +139,7 @@ def result_text(result: ToolResult, root: Path | None = None) -> str:
     text = neutral(("error: " if result.is_error else "") + "\n".join(words), root)
     for pattern, stand_in in _own_words(text):
         text = pattern.sub(stand_in, text)
-    if result.is_error:
+    if result.is_error or SPOILT in result.details:
         text = HINTED.sub("", text)
     if "The slowest run took" in text:
         text = _TIMEIT_REMARK.sub("", text)

@@ -25,6 +25,7 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.kernel.cells_meant import CellsMeant, cells_meant, words_for_cells
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.context import KernelState, naming, turn_context
+from jupyter_agent.kernel.named_inputs import NamedInputs, Spoilt
 from jupyter_agent.kernel.notebook_page import NotebookPage
 from jupyter_agent.kernel.variables import user_variables
 from jupyter_agent.llm.pricing import cost
@@ -86,6 +87,7 @@ class AgentSetup:
         self._kernel = kernel
         self._name = name
         self._tape = Tape()
+        self._inputs: NamedInputs | None = None
         self._seen: Snapshot | None = None
         self._cells_seen = 0
         self._resources: Resources | None = None
@@ -292,6 +294,23 @@ class AgentSetup:
         rules = self.resources.rules
         return rules.own.text if is_brief(settings, os.environ) else rules.text
 
+    def watch_inputs(self, task: str, settings: Settings, before: Snapshot) -> None:
+        """Watch the variables that the task only reads, until `inputs_mended`."""
+        mends, undo = is_brief(settings, os.environ), self._kernel.undo
+        space = self._kernel.shell.user_ns
+        self._inputs = NamedInputs(space, task, before, mends, undo.is_unchanged)
+
+    def inputs_mended(self) -> tuple[str, ...]:
+        """End the watch: the names that the agent's code rebound and that were bound again."""
+        watched, self._inputs = self._inputs, None
+        if watched is None:
+            return ()
+        watched.close()
+        return tuple(watched.mended)
+
+    def _noticed(self, code: str) -> Spoilt:
+        return Spoilt() if self._inputs is None else self._inputs.after(code)
+
     def saw(self, after: Snapshot) -> None:
         """Note the variables at the end of a turn: the model knows them."""
         self._seen, self._cells_seen = after.faded(), self._kernel.recent.count
@@ -316,7 +335,15 @@ class AgentSetup:
             )
         if settings.tools.enable_code:
             around = kernel.undo.around_code
-            code = code_tools(kernel.executor, self._sight, around, self.approvals.guarded)
+            guarded = self.approvals.guarded
+            code = code_tools(
+                kernel.executor,
+                self._sight,
+                around,
+                guarded,
+                self._noticed,
+                kernel.undo.is_unchanged,
+            )
         own = [
             *code,
             *inspect_tools(lambda: user_variables(kernel.shell), self._shapes_only),

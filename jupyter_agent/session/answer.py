@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from types import ModuleType
 
 from jupyter_agent.core.events import (
     CellChange,
@@ -24,7 +25,9 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.messages import JsonObject, ToolCall, ToolResult, Usage
 from jupyter_agent.core.redact import redact, secret_values
+from jupyter_agent.core.transcript import CallView
 from jupyter_agent.grounding import Index, Source, grounded
+from jupyter_agent.promotion import executed_by, opaque_names, pieces
 from jupyter_agent.recording.results import VARYING
 from jupyter_agent.source.cell import parse_cell
 from jupyter_agent.source.scope import loop_names
@@ -47,7 +50,7 @@ class Answer(RedactedRepr):
     """The answer's text, a string, with the turn's results as attributes.
 
     Attributes:
-        code: The code that ran without an error, in order.
+        code: The code that the results and what was shown last depend on, in order.
         files: Paths of the files that were created or changed.
         variables: Names of the variables that were added or bound anew.
         usage: The tokens of the turn's model calls.
@@ -92,7 +95,6 @@ class TurnFindings:
 
     Attributes:
         index: The numbers that the turn's results showed, read as they came.
-        code: The code that ran without an error.
         ran: All code that ran.
         has_reply: True once the model has said or called something.
     """
@@ -101,7 +103,6 @@ class TurnFindings:
 
     def __init__(self, earlier: Index | None = None) -> None:
         self.text = ""
-        self.code: list[str] = []
         self.ran: list[str] = []
         self.has_reply = False
         self.index = Index(earlier=earlier)
@@ -114,6 +115,7 @@ class TurnFindings:
         self._varying: list[Source] = []
         self._loops: set[str] = set()
         self._others: set[str] = set()
+        self._results: list[CallView] = []
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
@@ -148,6 +150,23 @@ class TurnFindings:
             or change.name not in scraps
             or _names(f"{self.text}\n{plan}", change.name)
         ]
+
+    def code(self, receipt: Receipt, namespace: Mapping[str, object]) -> tuple[str, ...]:
+        """The code that the results depend on; all that ran without an error if it is too nested.
+
+        Args:
+            receipt: The turn's receipt: the variables that it changed are results. So are those
+                that its code bound to the object that they had, as when a cell is run again.
+            namespace: The kernel's variables.
+        """
+        bound = (self._others - {*receipt.restored}) & namespace.keys()
+        again = {name for name in bound if type(namespace[name]) is not ModuleType}
+        ran = executed_by(self._results)
+        try:
+            wanted = again.union(each.name for each in receipt.variables)
+            return pieces(ran, wanted, opaque_names(namespace))
+        except RecursionError:
+            return tuple(each.code for each in ran if each.state == "done")
 
     def receipt(
         self,
@@ -207,13 +226,10 @@ class TurnFindings:
         self._note_sources(call, result)
         for made in result.details.get("calls", ()):  # made by the code that ran
             self._note_details(made.get("details", {}))
+        if call is not None:
+            self._results.append(CallView(call, "done", result))
         if not result.is_error:
-            self._note_code(call)
             self._note_details(result.details)
-
-    def _note_code(self, call: ToolCall | None) -> None:
-        if call is not None and call.name == "execute_code":
-            self.code.append(json.loads(call.arguments)["code"])
 
     def _note_sources(self, call: ToolCall | None, result: ToolResult) -> None:
         """Index the numbers of a result and of its code, but not those of echoed arguments."""
@@ -226,7 +242,9 @@ class TurnFindings:
         ran = details.get("state") in _RAN and details.get("ran") is not False
         if ran and (code := _code(call)):
             self.ran.append(code)
-            if (parsed := parse_cell(code)) is not None:  # now: its tree is still at hand
+            if details.get("scratch"):
+                self._others.update(details["kept"])
+            elif (parsed := parse_cell(code)) is not None:  # now: its tree is still at hand
                 loops, others = loop_names(parsed[1])
                 self._loops |= loops
                 self._others |= others

@@ -181,6 +181,9 @@ class Approvals:
         """The policy's verdict on a call, as a ruling."""
         tool, mode, around = prepared.tool, settings.approvals.mode, self._surroundings()
         if tool.effect == "executes" and not is_served(tool.name):
+            if prepared.values.get("scratch"):
+                names = KnownNames(self._kernel.executor.scratch.names())
+                around = replace(around, names=names, own_names=names)  # deleted in scratch alone
             self._contexts[prepared.call.id] = around
         verdict = judge(tool.name, tool.effect, prepared.values, mode, around)
         return Ruling(

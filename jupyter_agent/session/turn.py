@@ -104,6 +104,7 @@ class Turn:
         self._log: RunLog | None = None
         self._news = _News([], False)
         self._shown: list[str] = []
+        self._mended: tuple[str, ...] = ()
         self._saves = settings.session.save and tape.keeps_conversation
         self._unkept = self._why_unkept()
         self._before = self._kernel.snapshot()
@@ -123,8 +124,10 @@ class Turn:
             outcome = await self._work()
             receipt = self._end(outcome)
         findings, stop = self._findings, outcome.stop_reason
-        answer = make_answer(findings.text, findings.code, receipt, outcome.usage, stop)
-        self._kernel.shell.user_ns["_agent"] = answer
+        variables = self._kernel.shell.user_ns
+        code = findings.code(receipt, variables)
+        answer = make_answer(findings.text, code, receipt, outcome.usage, stop)
+        variables["_agent"] = answer
         self._session.turn_ended(stop, self._usage(outcome))
         if stop in COMPLETE:
             self._tape.commit()
@@ -172,8 +175,11 @@ class Turn:
         if replaced:
             session.unanswered = 0
         setup.news.clear()
+        resources.callback(self._kernel.executor.scratch.forget)
+        resources.callback(setup.inputs_mended)  # if the turn breaks off
         resources.callback(self._undo.end, self._before)  # if the turn breaks off
         self._undo.begin(self._task, self._before, self._settings.undo)
+        setup.watch_inputs(self._task, self._settings, self._before)
         self._emit_start()
         self._shown = self._first_notices()
         self._notify(
@@ -210,6 +216,7 @@ class Turn:
 
     def _end(self, outcome: TurnOutcome) -> Receipt:
         """Collect variables, files, numbers and cost in the receipt; close the turn's stores."""
+        self._mended = self._session.setup.inputs_mended()
         after = self._kernel.snapshot()
         if self._findings.has_reply:
             self._session.setup.saw(after)
@@ -244,7 +251,8 @@ class Turn:
             cost=self._paid(outcome.usage) if is_live else None,
             seconds=time.monotonic() - self._began if is_live else None,
         )
-        return replace(receipt, files=self._tape.files(receipt.files, self._undo.rewritten))
+        files = self._tape.files(receipt.files, self._undo.rewritten)
+        return replace(receipt, files=files, restored=self._mended)
 
     def _paid(self, usage: Usage) -> Decimal | None:
         """The turn's cost in US dollars without its replayed replies; None if it is unknown."""

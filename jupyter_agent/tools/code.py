@@ -5,20 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Annotated, Protocol
 
 from pydantic import Field
 
+from jupyter_agent.core.asked_changes import SPOILT
 from jupyter_agent.core.displays import WIDGET
 from jupyter_agent.core.effects import SideEffect
-from jupyter_agent.core.messages import Image, Output, Text
+from jupyter_agent.core.messages import Image, JsonObject, Output, Text
 from jupyter_agent.core.plaintext import plain, shorten
 from jupyter_agent.core.quoting import HINT
 from jupyter_agent.core.tool import Tool, ToolReturn, call_id, report, tool
+from jupyter_agent.errors import ToolError
 from jupyter_agent.kernel.execute import Execution, Executor
 from jupyter_agent.kernel.images import LONGEST_SIDE, picture
+from jupyter_agent.kernel.named_inputs import Spoilt
+from jupyter_agent.kernel.scratch import Adopted, Scratch
 
 MODEL_LIMIT = 30_000
 """Characters of one execution's output that the model gets to read."""
@@ -50,6 +54,8 @@ def code_tools(
     sight: Callable[[], Sight] = Sight,
     around: Callable[[str], AbstractContextManager[object]] = nullcontext,
     guarded: Callable[[str], AbstractContextManager[CodeGuard | None]] = lambda call: nullcontext(),
+    noticed: Callable[[str], Spoilt] = lambda code: Spoilt(),
+    is_same: Callable[[str, object], bool] = lambda name, value: False,
 ) -> list[Tool]:
     """`execute_code`, bound to the kernel that `executor` runs in.
 
@@ -58,6 +64,8 @@ def code_tools(
         sight: Gives what the settings allow the model to see, asked for each call.
         around: Gives for a code what it is executed in: a checkpoint that notes changed files.
         guarded: Gives for a call's id the judge of its side effects; None lets all of them happen.
+        noticed: Tells what a code that has run did to the inputs of the task.
+        is_same: Whether a variable is known to have the content of before the turn.
     """
 
     @tool("executes")
@@ -67,17 +75,66 @@ def code_tools(
             float | None,
             Field(gt=0, le=86_400, description="Seconds after which the code is interrupted."),
         ] = None,
+        scratch: Annotated[
+            bool, Field(description="Explore: what it binds is discarded with the turn.")
+        ] = False,
+        keep: Annotated[list[str], Field(description="Scratch names to hand to the person.")] = [],  # noqa: B006 (never changed; pydantic copies it)
     ) -> ToolReturn:
         """Run code in the live kernel of the person's notebook, where their variables are.
 
         Python, %magics, !commands and top-level await work as in a cell. Variables persist.
         Returns stdout, stderr, the value of the last expression, displays, and the error if any.
         """
+        if keep and not scratch:
+            raise ToolError("keep takes names out of scratch: it needs scratch=true.")
+        before = executor.scratch.looked_at(code) if scratch else None
         with around(code), guarded(call_id.get()) as guard:
-            execution = await executor.run(code, timeout, report.get(), guard)
-        return _returned(execution, sight(), guard.refused if guard else ())
+            execution = await executor.run(code, timeout, report.get(), guard, scratch)
+            is_kept = before is not None and execution.state == "done"
+            adopted = executor.scratch.adopt(keep) if is_kept else Adopted()
+        returned = _returned(execution, sight(), guard.refused if guard else ())
+        spoilt = noticed(code)
+        if before is not None:
+            mutated = executor.scratch.mutated(before, is_same)
+            returned = _of_scratch(
+                returned, executor.scratch, adopted, [n for n in mutated if n not in spoilt.mutated]
+            )
+        return _with_spoilt(returned, spoilt)
 
     return [execute_code]
+
+
+def _of_scratch(
+    returned: ToolReturn, scratch: Scratch, adopted: Adopted, mutated: Sequence[str]
+) -> ToolReturn:
+    """The result of scratch code, with a line for each way in which it reached the person."""
+    lines = []
+    if adopted.kept:
+        lines.append(f"Kept for the person: {_code_names(adopted.kept)}.")
+    if adopted.left:
+        lines.append(f"Not kept: {'; '.join(adopted.left)}.")
+    if mutated:
+        names = _code_names(mutated)
+        lines.append(f"Changed in place, so outside of scratch, too: {names}. Copy before you do.")
+    details = {"scratch": True, "kept": [*adopted.kept], "shadows": [*scratch.shadows()]}
+    return _with_lines(returned, lines, details)
+
+
+def _with_spoilt(returned: ToolReturn, spoilt: Spoilt) -> ToolReturn:
+    if not spoilt.lines:
+        return returned
+    found = {"mended": spoilt.mended, "rebound": spoilt.rebound, "mutated": spoilt.mutated}
+    details = {SPOILT: {key: [*names] for key, names in found.items() if names}}
+    return _with_lines(returned, [HINT.format(line) for line in spoilt.lines], details)
+
+
+def _with_lines(returned: ToolReturn, lines: Sequence[str], details: JsonObject) -> ToolReturn:
+    content = (*returned.content, *map(Text, lines))
+    return replace(returned, content=content, details={**returned.details, **details})
+
+
+def _code_names(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _returned(execution: Execution, sight: Sight, refused: Sequence[str]) -> ToolReturn:

@@ -94,6 +94,11 @@ class KernelUndo:
         if self._checkpoint is not None:
             self._checkpoint.before_write(path, data)
 
+    def is_unchanged(self, name: str, value: object) -> bool:
+        """True if a variable is known to have the content of before the running turn."""
+        checkpoint = self._checkpoint
+        return checkpoint is not None and self._bindings.is_unchanged(checkpoint.id, name, value)
+
     def edited(self, edits: Iterable[CellEdit]) -> None:
         """Note edits that a tool has made in the open notebook."""
         if self._checkpoint is not None:

@@ -26,6 +26,7 @@ from jupyter_agent.undo.copies import (
     digest,
     digest_bytes,
     is_constant,
+    is_like,
     reached,
 )
 
@@ -161,6 +162,19 @@ class Bindings:
         running = _RunningTurn(before, others, process_state.take())
         running.states, running.partial = _states(before)
         self._running[turn] = running
+
+    def is_unchanged(self, turn: str, name: str, value: object) -> bool:
+        """True if an object surely has the content of the beginning of a running turn.
+
+        False if it has not, or if neither a copy nor a digest was made of it.
+        """
+        running = self._running.get(turn)
+        state = running.states.get(name) if running else None
+        if state is None or state.value is not value:
+            return False
+        if state.copy is not MISSING:
+            return is_like(state.copy, value)
+        return state.digest is not None and _digest(value) == state.digest
 
     def end(
         self,

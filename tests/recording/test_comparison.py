@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pace import processor_seconds
 
+from jupyter_agent.core.asked_changes import SPOILT
 from jupyter_agent.core.messages import Image, Message, Output, Said, Text, ToolCall, ToolResult
 from jupyter_agent.recording.comparison import (
     Digests,
@@ -291,3 +292,10 @@ def test_a_hint_below_an_error_is_not_compared() -> None:
 
     assert text(hinted, True) == text(error, True)
     assert text(hinted, False) != text(error, False)
+
+
+def test_a_hint_about_spoilt_inputs_is_not_compared() -> None:
+    """A recording of before such hints, and a run with one, are the same."""
+    hint = Text("(hint: `df` is the person's DataFrame again.)")
+    hinted = ToolResult("1", (Text("6.0"), hint), details={SPOILT: {"mended": ["df"]}})
+    assert result_text(hinted) == result_text(result("6.0"))
