@@ -93,9 +93,8 @@ class _Functions:
     @contextmanager
     def bound(self) -> Iterator[None]:
         """Bind the functions in this context; names that the user or the code binds stay."""
-        functions = {
-            tool.name: self._function(tool) for tool in self._toolbox.tools if tool.name != ACT
-        }
+        tools = (tool for tool in self._toolbox.tools if tool.name != ACT and not tool.waits)
+        functions = {tool.name: self._function(tool) for tool in tools}
         names: dict[str, object] = {**functions, ALL: SimpleNamespace(**functions)}
         space, hidden = self._around.namespace, self._around.hidden
         ours = {name: value for name, value in names.items() if name not in space}

@@ -17,6 +17,8 @@ from jupyter_agent.core.events import (
     Advised,
     Compacted,
     MessageFinished,
+    QuestionAnswered,
+    QuestionAsked,
     Sink,
     Steered,
     StepStarted,
@@ -38,7 +40,7 @@ from jupyter_agent.core.messages import (
 )
 from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.ports import Model, Nobody, Request, Tools, User
-from jupyter_agent.core.tool import Prepared, Printed, call_id, report
+from jupyter_agent.core.tool import Prepared, Printed, ask, call_id, report
 from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 
@@ -130,6 +132,7 @@ class _Turn:
         self.why = ""
         self._repetition = RepetitionDetector()
         self._compacted = False
+        self._asked_for = 0.0  # seconds of the running call in which the user was asked
         self._text_length = TextLength()
         self._agent = agent
         self._history = history
@@ -308,16 +311,28 @@ class _Turn:
                 self._ran.add(call.id)
             result = await self._run(prepared) if not refusal else _refused(call, refusal)
         results[call.id] = result
-        self._emit(ToolFinished(result, time.monotonic() - started))
+        seconds, self._asked_for = time.monotonic() - started - self._asked_for, 0.0
+        self._emit(ToolFinished(result, seconds))
 
     async def _run(self, prepared: Prepared) -> ToolResult:
         printed = report.set(Printed(prepared.call.id, self._emit))
         running = call_id.set(prepared.call.id)
+        asking = ask.set(self._ask_user)
         try:
             return await self._agent.toolbox.carry_out(prepared)
         finally:
             report.reset(printed)
             call_id.reset(running)
+            ask.reset(asking)
+
+    async def _ask_user(self, asked: QuestionAsked) -> QuestionAnswered:
+        """Ask the user for the running call, which runs alone."""
+        began = time.monotonic()
+        self._emit(asked)
+        answered = await self._agent.user.answer(asked)
+        self._emit(answered)
+        self._asked_for += time.monotonic() - began
+        return answered
 
     def _fill_gaps(
         self,

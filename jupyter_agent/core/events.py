@@ -321,6 +321,26 @@ class ApprovalAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionAsked:
+    """A call of `ask_user` waits for the user's answer in words: one of `choices`, or any other."""
+
+    call_id: str
+    question: str
+    choices: tuple[str, ...] = ()
+    type: Literal["question_asked"] = "question_asked"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswered:
+    """The user's answer to a call of `ask_user`. `text` is empty unless `by` is the person."""
+
+    call_id: str
+    text: str = ""
+    by: Decider = "person"
+    type: Literal["question_answered"] = "question_answered"
+
+
+@dataclass(frozen=True, slots=True)
 class EffectDecided:
     """A decision about a side effect of running code: whether it happened.
 
@@ -409,6 +429,8 @@ Event = (
     | ToolOutput
     | ApprovalAsked
     | ApprovalAnswered
+    | QuestionAsked
+    | QuestionAnswered
     | EffectDecided
     | Steered
     | ToolFinished

@@ -209,6 +209,11 @@ PAGE_TOOLS = frozenset({"read_cells", EDIT_CELLS})
 """The tools that ask the page of the open notebook."""
 
 
+ASK_USER = "ask_user"
+"""The tool that asks the person a question."""
+
+
 def is_answered_elsewhere(tool: str) -> bool:
-    """True if a server or a page answers: a replay gives the recorded result and asks neither."""
-    return is_served(tool) or tool in PAGE_TOOLS
+    """True if a server, a page or the person answers: a replay gives the recorded result and asks
+    none of them."""
+    return is_served(tool) or tool in PAGE_TOOLS or tool == ASK_USER

@@ -16,6 +16,8 @@ from jupyter_agent.core.events import (
     MessageFinished,
     Noticed,
     Preparing,
+    QuestionAnswered,
+    QuestionAsked,
     ReplySource,
     Retrying,
     TextDelta,
@@ -97,18 +99,24 @@ class User(Protocol):
             KeyboardInterrupt: The user interrupted in place of an answer.
         """
 
+    async def answer(self, asked: QuestionAsked) -> QuestionAnswered:
+        """Answer a question in words. One is asked at a time. A cancellation passes through."""
+
     def said(self) -> tuple[str, ...]:
         """The lines that the user typed since the last call, oldest first."""
 
 
 class Nobody:
-    """No user: each question is answered with no."""
+    """No user: each question is answered with no, or not at all."""
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         return ApprovalAnswered(asked.call_id, "no", "nobody")
 
     def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
         return ApprovalAnswered(asked.call_id, "no", "nobody")
+
+    async def answer(self, asked: QuestionAsked) -> QuestionAnswered:
+        return QuestionAnswered(asked.call_id, by="nobody")
 
     def said(self) -> tuple[str, ...]:
         return ()

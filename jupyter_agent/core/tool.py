@@ -13,7 +13,7 @@ from typing import Any, Literal, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from jupyter_agent.core.events import Sink, ToolOutput
+from jupyter_agent.core.events import QuestionAnswered, QuestionAsked, Sink, ToolOutput
 from jupyter_agent.core.messages import Image, JsonObject, Output, Text, ToolCall, ToolSpec
 from jupyter_agent.errors import ToolError
 
@@ -51,6 +51,9 @@ Report = Callable[[str], None]
 
 report: ContextVar[Report | None] = ContextVar("jupyter_agent_report", default=None)
 """Called with the output of the running call, as it is printed. Set for each call."""
+Ask = Callable[[QuestionAsked], Awaitable[QuestionAnswered]]
+ask: ContextVar[Ask | None] = ContextVar("jupyter_agent_ask", default=None)
+"""Asks the user a question for the running call. Set for each call."""
 call_id: ContextVar[str] = ContextVar("jupyter_agent_call_id", default="")
 """The id of the running call. Set for each call."""
 
@@ -60,8 +63,9 @@ class Tool:
     """A named function with its schema. `preview` shows a call's effect without running it.
 
     `effect` is its strongest effect: `reads`, `writes` files or memory, or `executes` code.
-    Reading tools of one step run side by side; the others alone, in order. `more` is for whoever
-    asks about the tool: what no request needs, such as rare arguments; empty for nothing.
+    Reading tools of one step run side by side; the others alone, in order. So do those that wait
+    for the user (`waits`), which running code cannot call. `more` is for whoever asks about the
+    tool: what no request needs, such as rare arguments; empty for nothing.
     """
 
     spec: ToolSpec
@@ -70,13 +74,16 @@ class Tool:
     effect: Effect
     preview: Preview | None = None
     more: str = ""
+    waits: bool = False
 
     @property
     def name(self) -> str:
         return self.spec.name
 
 
-def tool(effect: Effect, preview: Preview | None = None) -> Callable[[ToolFunction], Tool]:
+def tool(
+    effect: Effect, preview: Preview | None = None, waits: bool = False
+) -> Callable[[ToolFunction], Tool]:
     """Make a `Tool` of a function.
 
     The name and the description are the function's own, the schema comes from its type hints
@@ -94,7 +101,7 @@ def tool(effect: Effect, preview: Preview | None = None) -> Callable[[ToolFuncti
         description, _, more = text.partition(_MORE)
         more = "\n".join(part for part in (more.strip(), rare) if part)
         spec = ToolSpec(getattr(function, "__name__", ""), description.strip(), schema)
-        return Tool(spec, function, arguments, effect, preview, more=more)
+        return Tool(spec, function, arguments, effect, preview, more, waits)
 
     return make
 

@@ -26,6 +26,8 @@ from jupyter_agent.core.events import (
     MessageFinished,
     Noticed,
     Preparing,
+    QuestionAnswered,
+    QuestionAsked,
     Receipt,
     Retrying,
     Steered,
@@ -54,7 +56,8 @@ CallState = Literal[
 @dataclass(frozen=True, slots=True)
 class CallView:
     """One tool call. `result` comes with the states done, failed, refused, interrupted and
-    not_run (the call never began).
+    not_run (the call never began). `asked` is the question whether it may run, `question` one that
+    the call itself asks the user.
 
     `output` and `latest` are the text that running code has printed so far, `seconds` is its
     duration: they are temporary, and the saved form holds none of them.
@@ -69,6 +72,7 @@ class CallView:
     latest: str = ""
     seconds: float | None = None
     effects: tuple[EffectDecided, ...] = ()
+    question: QuestionAsked | None = None
 
     @property
     def gist(self) -> str:
@@ -299,6 +303,10 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
             return _with_call(step, event.call_id, state="asking", asked=event)
         case ApprovalAnswered():
             return _with_call(step, event.call_id, state="running", answered=event)
+        case QuestionAsked():
+            return _with_call(step, event.call_id, state="asking", question=event)
+        case QuestionAnswered():
+            return _with_call(step, event.call_id, state="running")
         case EffectDecided():
             return _with_effect(step, event)
         case ToolOutput():

@@ -20,7 +20,7 @@ from jupyter_agent.core.events import (
     VariableChange,
 )
 from jupyter_agent.core.legible import cut, line, whole
-from jupyter_agent.core.messages import Output
+from jupyter_agent.core.messages import ASK_USER, Output
 from jupyter_agent.core.plaintext import count, visible
 from jupyter_agent.core.transcript import CallState, CallView, TurnView
 
@@ -282,12 +282,14 @@ def _words_of(decided: ApprovalAnswered | EffectDecided) -> str:
 def body(call: CallView) -> str:
     """The call's code or arguments, each character in sight. Empty if its result shows them.
 
-    These are the results of a plan, and of a write, which has a diff. A shortened diff is not
-    enough for a call that the user was asked about, and none for code.
+    These are the results of a plan, of a question, and of a write, which has a diff. A shortened
+    diff is not enough for a call that the user was asked about, and none for code.
     """
     if call.is_code:
         return visible(_body(call))
     if call.result is not None and "plan" in call.result.details:
+        return ""
+    if call.asked is None and question_of(call):
         return ""
     diffs = [output_text(output) for output in displayed(call) if output.kind == "diff"]
     if diffs and not (call.asked is not None and any(map(_SHORTENED.search, diffs))):
@@ -342,6 +344,8 @@ def pieces(call: CallView) -> list[Piece]:
     found = [piece for piece in outputs if piece.text]
     if call.result is None:
         return found
+    if said := _answer_of(call):
+        return [Piece("text", f"You: {said}")]
     if not found or call.state == "refused":
         kind = "error" if call.state == "failed" else "text"
         found += [Piece(kind, text)] if (text := call.result.text) else []
@@ -350,7 +354,12 @@ def pieces(call: CallView) -> list[Piece]:
 
 
 def outcome(call: CallView) -> str:
-    """What code came to, in a few words: `DataFrame 60×8`, `42`, `1 figure`; maybe empty."""
+    """What code came to, in a few words: `DataFrame 60×8`, `42`, `1 figure`; maybe empty.
+
+    For a question the person's answer.
+    """
+    if said := _answer_of(call):
+        return line(said, 60)
     if call.result is None or call.state != "done" or not call.is_code:
         return ""
     outputs = call.result.display
@@ -403,10 +412,29 @@ def _short(text: str) -> str:
     return line(text, 60) if lines == 1 else count(lines, "line")
 
 
-def asked_about(call: CallView) -> str:
-    """The question that the user was asked before the call, with its reasons."""
-    if call.asked is None:
+def question_of(call: CallView) -> str:
+    """The question that a call of `ask_user` asks, with its choices; empty for any other call."""
+    if call.call.name != ASK_USER:
         return ""
+    try:
+        arguments = json.loads(call.call.arguments)
+        question, choices = arguments["question"], arguments.get("choices", [])
+        return str(question) + (f" ({' / '.join(map(str, choices))})" if choices else "")
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return ""
+
+
+def _answer_of(call: CallView) -> str:
+    """The person's answer to a call of `ask_user`; empty for any other, and if nobody answered."""
+    if call.call.name != ASK_USER or call.result is None or call.result.is_error:
+        return ""
+    return str(call.result.details.get("answer", ""))
+
+
+def asked_about(call: CallView) -> str:
+    """The question that the user was asked before the call, with its reasons, or by it."""
+    if call.asked is None:
+        return f"Asked: {question}" if (question := question_of(call)) else ""
     reasons = "; ".join(call.asked.reasons)
     return f"Asked: {call.asked.question}" + (f" ({reasons})" if reasons else "")
 

@@ -12,10 +12,15 @@ from typing import Any
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.display import DisplayHandle, clear_output, display
 
-from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked
+from jupyter_agent.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    QuestionAnswered,
+    QuestionAsked,
+)
 from jupyter_agent.kernel.front_end import is_jupyterlab, request_of
 from jupyter_agent.kernel.interrupts import Interrupts
-from jupyter_agent.magics.prompt import ask_by_input
+from jupyter_agent.magics.prompt import answer_by_input, ask_by_input
 from jupyter_agent.widgets.live import OnLine, TurnCell
 from jupyter_agent.widgets.saved import SavedOutput
 
@@ -77,15 +82,22 @@ class KernelSurface:
     def ask(
         self, asked: ApprovalAsked, about: str = "", on_line: OnLine = lambda prompt: False
     ) -> ApprovalAnswered:
+        read = self._reader(on_line)
+        return ask_by_input(asked, self._interrupts, self._time_out, read, about)
+
+    def ask_in_words(
+        self, asked: QuestionAsked, on_line: OnLine = lambda prompt: False
+    ) -> QuestionAnswered:
+        return answer_by_input(asked, self._interrupts, self._time_out, self._reader(on_line))
+
+    def _reader(self, on_line: OnLine) -> Callable[[str], str]:
+        """A function that reads a line by the front end, as long as the running code runs."""
         ends = self._interrupts.executions
 
         def is_over() -> bool:
             return self._interrupts.requested or self._interrupts.executions != ends
 
-        def read(prompt: str) -> str:
-            return _read_line(self._shell.kernel, prompt, is_over, on_line)
-
-        return ask_by_input(asked, self._interrupts, self._time_out, read, about)
+        return lambda prompt: _read_line(self._shell.kernel, prompt, is_over, on_line)
 
     def stop(self) -> None:
         self._interrupts.stop()

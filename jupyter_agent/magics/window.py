@@ -7,7 +7,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from jupyter_agent.config import Settings
-from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, Event, Sink, TurnStarted
+from jupyter_agent.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    QuestionAnswered,
+    QuestionAsked,
+    Sink,
+    TurnStarted,
+)
 from jupyter_agent.core.legible import whole
 from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.core.transcript import LiveTranscript, TurnView
@@ -15,7 +23,7 @@ from jupyter_agent.core.wording import body, shown
 from jupyter_agent.kernel.comms import Clicks
 from jupyter_agent.kernel.front_end import is_attended
 from jupyter_agent.llm.pricing import cost, in_dollars
-from jupyter_agent.magics.prompt import ask_by_input
+from jupyter_agent.magics.prompt import answer_by_input, ask_by_input
 from jupyter_agent.magics.surface import KernelSurface, is_captured, show
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.widgets.live import LiveView
@@ -45,7 +53,7 @@ def open_window(kernel: Kernel, settings: Settings) -> Window:
         return Window(_nothing, Nobody(), _publish)
     surface = KernelSurface(kernel.shell, kernel.interrupts, settings.approvals.timeout)
     if settings.display == "static" or is_captured(kernel.shell):
-        by_prompt = ByPrompt(surface.ask)
+        by_prompt = ByPrompt(surface.ask, surface.ask_in_words)
         return Window(by_prompt, by_prompt, _publish)
     live = LiveView(surface, settings.approvals.timeout, lambda view: _price(view, settings))
 
@@ -76,7 +84,10 @@ def _terminal(kernel: Kernel, settings: Settings) -> Window:
         about, seconds = "" if live else about, settings.approvals.timeout
         return ask_by_input(asked, kernel.interrupts, seconds, read, about)
 
-    by_prompt = ByPrompt(ask)
+    def ask_in_words(asked: QuestionAsked) -> QuestionAnswered:
+        return answer_by_input(asked, kernel.interrupts, settings.approvals.timeout, read)
+
+    by_prompt = ByPrompt(ask, ask_in_words)
     user = by_prompt if sys.stdin is not None and sys.stdin.isatty() else Nobody()
     if not live:
         return Window(by_prompt, user, _publish)
@@ -131,6 +142,10 @@ class OnceAsked:
         self._show()
         return self._live.decide_now(asked)
 
+    async def answer(self, asked: QuestionAsked) -> QuestionAnswered:
+        self._show()
+        return await self._live.answer(asked)
+
     def _show(self) -> None:
         held, self._held = self._held or [], None
         for event in held:
@@ -146,8 +161,13 @@ class ByPrompt:
     Also a sink: it keeps the calls, to show the one that a question is about.
     """
 
-    def __init__(self, ask: Callable[[ApprovalAsked, str], ApprovalAnswered]) -> None:
+    def __init__(
+        self,
+        ask: Callable[[ApprovalAsked, str], ApprovalAnswered],
+        ask_in_words: Callable[[QuestionAsked], QuestionAnswered],
+    ) -> None:
         self._ask = ask
+        self._ask_in_words = ask_in_words
         self._watch = LiveTranscript()
 
     def __call__(self, event: Event) -> None:
@@ -158,6 +178,9 @@ class ByPrompt:
 
     def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
         return self._ask(asked, "")
+
+    async def answer(self, asked: QuestionAsked) -> QuestionAnswered:
+        return self._ask_in_words(asked)
 
     def _about(self, call_id: str) -> str:
         calls = [call for call in self._watch.view.calls if call.call.id == call_id]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.core.effects import Risk
-from jupyter_agent.core.messages import EDIT_CELLS, is_served
+from jupyter_agent.core.messages import ASK_USER, EDIT_CELLS, is_served
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.core.tool import Effect
 from jupyter_agent.policy.calls import CodeRisks, judge_picture
@@ -31,8 +31,9 @@ from jupyter_agent.policy.verdict import (
     scope_words,
 )
 
-BOOKKEEPING = frozenset({"update_plan", "propose_cell", "get_skill", "recall_notes"})
-"""Tools that touch nothing but the agent's own plan and memory: never asked for."""
+BOOKKEEPING = frozenset({"update_plan", "propose_cell", "get_skill", "recall_notes", ASK_USER})
+"""Tools that touch nothing but the agent's own plan and memory, or ask themselves: never asked
+for."""
 READ_ONLY = "the person allows reading only (approvals.mode is read_only)"
 _MOST_RISKS = 20
 _MOST_LOOKED_AT = 100_000

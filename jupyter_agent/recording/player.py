@@ -78,7 +78,7 @@ class Player(CassetteTape):
         origins: The files, for the trust in their turns.
     """
 
-    asks_servers = False
+    asks_others = False
     keeps_conversation = False
 
     def __init__(

@@ -105,7 +105,8 @@ class Tape:
     Attributes:
         is_exact: True if the turn must have the same outcome elsewhere and later: nothing in it
             may depend on the time or the computer.
-        asks_servers: True if MCP servers are asked; False if their recorded results are given.
+        asks_others: True if MCP servers, the notebook's page and the person are asked for what a
+            call needs; False if the recorded results of such calls are given.
         keeps_conversation: True if the conversation is saved for later kernels.
         fixed_tokens: The recorded tokens of system prompt and tools; 0 counts them anew.
         replayed: The tokens of replies that were replayed, which nobody pays.
@@ -115,7 +116,7 @@ class Tape:
     """
 
     is_exact = False
-    asks_servers = True
+    asks_others = True
     keeps_conversation = True
     fixed_tokens = 0
     replayed = Usage()

@@ -12,6 +12,8 @@ from jupyter_agent.core.events import (
     ApprovalAsked,
     MessageFinished,
     Noticed,
+    QuestionAnswered,
+    QuestionAsked,
     ReplySource,
     Retrying,
     TextDelta,
@@ -105,6 +107,12 @@ class RecordedUser:
         if found is not None:
             return found
         return self._tape.record(question, self._user.decide_now(asked))
+
+    async def answer(self, asked: QuestionAsked) -> QuestionAnswered:
+        """Ask the real user, except in a replay: the whole result of the call is recorded."""
+        if not self._tape.asks_others:
+            return QuestionAnswered(asked.call_id, by="nobody")
+        return await self._user.answer(asked)
 
     def said(self) -> tuple[str, ...]:
         question = LinesTyped()

@@ -58,6 +58,7 @@ from jupyter_agent.tools.inspect import inspect_tools
 from jupyter_agent.tools.mcp_tools import mcp_tools
 from jupyter_agent.tools.plan import Plan, plan_tools
 from jupyter_agent.tools.propose import Proposal, propose_tools
+from jupyter_agent.tools.questions import question_tools
 from jupyter_agent.tools.toolbox import Toolbox
 
 _ANY_USAGE = Usage(1_000, 100)
@@ -161,7 +162,7 @@ class AgentSetup:
 
     def _asks_servers(self, settings: Settings) -> bool:
         """False in a replay, which gives the servers' recorded results."""
-        return tape_of(self._kernel.provider(settings)).asks_servers
+        return tape_of(self._kernel.provider(settings)).asks_others
 
     @property
     def tools(self) -> list[Tool]:
@@ -351,6 +352,7 @@ class AgentSetup:
             *resources.tools(settings),
             *plan_tools(self.plan),
             *propose_tools(self.proposals),
+            *([] if is_brief(settings, os.environ) else question_tools()),
             *self._cell_tools(settings),
         ]
         return [
@@ -378,7 +380,7 @@ class AgentSetup:
 
     def _page(self) -> NotebookPage | None:
         """The page of the notebook; None in a replay, which asks nobody."""
-        return self._kernel.page if self._tape.asks_servers else None
+        return self._kernel.page if self._tape.asks_others else None
 
     def _cell_sight(self) -> CellSight:
         detail = self.settings.context.detail

@@ -19,6 +19,7 @@ from jupyter_agent.core.events import (
     ApprovalAsked,
     Event,
     Noticed,
+    QuestionAsked,
     Receipt,
     Sink,
     TurnFinished,
@@ -296,7 +297,7 @@ class Turn:
         conversations, session = self._kernel.conversations, self._session
 
         def save(event: Event) -> None:
-            if isinstance(event, ApprovalAsked):
+            if isinstance(event, ApprovalAsked | QuestionAsked):
                 waiting = awaiting_approval(session.history, event.call_id)
                 conversations.keep(session.name, waiting)
             elif not isinstance(event, (TurnStarted, *PASSING)):

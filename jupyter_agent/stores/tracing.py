@@ -25,6 +25,7 @@ from jupyter_agent.core.events import (
     Compacted,
     Event,
     MessageFinished,
+    QuestionAnswered,
     ReplyStop,
     Requested,
     Retrying,
@@ -121,7 +122,7 @@ class TurnSpans:
                 self._reply(event)
             case ToolStarted(call=call):
                 self._calls[call.id] = _Running(call, time.time_ns())
-            case ApprovalAnswered() if event.call_id in self._calls:
+            case ApprovalAnswered() | QuestionAnswered() if event.call_id in self._calls:
                 self._calls[event.call_id].began = time.time_ns()
             case ToolFinished(result=result):
                 self._end_call(result)

@@ -31,9 +31,9 @@ class Toolbox:
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
 
     def runs_alone(self, call: ToolCall) -> bool:
-        """Whether the call may change something, so that nothing else may run beside it."""
+        """Whether the call may change something, or waits, so that no other may run beside it."""
         tool = self._tools.get(call.name)
-        return tool is not None and tool.effect != "reads"
+        return tool is not None and (tool.effect != "reads" or tool.waits)
 
     def prepare(self, call: ToolCall) -> Prepared | ToolResult:
         """Find the tool and check the arguments; a result where the call cannot be run."""

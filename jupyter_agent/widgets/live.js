@@ -13,8 +13,10 @@
  *   data?: string, alt?: string, rows?: [string, number, number, boolean][][], head?: number,
  *   left?: number
  *   } & Partial<Diff>} Output
- * @typedef {{text: string, reasons: string[], diffs: Diff[], always: string, byPart: boolean}} Question
- *   `byPart`: each of the diffs may be accepted or rejected alone.
+ * @typedef {{text: string, reasons: string[], diffs: Diff[], always: string, byPart: boolean,
+ *   choices?: string[]}} Question
+ *   `byPart`: each of the diffs may be accepted or rejected alone. `choices`: the agent wants an answer
+ *   in words, one of these or another; without them it wants a yes or a no.
  * @typedef {{id: string, name: string, gist: string, state: CallState, note: string, came: string,
  *   seconds: number|null, language: "python"|"text", body: string, outputs: Output[],
  *   question: Question|null}} Call
@@ -544,6 +546,39 @@ function createChoices(turn, callId, leave) {
   return { node, sync };
 }
 
+/** Whether a question is answered in words. */
+const isInWords = (question) => Array.isArray(obj(question).choices);
+
+/** The answers to a question of the agent's own: a button for each choice, and a field for any other. */
+function createReplies(turn, callId, leave) {
+  const field = h("input", "", { type: "text", "aria-label": "Your answer to the agent", autocomplete: "off" });
+  const typed = typedInto(field);
+  const reply = (shown, answer) => {
+    turn.reply(callId, shown, answer);
+    leave();
+  };
+  const send = () => {
+    const text = typed.read();
+    if (text) reply(text, { text });
+  };
+  onKeys(field, send);
+  const createChoice = ({ text, number }) => ({
+    node: button(text, "", () => reply(text, { choice: number })),
+    sync: () => {},
+  });
+  const choices = h("div", "ja-row");
+  const syncChoices = listOf(choices, createChoice, ({ text }) => text);
+  const node = h("div", "ja-choices", {}, choices, h("div", "ja-row", {}, field, button("Answer", "", send)));
+  const sync = (question) => {
+    const texts = arr(question.choices).map(str);
+    syncChoices(texts.map((text, number) => ({ text, number })));
+    field.placeholder = texts.length ? "Another answer" : "Your answer";
+    const given = turn.answered(callId, question) || turn.isTooSoon;
+    for (const control of node.querySelectorAll("button, input")) control.disabled = Boolean(given);
+  };
+  return { node, sync };
+}
+
 /** What the agent wants to know before it goes on. It stays visible when the card is folded. */
 function createQuestion(turn, callId, leave) {
   const text = textLine("p", "ja-asked");
@@ -767,8 +802,9 @@ function createWaiting(turn, leave) {
   const setText = growing(text);
   const setLeft = growing(left);
   const setWhere = growing(where);
-  const create = ({ id }) => {
-    const choices = createChoices(turn, id, () => node.contains(document.activeElement) && leave());
+  const create = ({ id, question }) => {
+    const make = isInWords(question) ? createReplies : createChoices;
+    const choices = make(turn, id, () => node.contains(document.activeElement) && leave());
     return { node: choices.node, sync: ({ question }) => choices.sync(question) };
   };
   const syncChoices = listOf(slot, create, ({ id, question }) => `${id}\n${str(question.text)}`);
@@ -776,7 +812,7 @@ function createWaiting(turn, leave) {
     node,
     sync: (waits) => {
       node.hidden = !waits;
-      const about = obj(waits?.call).gist;
+      const about = isInWords(waits?.call?.question) ? "" : obj(waits?.call).gist;
       setText(str(waits?.text) + (about ? ` ${str(about)}` : ""));
       setLeft(waits?.left > 0 ? `${duration(waits.left)} left` : "");
       setWhere(waits?.line ? (turn.isServed ? BY_LINE : ELSEWHERE) : "");
@@ -807,7 +843,7 @@ function createHeader(turn) {
     stop.textContent = turn.stopping ? "Stopping…" : "Stop";
     waiting.sync(turn.waiting);
   };
-  const choice = () => waiting.node.querySelector("button:enabled");
+  const choice = () => waiting.node.querySelector("button:enabled, input:enabled");
   return { node, sync, choice };
 }
 
@@ -1379,11 +1415,20 @@ class Turn {
   answer(call, answer, reason, rejected = []) {
     const shown = { yes: "yes", always: "always in this session", no: "no" }[answer];
     const but = rejected.length ? `${shown}, without ${rejected.map((number) => number + 1).join(", ")}` : shown;
-    const given = reason ? `${but}, ${reason}` : but;
+    this.#noteAnswer(call, reason ? `${but}, ${reason}` : but);
+    this.#send({ t: "answer", call, answer, reason, ...(rejected.length ? { rejected } : {}) });
+  }
+
+  /** Answer a question in words, by the number of a choice or by a text: `{choice}` or `{text}`. */
+  reply(call, shown, answer) {
+    this.#noteAnswer(call, shown);
+    this.#send({ t: "reply", call, ...answer });
+  }
+
+  #noteAnswer(call, shown) {
     this.#answeredAt = now();
     setTimeout(() => this.#draw(), NEXT_QUESTION_MS + 50);
-    this.#answers.set(call, { ...this.#question(call), shown: given, at: now() });
-    this.#send({ t: "answer", call, answer, reason, ...(rejected.length ? { rejected } : {}) });
+    this.#answers.set(call, { ...this.#question(call), shown, at: now() });
     this.#draw("all");
   }
 
@@ -1652,7 +1697,10 @@ class Turn {
       (call) => call.state === "asking" && call.question && !this.#told.asked.has(call.id),
     );
     const news = asked.map(
-      (call) => `Waiting for you. The agent asks: ${str(call.question.text)} ${str(call.gist)}. ${ENTER_BY}`,
+      ({ question, gist }) => {
+        const about = isInWords(question) ? question.choices.map(str).join(", ") : str(gist);
+        return `Waiting for you. The agent asks: ${str(question.text)} ${about}. ${ENTER_BY}`;
+      },
     );
     const byLine = this.waiting?.line ? this.#waits.key : "";
     if (byLine && byLine !== this.#told.line) {

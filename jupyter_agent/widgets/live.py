@@ -18,12 +18,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
     Event,
+    QuestionAnswered,
+    QuestionAsked,
     TextDelta,
     ThinkingDelta,
 )
@@ -43,6 +45,7 @@ from jupyter_agent.widgets.state import Operation, Price, ViewState, Wait, merge
 if TYPE_CHECKING:
     from jupyter_agent.widgets.front import Front
 
+A = TypeVar("A")
 HANDSHAKE = 2.0
 """Seconds that a front end has to answer, before plain updates take the widget's place."""
 RETURN = 15.0
@@ -126,6 +129,9 @@ class Surface(Protocol):
             on_line: Follows the line.
         """
 
+    def ask_in_words(self, asked: QuestionAsked, on_line: OnLine = ...) -> QuestionAnswered:
+        """Ask for an answer in words by the front end's input line. Blocks."""
+
     def stop(self) -> None:
         """Interrupt the turn. May be called on any thread."""
 
@@ -167,6 +173,8 @@ class LiveView:
         self._decided = asyncio.Event()
         self._met = asyncio.Event()
         self._questions: dict[str, asyncio.Future[ApprovalAnswered]] = {}
+        self._answers: dict[str, asyncio.Future[QuestionAnswered]] = {}
+        self._choices: tuple[str, ...] = ()
         self._unread: tuple[str, ...] = ()
         self._asked: Wait | None = None
         self._waited = 0.0
@@ -285,21 +293,50 @@ class LiveView:
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         """Ask in the widget if there is one, else by a prompt."""
+        if not await self._has_widget():
+            return self.decide_now(asked)
+        late = ApprovalAnswered(asked.call_id, "no", "time_out")
+        return await self._by_widget(asked, self._questions, late)
+
+    async def answer(self, asked: QuestionAsked) -> QuestionAnswered:
+        """Like `decide`, for a question that is answered in words."""
+        if not await self._has_widget():
+            with self._waiting(asked):
+                return self._surface.ask_in_words(asked, on_line=self._follow_line)
+        self._choices = asked.choices
+        late = QuestionAnswered(asked.call_id, by="time_out")
+        return await self._by_widget(asked, self._answers, late)
+
+    async def _has_widget(self) -> bool:
+        """True if the widget asks; False if there is none, so that the input line does."""
         await self._decided.wait()
         if self._mode == "html":
             await self._listen_again()
-        if self._mode == "html":
-            return self.decide_now(asked)
-        answer: asyncio.Future[ApprovalAnswered] = self._loop.create_future()
-        self._questions[asked.call_id] = answer
+        return self._mode != "html"
+
+    async def _by_widget(
+        self,
+        asked: ApprovalAsked | QuestionAsked,
+        waiting: dict[str, asyncio.Future[A]],
+        late: A,
+    ) -> A:
+        """Wait for the widget's answer; `late` if none comes in time.
+
+        Args:
+            asked: The question.
+            waiting: The questions of its kind that wait, by their calls.
+            late: The answer if nobody gives one in time.
+        """
+        answer: asyncio.Future[A] = self._loop.create_future()
+        waiting[asked.call_id] = answer
         try:
             with self._waiting(asked):
                 async with asyncio.timeout(self._time_out):
                     return await answer
         except TimeoutError:
-            return ApprovalAnswered(asked.call_id, "no", "time_out")
+            return late
         finally:
-            del self._questions[asked.call_id]
+            del waiting[asked.call_id]
 
     async def _listen_again(self) -> None:
         """Before a question by a prompt: a page may come late, above all a busy one's first."""
@@ -316,7 +353,7 @@ class LiveView:
             return self._surface.ask(asked, on_line=self._follow_line)
 
     @contextmanager
-    def _waiting(self, asked: ApprovalAsked) -> Iterator[None]:
+    def _waiting(self, asked: ApprovalAsked | QuestionAsked) -> Iterator[None]:
         """Show that the turn waits for the person; its clock stands still meanwhile."""
         begun = time.monotonic()
         self._asked = Wait(asked.question, begun, self._time_out)
@@ -403,7 +440,20 @@ class LiveView:
                     waiting.set_result(
                         ApprovalAnswered(call_id, answer, "person", reason, rejected)
                     )
+            case {"t": "reply", "call": str(call_id)}:
+                asked = self._answers.get(call_id)
+                if asked is not None and not asked.done() and (text := self._reply_in(message)):
+                    asked.set_result(QuestionAnswered(call_id, text))
         self._changed.set()
+
+    def _reply_in(self, message: Mapping[str, Any]) -> str:
+        """The answer in a message of the front end: a choice by its number, or a text."""
+        match message:
+            case {"choice": int(number)} if 0 <= number < len(self._choices):
+                return self._choices[number]
+            case {"text": str(text)}:
+                return clean(text[:MOST_TYPED]).strip()
+        return ""
 
     # The thread that sends
 

@@ -33,6 +33,7 @@ from jupyter_agent.core.wording import (
     numbers,
     outcome,
     pieces,
+    question_of,
     shown,
     shown_body,
     summary,
@@ -291,6 +292,11 @@ def _asked(call: CallView, limit: int) -> str:
     return shown_body(call, limit, ASKED_LIMIT)
 
 
+def _gist(call: CallView) -> str:
+    """The call's gist, unless it is a question, which stands above."""
+    return "" if asked_about(call) and question_of(call) else call.gist
+
+
 def _tinted(diff: str, room: int) -> str:
     """A diff whose added and removed lines, below its head, have a background colour."""
     head, at, rest = diff.partition("\n@@")
@@ -365,7 +371,7 @@ def _plain_call(call: CallView, limit: int) -> Iterator[str]:
     yield f"     {MARKS[call.state]} {line(call.call.name)}{words}{came}"
     if question := asked_about(call):
         yield f"         {_indented(question, 9, limit)}"
-    if wanted := _asked(call, limit) or call.gist:
+    if wanted := _asked(call, limit) or _gist(call):
         yield "         " + wanted.replace("\n", "\n" + " " * 9)
     for diff, _ in foreseen_by_code(call):
         yield f"         {line(diff.title)} {diff.counts}"
@@ -407,7 +413,7 @@ def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
     yield f"\n{_span(call.call.name)} {MARKS[call.state]}{words}{came}\n"
     if question := asked_about(call):
         yield f"\n{inert(line(question, 300))}\n"
-    if wanted := _asked(call, limit) or call.gist:
+    if wanted := _asked(call, limit) or _gist(call):
         yield _fence(wanted, "python" if call.is_code else "")
     for _, text in foreseen_by_code(call):
         yield _fenced(text, limit, "diff")

@@ -193,7 +193,18 @@ def _call(call: CallView) -> Json:
 
 
 def _question(call: CallView) -> Json | None:
-    if call.asked is None or call.state != "asking":
+    if call.state != "asking":
+        return None
+    if call.question is not None:
+        return {
+            "text": whole(call.question.question),
+            "reasons": [],
+            "diffs": [],
+            "always": "",
+            "byPart": False,
+            "choices": [whole(choice) for choice in call.question.choices],
+        }
+    if call.asked is None:
         return None
     diffs = foreseen(call)
     sizes = f" ({found})" if (found := brief(diffs)) else ""

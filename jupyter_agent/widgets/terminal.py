@@ -16,6 +16,7 @@ from jupyter_agent.core.events import (
     MessageFinished,
     Noticed,
     Preparing,
+    QuestionAsked,
     Retrying,
     Steered,
     StepStarted,
@@ -78,7 +79,7 @@ class TerminalView:
     def __call__(self, event: Event) -> None:
         before, self._view = self._view, reduce(self._view, event)
         match event:
-            case StepStarted() | Preparing():
+            case StepStarted() | Preparing() | QuestionAsked():
                 self._show_progress(event)
             case TextDelta(text=text):
                 self._streamed = True
@@ -105,7 +106,10 @@ class TerminalView:
                 self._finish()
         self._write_notices(before)
 
-    def _show_progress(self, event: StepStarted | Preparing) -> None:
+    def _show_progress(self, event: StepStarted | Preparing | QuestionAsked) -> None:
+        if isinstance(event, QuestionAsked):
+            self._end_line()  # the input line asks
+            return
         if isinstance(event, Preparing):
             self._pass(event.text)
             return
