@@ -299,14 +299,8 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
             return replace(step, said=(*step.said, text))
         case ToolStarted(call=call):
             return _with_call(step, call.id, state="running")
-        case ApprovalAsked():
-            return _with_call(step, event.call_id, state="asking", asked=event)
-        case ApprovalAnswered():
-            return _with_call(step, event.call_id, state="running", answered=event)
-        case QuestionAsked():
-            return _with_call(step, event.call_id, state="asking", question=event)
-        case QuestionAnswered():
-            return _with_call(step, event.call_id, state="running")
+        case ApprovalAsked() | ApprovalAnswered() | QuestionAsked() | QuestionAnswered():
+            return _with_question(step, event)
         case EffectDecided():
             return _with_effect(step, event)
         case ToolOutput():
@@ -315,6 +309,20 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
             state = _end_state(result)
             return _with_call(step, result.call_id, state=state, result=result, seconds=seconds)
     return step
+
+
+def _with_question(
+    step: StepView,
+    event: ApprovalAsked | ApprovalAnswered | QuestionAsked | QuestionAnswered,
+) -> StepView:
+    match event:
+        case ApprovalAsked():
+            return _with_call(step, event.call_id, state="asking", asked=event)
+        case QuestionAsked():
+            return _with_call(step, event.call_id, state="asking", question=event)
+        case ApprovalAnswered():
+            return _with_call(step, event.call_id, state="running", answered=event)
+    return _with_call(step, event.call_id, state="running")
 
 
 def _with_effect(step: StepView, decided: EffectDecided) -> StepView:

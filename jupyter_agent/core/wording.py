@@ -69,6 +69,7 @@ _REFUSED = {
     "no_answer": "refused: no answer",
     "stopped": "nobody answered: stopped",
     "nobody": "refused: nobody could be asked",
+    "plan": "refused: this turn only plans",
 }
 
 
@@ -178,7 +179,7 @@ def _unanswered(view: TurnView) -> Iterator[str]:
 
 
 def _is_no(decided: EffectDecided) -> bool:
-    return decided.answer == "no" and decided.by in ("person", "nobody")
+    return decided.answer == "no" and decided.by in ("person", "nobody", "plan")
 
 
 def _deleted(view: TurnView) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,13 +17,18 @@ from jupyter_agent.magics.report import errors_without_secrets
 from jupyter_agent.magics.surface import show
 from jupyter_agent.magics.window import Window, open_window
 from jupyter_agent.session.answer import Answer
-from jupyter_agent.session.options import parse_line
+from jupyter_agent.session.options import TurnKind, parse_line
 from jupyter_agent.session.registry import KernelSessions, sessions_of
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
 
 
 async def ask(
-    task: str, *, session: str = "default", fresh: bool = False, **settings: object
+    task: str,
+    *,
+    session: str = "default",
+    fresh: bool = False,
+    plan: bool = False,
+    **settings: object,
 ) -> Answer:
     """Give the agent a task from code: `answer = await ask("…")`, in a cell.
 
@@ -30,6 +36,7 @@ async def ask(
         task: What to do, in plain words.
         session: The name of the conversation to go on with.
         fresh: Whether to forget that conversation first.
+        plan: Whether to change nothing and end with a plan, which `%agent go` carries out.
         **settings: Settings for this turn, with `__` for a dot: `max_steps=5`.
 
     Raises:
@@ -40,7 +47,8 @@ async def ask(
         raise ConfigError("ask() works inside IPython or Jupyter only: there is no kernel here.")
     values = {key.replace("__", "."): value for key, value in settings.items()}
     turn = config.layer("ask()", values)
-    return await run_and_show(sessions_of(shell), task, turn, session, fresh)
+    kind: TurnKind = "plan" if plan else "work"
+    return await run_and_show(sessions_of(shell), task, turn, session, fresh, kind=kind)
 
 
 async def run_agent_cell(shell: Any, line: str, cell: str) -> None:
@@ -60,6 +68,7 @@ async def run_agent_cell(shell: Any, line: str, cell: str) -> None:
             options.session,
             options.fresh,
             options.skills,
+            options.kind,
         )
     if options.into:
         shell.user_ns[options.into] = answer
@@ -72,6 +81,7 @@ async def run_and_show(
     session_name: str,
     fresh: bool,
     skills: Sequence[str] = (),
+    kind: TurnKind = "work",
 ) -> Answer:
     """Run one turn, show it, publish its saved form and return its answer. Raises `AgentError`."""
     session, kernel, watch = sessions[session_name], sessions.kernel, LiveTranscript()
@@ -88,8 +98,12 @@ async def run_and_show(
                     sinks=[watch, window.sink],
                     user=window.user,
                     skills=skills,
+                    kind=kind,
                 )
-            if cell := session.proposed_cell(answer):
+            cell = session.proposed_cell(answer)
+            if kind == "plan" and session.plan_waits and settings.mode != "replay":
+                cell = go_line(session_name)
+            if cell:
                 kernel.shell.set_next_input(cell, replace=False)
             return answer
         except AgentError:
@@ -102,6 +116,12 @@ async def run_and_show(
                 sessions.ended(view)
             if window is not None and not await window.close(lasting_outputs(view)):
                 sessions.keep(window.forget)
+
+
+def go_line(session_name: str) -> str:
+    """The line that carries out a session's plan."""
+    named = "" if session_name == "default" else f" --session {shlex.quote(session_name)}"
+    return f"%agent go{named}"
 
 
 def publish(view: TurnView) -> None:

@@ -47,7 +47,7 @@ SETTINGS = tuple(_NAMES.split())
 """
 CELL_CALL = "get_ipython().run_cell_magic('agent'"
 CONFIGURED = "%config AgentMagics"
-AWAITED = ("resume", "compact", "undo")
+AWAITED = ("resume", "go", "compact", "undo")
 """The commands that wait for the model or the notebook's page, so that their line is awaited."""
 UNAWAITED = ("undo",)
 """Those of them that mostly have nothing to wait for, and work everywhere then."""

@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 
 from jupyter_agent.core.addresses import host_of, ip_address
-from jupyter_agent.core.effects import Risk, SideEffect
+from jupyter_agent.core.effects import PATH_ACTIONS, Risk, RiskKind, SideEffect
 from jupyter_agent.core.plaintext import all_in_one_line, one_line
 from jupyter_agent.policy import catalogue
-from jupyter_agent.policy.files import judge_path, may_go, steers
+from jupyter_agent.policy.files import is_temporary, judge_path, may_go, steers
 from jupyter_agent.policy.verdict import PolicyContext
 
 _PROBES = frozenset(
@@ -56,6 +56,26 @@ def judge_effect(effect: SideEffect, around: PolicyContext) -> tuple[Risk, ...]:
         around: Where the code runs, and the files that the agent has read or made.
     """
     return tuple(risk for risk in _risks(effect, around) if risk is not None)
+
+
+def judge_change(effect: SideEffect, around: PolicyContext) -> tuple[Risk, ...]:
+    """Like `judge_effect`, where nothing may change: also for what the agent may write else.
+
+    Temporary files and caches of libraries may be written.
+    """
+    if risks := judge_effect(effect, around):
+        return risks
+    path, is_there = Path(effect.place), os.path.lexists(effect.place)
+    lasting = (each for each in _paths(effect) if not _is_exempt(each))
+    if effect.action not in PATH_ACTIONS or all(is_temporary(each, around) for each in lasting):
+        return ()
+    if (effect.action == "open_database" and is_there) or (
+        effect.action == "delete" and not is_there
+    ):
+        return ()
+    kind: RiskKind = "delete" if effect.action == "delete" else "overwrite"
+    verb = "deletes" if effect.action == "delete" else "writes to"
+    return (Risk(kind, f"{verb} {_shown(path, around)}", place=str(path)),)
 
 
 def _risks(effect: SideEffect, around: PolicyContext) -> Iterator[Risk | None]:

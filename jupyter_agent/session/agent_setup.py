@@ -41,7 +41,7 @@ from jupyter_agent.recording.wrappers import (
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.mentions import described_files
-from jupyter_agent.session.options import GO_ON
+from jupyter_agent.session.options import GO_ON, is_note
 from jupyter_agent.session.provider_choice import is_brief, token_limit
 from jupyter_agent.session.resources import Resources
 from jupyter_agent.tools.cells import (
@@ -169,10 +169,11 @@ class AgentSetup:
         """The tools that the first turn fixed; empty before it."""
         return self._tools or []
 
-    def agent(self, settings: Settings, user: User) -> tuple[Agent, Tape]:
+    def agent(self, settings: Settings, user: User, only_plans: bool = False) -> tuple[Agent, Tape]:
         """The agent for a turn, and the turn's tape.
 
-        From the first turn on prompt and tools are the same.
+        From the first turn on prompt and tools are the same. With `only_plans` the tools that
+        change something are refused.
 
         Raises:
             ConfigError: A setting is wrong, or no model is configured.
@@ -181,7 +182,7 @@ class AgentSetup:
         tape = self._tape = tape_of(provider)
         tape.attend(not isinstance(user, Nobody))
         user = RecordedUser(tape, user)
-        self.approvals.begin(settings, user)
+        self.approvals.begin(settings, user, only_plans)
         if self._system is None:
             self._system = self._system_prompt(settings)
         if self._tools is None:
@@ -262,6 +263,7 @@ class AgentSetup:
         skills: str = "",
         replaced: Sequence[Message] = (),
         cells: str = "",
+        note: str = "",
     ) -> Message:
         """The user's message: the task and its context.
 
@@ -273,9 +275,10 @@ class AgentSetup:
             skills: The text of the skills that were named with the task.
             replaced: The messages of turns without a reply, which this one replaces.
             cells: The cells of the open notebook that the task means; empty for none.
+            note: What this turn is for; empty for an ordinary one.
 
-        The context is the hot rules (with the first task), news, the chosen skills, and the state
-        of the kernel. At the level `none` it is news and skills alone.
+        The context is the note, the hot rules (with the first task), news, the chosen skills, and
+        the state of the kernel. At the level `none` it is note, news and skills alone.
         """
         level = settings.context.detail
         rules = self._rules(settings) if is_first else ""
@@ -284,8 +287,12 @@ class AgentSetup:
         named = naming(task, state.variables) if is_brief(settings, os.environ) else task
         context = turn_context(named, state, level)
         files = described_files(task, self._kernel.workspace, level) if "@" in task else ""
-        earlier = [each.text for each in unanswered(replaced, but=(task, GO_ON))]
-        texts = dict.fromkeys((*earlier, rules, *self.news, skills, context, files))
+        earlier = [
+            each.text
+            for each in unanswered(replaced, but=(task, GO_ON))
+            if not is_note(each.text, "plan", "go")
+        ]
+        texts = dict.fromkeys((*earlier, note, rules, *self.news, skills, context, files))
         return Message("user", (Text(task), *(Context(text) for text in texts if text)))
 
     def _rules(self, settings: Settings) -> str:

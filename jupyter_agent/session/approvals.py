@@ -25,11 +25,12 @@ from jupyter_agent.policy import PolicyContext, Verdict, always_covers, grants, 
 from jupyter_agent.policy.known import KnownNames
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.kernel import Kernel
-from jupyter_agent.session.side_effects import EffectGuard
+from jupyter_agent.session.side_effects import NO_CHANGES, EffectGuard, PlansOnly
 from jupyter_agent.tools.cells import Decided
 from jupyter_agent.tools.editing import foreseen
 from jupyter_agent.tools.files import FILE_TOOLS
 from jupyter_agent.tools.notes import NOTE_TOOLS
+from jupyter_agent.tools.propose import PROPOSE_CELL
 from jupyter_agent.tools.skills import GET_SKILL
 from jupyter_agent.tools.workspace_memory import MEMORY_TOOLS
 
@@ -60,6 +61,7 @@ class Approvals:
         self._own_names = _OwnNames(kernel.shell.user_ns)
         self._mode: str = "auto"
         self._user: User = Nobody()
+        self._only_plans = False
         self._contexts: dict[str, PolicyContext] = {}
         self._passed: dict[str, tuple[PolicyContext, tuple[Risk, ...], Sink]] = {}
         self._about_cells: Decided | None = None
@@ -90,6 +92,8 @@ class Approvals:
                 return found
             if refusal := _switched_off(prepared, settings):
                 return Ruling("refuse", refusal)
+            if self._only_plans and (refusal := self._changes(prepared)):
+                return Ruling("refuse", refusal)
             if is_from_text(prepared.call):
                 found = _of_text(found)
             if tape is None:
@@ -114,9 +118,16 @@ class Approvals:
         """Note a grant: the user answered "always" to this ruling."""
         self._granted |= ruling.grants
 
-    def begin(self, settings: Settings, user: User) -> None:
-        """Begin a turn with its settings, and the user who is asked about side effects."""
-        self._mode, self._user = settings.approvals.mode, user
+    def begin(self, settings: Settings, user: User, only_plans: bool = False) -> None:
+        """Begin a turn.
+
+        Args:
+            settings: Its settings.
+            user: The user who is asked about side effects.
+            only_plans: True refuses whatever would change anything but variables.
+        """
+        self._mode, self._user = settings.approvals.mode, PlansOnly() if only_plans else user
+        self._only_plans = only_plans
         self._contexts.clear()
         self._passed.clear()
 
@@ -148,7 +159,7 @@ class Approvals:
         """The judge of the code that a call is about to run; None if everything is allowed."""
         passed = self._passed.pop(call_id, None)
         with self._own_names.noted():
-            if self._mode == "auto" or passed is None:
+            if passed is None or (self._mode == "auto" and not self._only_plans):
                 yield None
             else:
                 with self._judged(call_id, *passed) as guard:
@@ -160,12 +171,13 @@ class Approvals:
     ) -> Iterator[EffectGuard]:
         guard = EffectGuard(
             call_id=call_id,
-            around=around,
+            around=self._for_planning(around) if self._only_plans else around,
             approved=approved,
             user=self._user,
             grant=self._granted.add,
             passed=self._wrote,
             emit=emit,
+            only_plans=self._only_plans,
         )
         try:
             yield guard
@@ -176,6 +188,26 @@ class Approvals:
         self._seen.add(path)
         if is_new:
             self._made.add(path)
+
+    def _changes(self, prepared: Prepared) -> str:
+        """Why a call does not run in a turn that only plans; empty if it does."""
+        tool = prepared.tool
+        if tool.effect == "writes" or tool.name == PROPOSE_CELL:
+            return NO_CHANGES
+        if tool.effect == "reads":
+            return ""
+        around = self._for_planning(self._surroundings())
+        verdict = judge(tool.name, tool.effect, prepared.values, "ask_risky", around)
+        written = [path for path in verdict.writes if path.is_relative_to(around.root)]
+        if verdict.decision == "allow" and not written:
+            return ""
+        what = always_covers(verdict, around.root) or ("writes of files" if written else "")
+        return f"{NO_CHANGES} ({what})" if what else NO_CHANGES
+
+    def _for_planning(self, around: PolicyContext) -> PolicyContext:
+        """The same place without rights but those to the network, which the mode may give, too."""
+        network = (right for right in self._granted if right.partition("@")[0] == "network")
+        return replace(around, granted=frozenset({"network"} if self._mode == "auto" else network))
 
     def _ruling(self, prepared: Prepared, settings: Settings) -> Ruling:
         """The policy's verdict on a call, as a ruling."""

@@ -7,12 +7,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.shell_completion import CompletionItem
 
 from jupyter_agent import config
+from jupyter_agent.agent.prompts import render
 from jupyter_agent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
 CELL_MAGIC = "%%agent"
 GO_ON = "Go on with the task where you stopped."
 """The task of a turn that `%agent resume` starts."""
+CARRY_OUT = "Carry out your plan."
+"""The task of a turn that `%agent go` starts."""
+TurnKind = Literal["work", "plan", "go"]
+"""What a turn is for: `plan` looks and changes nothing, `go` carries out the plan of one before."""
+
+
+def note_of(kind: TurnKind) -> str:
+    """What the model reads beside the task about the kind of its turn; empty for `work`."""
+    return "" if kind == "work" else render(kind)
+
+
+def is_note(text: str, *kinds: TurnKind) -> bool:
+    """True for the note of one of these kinds, also of another version of the package."""
+    return any(text.startswith(note_of(kind).partition(".")[0]) for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,7 @@ class TurnOptions:
         fresh: True forgets that conversation first.
         skills: The names of the skills to load for the task.
         into: The variable that gets the answer; empty for none.
+        kind: What the turn is for.
     """
 
     settings: config.Layer
@@ -40,6 +56,7 @@ class TurnOptions:
     fresh: bool = False
     skills: tuple[str, ...] = ()
     into: str = ""
+    kind: TurnKind = "work"
 
 
 class _Value(click.types.StringParamType):
@@ -111,6 +128,7 @@ OPTIONS = click.Command(
             "--skill", "NAME", "a skill to load for the task", multiple=True, shell_complete=_skills
         ),
         _Option("--into", "NAME", "a variable that gets the answer"),
+        _Option("--plan", "", "change nothing: look, compute, and end with a plan for %agent go"),
         click.Argument(["task"], nargs=-1, metavar=""),
     ],
     add_help_option=False,
@@ -178,6 +196,7 @@ def parse_options(words: Sequence[str], where: str = CELL_MAGIC) -> TurnOptions:
         fresh=given["fresh"],
         skills=tuple(given["skill"]),
         into=into,
+        kind="plan" if given["plan"] else "work",
     )
 
 

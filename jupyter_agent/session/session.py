@@ -12,8 +12,8 @@ from jupyter_agent.core.events import (
     Sink,
     TurnStop,
 )
-from jupyter_agent.core.history import repair, without_last_tasks
-from jupyter_agent.core.messages import JsonObject, Message, Usage
+from jupyter_agent.core.history import repair, task_index, without_last_tasks
+from jupyter_agent.core.messages import Context, JsonObject, Message, Usage
 from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.core.ports import Nobody, Request, User
 from jupyter_agent.errors import AgentError, ConfigError, TurnInterrupted
@@ -25,7 +25,7 @@ from jupyter_agent.session.agent_setup import AgentSetup
 from jupyter_agent.session.answer import Answer
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.mentions import check_mentions
-from jupyter_agent.session.options import GO_ON
+from jupyter_agent.session.options import GO_ON, TurnKind, is_note
 from jupyter_agent.session.resources import Notices
 from jupyter_agent.session.turn import Turn, TurnUsage
 from jupyter_agent.stores.conversations import Stored, gone
@@ -45,6 +45,7 @@ class Session:
         last_stop: Why the last turn ended; None before the first.
         unanswered: The number of turns at the end of the history to which no model replied. The
             next task replaces them.
+        plan_waits: True if a turn has ended with a plan that no later one has carried out.
         is_restored: True once an earlier kernel's conversation was restored, or looked for.
         notices: The lines that a turn shows only if no earlier one has shown them.
     """
@@ -57,6 +58,7 @@ class Session:
         self.turn_usages: list[TurnUsage] = []
         self.last_stop: TurnStop | None = None
         self.unanswered = 0
+        self.plan_waits = False
         self.is_restored = False
         self.numbers: Index | None = None
         self.schemas: dict[str, str] = {}
@@ -78,6 +80,7 @@ class Session:
         self.turn_usages.clear()
         self.last_stop = self.numbers = None
         self.unanswered = 0
+        self.plan_waits = False
         self.setup = AgentSetup(self.kernel, self.name)
 
     def finish(self) -> None:
@@ -92,6 +95,7 @@ class Session:
         sinks: Sequence[Sink] = (),
         user: User | None = None,
         skills: Sequence[str] = (),
+        kind: TurnKind = "work",
     ) -> Answer:
         """Run one turn and return its answer. The caller is inside `Kernel.turn`.
 
@@ -101,6 +105,7 @@ class Session:
             sinks: Sinks for the turn's events, besides the stores.
             user: The user who decides about calls; None refuses every call that needs a decision.
             skills: Names of skills to load for this task, besides `/NAME` at its beginning.
+            kind: What the turn is for.
 
         Raises:
             ConfigError: The task is empty or names a variable that does not exist, a setting is
@@ -118,7 +123,7 @@ class Session:
         if not setup.is_ready(settings):
             connecting = setup.begin(settings)
             await self.interruptible(connecting, "the MCP servers were connected")
-        agent, tape = setup.agent(settings, user or Nobody())
+        agent, tape = setup.agent(settings, user or Nobody(), kind == "plan")
         by_hand, task = setup.resources.skills.by_hand(task, skills)
         cells = await self.interruptible(setup.look_at_page(task, settings), "the page was read")
         try:
@@ -131,6 +136,7 @@ class Session:
                 sinks=sinks,
                 skills=setup.resources.skills.given(by_hand),
                 cells=cells,
+                kind=kind,
             )
             return await turn.run()
         finally:
@@ -193,6 +199,13 @@ class Session:
     def usage(self) -> Usage:
         """The tokens of all turns."""
         return sum((turn.usage for turn in self.turn_usages), Usage())
+
+    @property
+    def is_planning(self) -> bool:
+        """True if the turn that ran last only planned, also in an earlier kernel."""
+        last = self.history[task_index(self.history)] if self.history else Message("user", ())
+        texts = (block.text for block in last.blocks if isinstance(block, Context))
+        return any(is_note(text, "plan") for text in texts)
 
     def proposed_cell(self, answer: Answer) -> str:
         """The cell to insert below after a turn that ended well; empty if there is none."""
@@ -258,6 +271,7 @@ class Session:
             last = stored.turns[-1].stop_reason if stored.turns else None
             self.last_stop = "interrupted" if stored.is_unfinished else last
             self.unanswered = stored.unanswered
+            self.plan_waits = bool(stored.turns) and stored.turns[-1].plan_waits
             self.setup.plan.items = tuple(PlanItem(**item) for item in stored.plan)
         level = self.kernel.settings().settings.context.detail
         lost = gone(stored.variables, self.kernel.snapshot().values, level)

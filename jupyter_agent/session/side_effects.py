@@ -10,17 +10,25 @@ from pathlib import Path
 
 from jupyter_agent.core.addresses import ip_address
 from jupyter_agent.core.effects import Refusal, Risk, SideEffect
-from jupyter_agent.core.events import ApprovalAsked, EffectDecided, Sink
-from jupyter_agent.core.ports import User
+from jupyter_agent.core.events import ApprovalAnswered, ApprovalAsked, EffectDecided, Sink
+from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.kernel.effects import is_by, is_by_import
 from jupyter_agent.policy import PolicyContext
-from jupyter_agent.policy.side_effects import is_usual_in_import, judge_effect
+from jupyter_agent.policy.side_effects import is_usual_in_import, judge_change, judge_effect
 from jupyter_agent.policy.verdict import NEVER_GRANTED, covers, is_granted, scope, scope_words
 from jupyter_agent.recording.tape import ALLOWED_UNASKED
 
+NO_CHANGES = "this turn only plans and changes nothing; put it into the plan"
 _MULTIPROCESSING = "multiprocessing/popen_fork.py"
 _UNANSWERED = {"time_out": " in time", "no_answer": "", "stopped": ": the turn was stopped"}
 _IN_A_FORK = "That needs a person's yes, and in this process nobody can be asked."
+
+
+class PlansOnly(Nobody):
+    """The user of a turn that changes nothing: each side effect is refused."""
+
+    def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
+        return ApprovalAnswered(asked.call_id, "no", "plan")
 
 
 class EffectGuard:
@@ -38,6 +46,7 @@ class EffectGuard:
         grant: Called with each right that is given for the session.
         passed: Called with the path of each file that is written.
         emit: The turn's sink.
+        only_plans: True in a turn that changes nothing: it may not make files of its own, either.
 
     Attributes:
         refused: The side effects that did not happen, in words: refused, or interrupted while
@@ -54,7 +63,9 @@ class EffectGuard:
         grant: Callable[[str], None],
         passed: Callable[[Path, bool], None],
         emit: Sink,
+        only_plans: bool = False,
     ) -> None:
+        self._judge = judge_change if only_plans else judge_effect
         self.refused: list[str] = []
         self._call_id = call_id
         self._around = around
@@ -79,7 +90,7 @@ class EffectGuard:
         """
         if effect.action == "fork" and is_by(_MULTIPROCESSING):
             return  # a forked process is watched like this one
-        risks = judge_effect(effect, self._around)
+        risks = self._judge(effect, self._around)
         if risks and is_usual_in_import(effect) and is_by_import():
             risks = ()
         for risk in risks:
@@ -145,6 +156,8 @@ class EffectGuard:
         if answered.answer != "no":
             return Refusal()
         self.refused.append(risk.what)
+        if answered.by == "plan":
+            return Refusal(f"{NO_CHANGES[:1].upper()}{NO_CHANGES[1:]}.")
         if answered.by == "nobody":
             return Refusal("That needs a person's yes, and nobody can be asked here.")
         if answered.by != "person":

@@ -36,6 +36,7 @@ from jupyter_agent.llm.pricing import cost
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.answer import Answer, TurnFindings, make_answer
 from jupyter_agent.session.mentions import attached
+from jupyter_agent.session.options import TurnKind, note_of
 from jupyter_agent.stores.conversations import TurnEnd, described
 from jupyter_agent.stores.runlog import RunLog
 from jupyter_agent.stores.tracing import open_spans
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 COMPLETE = frozenset({"end", "step_limit", "refused"})
 """The ways to end after which a turn's replies are worth keeping in a cassette."""
+
+
+TO_GO = "To carry the plan out: %agent go"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class Turn:
         sinks: Sinks for the turn's events, besides the stores.
         skills: The text of the skills that were named with the task.
         cells: The cells of the open notebook that the task means.
+        kind: What the turn is for.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class Turn:
         sinks: Sequence[Sink],
         skills: str,
         cells: CellsMeant,
+        kind: TurnKind = "work",
     ) -> None:
         self._session = session
         self._kernel = session.kernel
@@ -101,6 +107,7 @@ class Turn:
         self._sinks = sinks
         self._skills = skills
         self._cells = cells
+        self._kind = kind
         self._findings = TurnFindings(session.numbers)
         self._log: RunLog | None = None
         self._news = _News([], False)
@@ -169,6 +176,7 @@ class Turn:
             self._skills,
             replaced,
             self._cells.text,
+            note_of(self._kind),
         )
         conversation = [*kept, message]
         self._tape.begin(conversation)
@@ -179,8 +187,11 @@ class Turn:
         resources.callback(self._kernel.executor.scratch.forget)
         resources.callback(setup.inputs_mended)  # if the turn breaks off
         resources.callback(self._undo.end, self._before)  # if the turn breaks off
-        self._undo.begin(self._task, self._before, self._settings.undo)
+        self._undo.begin(self._task, self._before, self._settings.undo, self._kind == "plan")
+        resources.callback(self._put_back)
         setup.watch_inputs(self._task, self._settings, self._before)
+        if self._kind == "plan":
+            setup.plan.items = ()
         self._emit_start()
         self._shown = self._first_notices()
         self._notify(
@@ -218,13 +229,15 @@ class Turn:
     def _end(self, outcome: TurnOutcome) -> Receipt:
         """Collect variables, files, numbers and cost in the receipt; close the turn's stores."""
         self._mended = self._session.setup.inputs_mended()
+        was_put_back = self._put_back()
         after = self._kernel.snapshot()
         if self._findings.has_reply:
             self._session.setup.saw(after)
             self._session.unanswered = 0
         else:
             self._session.unanswered += 1
-        receipt = self._receipt(outcome, after)
+        receipt = self._receipt(outcome, after, was_put_back)
+        self._note_plan(outcome)
         self._notify(self._tape.notices())
         self._session.numbers = self._findings.index
         if self._saves:
@@ -234,14 +247,33 @@ class Turn:
         self._emit(TurnFinished(outcome.stop_reason, outcome.usage, receipt=receipt, error=error))
         return receipt
 
-    def _receipt(self, outcome: TurnOutcome, after: Snapshot) -> Receipt:
+    def _put_back(self) -> frozenset[str]:
+        """Bind the names as they were, if the turn only plans. Returns those that changed."""
+        return self._undo.put_back(self._kernel.snapshot(), self._findings.ran)
+
+    def _note_plan(self, outcome: TurnOutcome) -> None:
+        """Note that a plan waits for `%agent go`, or that it was carried out."""
+        session = self._session
+        if self._kind == "go" and self._findings.has_reply:
+            session.plan_waits = False
+        elif self._kind == "plan" and outcome.stop_reason in ("end", "step_limit"):
+            session.plan_waits = True
+            self._emit(Noticed(f"Nothing was changed. {TO_GO}", in_sight=True))
+
+    def _receipt(
+        self, outcome: TurnOutcome, after: Snapshot, was_put_back: frozenset[str]
+    ) -> Receipt:
         files = self._undo.end(after, self._findings.ran)
         shown = self._shown
         self._notify([x for x in self._undo.notices if not self._unkept and x not in shown])
         # A replay's receipt equals the recording's, except for fields that always differ.
         is_live = self._agent.provider.source == "live"
         proposals = self._session.setup.proposals
-        changed = changes(self._before, after, one_line, self._undo.mutated)
+        changed = [
+            change
+            for change in changes(self._before, after, one_line, self._undo.mutated)
+            if change.name not in was_put_back
+        ]
         variables = self._findings.without_scraps(changed, str(self._session.setup.plan))
         receipt = self._findings.receipt(
             tuple(self._tape.variables(variables)),
@@ -311,7 +343,14 @@ class Turn:
         plan = tuple({"text": item.text, "state": item.state} for item in items)
         variables, stop = described(after.values), outcome.stop_reason
         end = TurnEnd(
-            stop, model.name, model.model, outcome.usage, plan, variables, session.unanswered
+            stop,
+            model.name,
+            model.model,
+            outcome.usage,
+            plan,
+            variables,
+            session.unanswered,
+            session.plan_waits,
         )
         self._kernel.conversations.keep(session.name, session.history)
         self._kernel.conversations.end_turn(session.name, end)

@@ -39,7 +39,7 @@ class AgentCall:
         """Whether it gives the agent a task."""
         if self.magic is None or self.magic.method == "run_cell_magic":
             return True
-        return self.magic.name == "agent" and self.words[:1] == ["resume"]
+        return self.magic.name == "agent" and self.words[:1] in (["resume"], ["go"])
 
     @property
     def words(self) -> list[str]:

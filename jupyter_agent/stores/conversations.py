@@ -86,6 +86,7 @@ class TurnEnd:
 
     `plan` has the items of the to-do list as `{"text": …, "state": …}`. `unanswered` is the
     number of turns up to this one to which no model replied, and that no later task replaced.
+    `plan_waits` is True if a turn has ended with a plan that no later one has carried out.
     """
 
     stop_reason: TurnStop
@@ -95,6 +96,7 @@ class TurnEnd:
     plan: tuple[JsonObject, ...] = ()
     variables: tuple[Variable, ...] = ()
     unanswered: int = 0
+    plan_waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -643,6 +645,7 @@ def _turn_from_json(line: Mapping[str, Any]) -> TurnEnd:
         tuple({"text": str(item["text"]), "state": str(item["state"])} for item in line["plan"]),
         tuple(Variable(*map(str, each)) for each in line["variables"]),
         int(line.get("unanswered", 0)),
+        line.get("plan_waits") is True,
     )
 
 

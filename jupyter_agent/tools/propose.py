@@ -13,6 +13,8 @@ from jupyter_agent.core.tool import Tool, ToolReturn, tool
 from jupyter_agent.errors import ToolError
 
 Kind = Literal["code", "markdown"]
+PROPOSE_CELL = "propose_cell"
+"""The name of the tool."""
 
 
 @dataclass(frozen=True, slots=True)

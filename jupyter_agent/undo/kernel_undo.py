@@ -20,13 +20,15 @@ from jupyter_agent.kernel.notebook_page import CellEdit
 from jupyter_agent.undo.cells import CellEdits
 from jupyter_agent.undo.checkpoints import Checkpoints
 from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
-from jupyter_agent.undo.namespace import IN_PLACE, Bindings
+from jupyter_agent.undo.namespace import IN_PLACE, Bindings, names
 from jupyter_agent.undo.storage import FOLDER, StorageLimits
 from jupyter_agent.undo.turn import Checkpoint
 
 _COMPARED = 1_000_000
 """Bytes of a file above which its lines are not counted."""
 _MEGABYTE = 1024 * 1024
+_PLANNING = "planning"
+"""The id of a turn that puts names back and has no checkpoint."""
 
 
 class KernelUndo:
@@ -66,28 +68,49 @@ class KernelUndo:
         self._own: set[str] = set()
         self._checkpoints: tuple[object, Checkpoints] | None = None
         self._checkpoint: Checkpoint | None = None
+        self._planning = ""
 
-    def begin(self, task: str, before: Snapshot, settings: UndoSettings) -> None:
+    def begin(
+        self, task: str, before: Snapshot, settings: UndoSettings, only_plans: bool = False
+    ) -> None:
         """Begin a turn. Call `end`, however the turn ends.
 
         Args:
             task: The person's task.
             before: The person's variables.
             settings: The settings of undo.
+            only_plans: True if `put_back` follows, whether undo is enabled or not.
         """
         self.notices, self.rewritten, self.mutated = (), frozenset(), ()
         self._checkpoint = None
-        if not settings.enabled:
-            return
-        try:
-            self._checkpoint = self._of(settings).begin(task)
-        except (
-            Exception
-        ) as error:  # the agent's code may have replaced functions that are called here
-            self.notices = (f"This turn cannot be undone: {_why(error)}",)
-            return
-        self._own.add(self._checkpoint.id)
-        self._bindings.begin(self._checkpoint.id, before, self._namespace)
+        if settings.enabled:
+            try:
+                self._checkpoint = self._of(settings).begin(task)
+                self._own.add(self._checkpoint.id)
+            except (
+                Exception
+            ) as error:  # the agent's code may have replaced functions that are called here
+                self.notices = (f"This turn cannot be undone: {_why(error)}",)
+        turn = self._checkpoint.id if self._checkpoint else _PLANNING if only_plans else ""
+        self._planning = turn if only_plans else ""
+        if turn:
+            self._bindings.begin(turn, before, self._namespace)
+
+    def put_back(self, after: Snapshot, code: Iterable[str] = ()) -> frozenset[str]:
+        """Bind the names as they were before the running turn, if it only plans.
+
+        Args:
+            after: The person's variables.
+            code: The code that ran.
+
+        Returns:
+            The variables that are as before. Those that are not are in the notices of `end`.
+        """
+        turn, self._planning = self._planning, ""
+        if not turn:
+            return frozenset()
+        results = self._bindings.put_back(turn, after, self._namespace, code)
+        return frozenset(names(results, "bound", "copied", "removed"))
 
     def before_write(self, path: Path, data: bytes) -> None:
         """Keep a file that a tool is about to write."""
@@ -119,7 +142,8 @@ class KernelUndo:
             The files that it changed, with the numbers of lines added and removed.
         """
         checkpoint, self._checkpoint = self._checkpoint, None
-        self.notices = ()  # `begin`'s were shown
+        self.notices = self._lost(_PLANNING)  # `begin`'s were shown
+        self._bindings.drop(_PLANNING)
         if checkpoint is None:
             return ()
         try:
@@ -132,9 +156,12 @@ class KernelUndo:
             )
         finally:
             checkpoint.end()
-            lost = self._bindings.lost(checkpoint.id)
-            named = (f"{name}: cannot be restored, since {IN_PLACE}" for name in lost)
-            self.notices = (*checkpoint.notices, *named)
+            self.notices = (*checkpoint.notices, *self._lost(checkpoint.id))
+
+    def _lost(self, turn: str) -> tuple[str, ...]:
+        """A line for each variable that a turn changed in place and that has no copy."""
+        found = self._bindings.lost(turn)
+        return tuple(f"{name}: cannot be restored, since {IN_PLACE}" for name in found)
 
     def cell_edits(
         self, settings: UndoSettings, turns: int = 1, forth: bool = False

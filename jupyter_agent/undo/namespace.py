@@ -211,6 +211,44 @@ class Bindings:
         self._now |= {name: change.after for name, change in found.items()}
         self._remember(self._done, turn, _Done(found, shown))
 
+    def put_back(
+        self,
+        turn: str,
+        after: Snapshot,
+        namespace: MutableMapping[str, Any],
+        code: Iterable[str] = (),
+    ) -> tuple[Rebound, ...]:
+        """End a turn, and bind all names as they were when it began.
+
+        Args:
+            turn: Its id.
+            after: The person's variables.
+            namespace: The kernel's whole namespace, which is changed.
+            code: The code that ran.
+
+        Returns:
+            What was done with each variable that the turn changed. What could not be put back is
+            all that is remembered of the turn.
+        """
+        running = self._running.get(turn)
+        if running is None:
+            return ()
+        self.end(turn, after, namespace, code)
+        undo = f"{turn}-back"
+        results = self.rewind([turn], undo, namespace)
+        known = {**running.others, **running.before.values}
+        for name in [*namespace.keys() - known.keys() - after.values.keys()]:
+            del namespace[name]
+        for name, value in running.others.items():
+            if namespace.get(name, MISSING) is not value:  # modules, and names with an underscore
+                namespace[name] = value
+        left = set(names(results, "conflict", "not_restorable"))
+        done = self._done[turn]
+        kept = {name: change for name, change in done.changes.items() if name in left}
+        self._done[turn] = _Done(kept, done.unseen)
+        del self._undone[undo]
+        return results
+
     def rewind(
         self, turns: Sequence[str], undo: str, namespace: MutableMapping[str, Any]
     ) -> tuple[Rebound, ...]:
@@ -276,6 +314,11 @@ class Bindings:
     def unseen(self, turn: str) -> tuple[str, ...]:
         """Variables that a turn's code uses and that may have changed unseen, with their types."""
         return self._of(turn).unseen
+
+    def drop(self, turn: str) -> None:
+        """Forget one turn."""
+        self._running.pop(turn, None)
+        self._done.pop(turn, None)
 
     def forget(self) -> None:
         """Forget all turns, and free all objects."""

@@ -20,7 +20,14 @@ from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.magics.ask import run_and_show
 from jupyter_agent.magics.parser import Command, argument, command, completions, family
 from jupyter_agent.magics.report import CommandReport, report
-from jupyter_agent.session.options import GO_ON, OPTIONS, parse_options
+from jupyter_agent.session.options import (
+    CARRY_OUT,
+    GO_ON,
+    OPTIONS,
+    TurnKind,
+    TurnOptions,
+    parse_options,
+)
 from jupyter_agent.session.registry import KernelSessions
 
 _HEADING = "The conversation"
@@ -209,8 +216,12 @@ def reset(sessions: KernelSessions, name: str) -> str:
     return f"The conversation {name} ({count(turns, 'turn')}) is forgotten; all else stays."
 
 
+def _options_of_go(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
+    return [*completions(OPTIONS, ctx.params["options"] or (), begun, ctx.obj)]
+
+
 def _options(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
-    found = [*completions(OPTIONS, ctx.params["options"] or (), begun, ctx.obj)]
+    found = _options_of_go(ctx, param, begun)
     return [*found, *(["--trust"] if "--model" in found else [])]
 
 
@@ -256,9 +267,53 @@ async def resume(sessions: KernelSessions, trust: bool, options: tuple[str, ...]
         )
     if stop == "end":
         raise ConfigError("%agent resume: the last turn ended with an answer. Give a new task.")
-    answer = await run_and_show(sessions, GO_ON, turn.settings, turn.session, fresh=False)
+    kind: TurnKind = "plan" if turn.kind == "plan" or session.is_planning else "work"
+    await _run(sessions, GO_ON, turn, kind)
+    return ""
+
+
+async def _run(sessions: KernelSessions, task: str, turn: TurnOptions, kind: TurnKind) -> None:
+    """Run a turn whose task a command gives."""
+    answer = await run_and_show(
+        sessions, task, turn.settings, turn.session, fresh=False, skills=turn.skills, kind=kind
+    )
     if turn.into:
         sessions.kernel.shell.user_ns[turn.into] = answer
+
+
+@command(
+    "go",
+    heading=_HEADING,
+    examples={
+        "%agent go": "carry out the plan of the last `%%agent --plan`",
+        "%agent go --approve ask_all": "carry it out, and ask before each call",
+    },
+)
+@argument(
+    "options",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="OPTIONS",
+    help="the options of %%agent; %%agent? lists them",
+    shell_complete=_options_of_go,
+)
+@click.pass_obj
+async def go(sessions: KernelSessions, options: tuple[str, ...]) -> str:
+    """carry out the plan that `%%agent --plan` made, also after a restart"""
+    turn = parse_options(options, "%agent go")
+    if turn.kind == "plan" or turn.fresh:
+        raise ConfigError(
+            "%agent go carries a plan out: it takes neither --plan nor --fresh. "
+            "For a new plan: %%agent --plan"
+        )
+    session = sessions[turn.session]
+    if not session.is_restored and not session.last_stop and (back := session.restore()):
+        print(back)  # noqa: T201 (a command's output is what the cell prints)
+    if not session.plan_waits:
+        raise ConfigError(
+            "%agent go: no plan waits in this conversation. Make one first: %%agent --plan"
+        )
+    await _run(sessions, CARRY_OUT, turn, "go")
     return ""
 
 

@@ -147,7 +147,7 @@ class _Scanner:
             self.problems.append(CellProblem(cell, "bad-cell", str(error)))
 
     def _agent_line(self, cell: int, words: list[str]) -> None:
-        from jupyter_agent.session.options import GO_ON
+        from jupyter_agent.session.options import CARRY_OUT, GO_ON
 
         word, *rest = words or [""]
         if word == "cassette" and len(rest) == 1:
@@ -155,6 +155,8 @@ class _Scanner:
             self._cassette = self.path.parent / Path(rest[0]).expanduser()
         elif word == "resume":
             self._add(cell, GO_ON, repeats=False)
+        elif word == "go":
+            self._add(cell, CARRY_OUT, repeats=False)
         elif word == "config":
             self._set_mode(cell, rest, "mode")
 
