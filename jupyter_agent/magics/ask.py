@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,7 @@ from jupyter_agent.magics.report import errors_without_secrets
 from jupyter_agent.magics.surface import show
 from jupyter_agent.magics.window import Window, open_window
 from jupyter_agent.session.answer import Answer
-from jupyter_agent.session.options import TurnKind, parse_line
+from jupyter_agent.session.options import TurnKind, go_line, parse_line
 from jupyter_agent.session.registry import KernelSessions, sessions_of
 from jupyter_agent.widgets.saved import SavedOutput, saved_outputs
 
@@ -116,12 +115,6 @@ async def run_and_show(
                 sessions.ended(view)
             if window is not None and not await window.close(lasting_outputs(view)):
                 sessions.keep(window.forget)
-
-
-def go_line(session_name: str) -> str:
-    """The line that carries out a session's plan."""
-    named = "" if session_name == "default" else f" --session {shlex.quote(session_name)}"
-    return f"%agent go{named}"
 
 
 def publish(view: TurnView) -> None:

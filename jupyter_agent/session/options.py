@@ -38,6 +38,12 @@ def is_note(text: str, *kinds: TurnKind) -> bool:
     return any(text.startswith(note_of(kind).partition(".")[0]) for kind in kinds)
 
 
+def go_line(session_name: str) -> str:
+    """The line that carries out a session's plan."""
+    named = "" if session_name == "default" else f" --session {shlex.quote(session_name)}"
+    return f"%agent go{named}"
+
+
 @dataclass(frozen=True, slots=True)
 class TurnOptions:
     """The options of one turn.

@@ -36,7 +36,7 @@ from jupyter_agent.llm.pricing import cost
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.answer import Answer, TurnFindings, make_answer
 from jupyter_agent.session.mentions import attached
-from jupyter_agent.session.options import TurnKind, note_of
+from jupyter_agent.session.options import TurnKind, go_line, note_of
 from jupyter_agent.stores.conversations import TurnEnd, described
 from jupyter_agent.stores.runlog import RunLog
 from jupyter_agent.stores.tracing import open_spans
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 COMPLETE = frozenset({"end", "step_limit", "refused"})
 """The ways to end after which a turn's replies are worth keeping in a cassette."""
-
-
-TO_GO = "To carry the plan out: %agent go"
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +255,8 @@ class Turn:
             session.plan_waits = False
         elif self._kind == "plan" and outcome.stop_reason in ("end", "step_limit"):
             session.plan_waits = True
-            self._emit(Noticed(f"Nothing was changed. {TO_GO}", in_sight=True))
+            words = f"This is a plan. To carry it out: {go_line(session.name)}"
+            self._emit(Noticed(words, in_sight=True))
 
     def _receipt(
         self, outcome: TurnOutcome, after: Snapshot, was_put_back: frozenset[str]

@@ -498,6 +498,45 @@ def test_a_question_is_answered_once(book: Notebook, label: str, answer: str) ->
     assert "allowed by you" in book.text()
 
 
+@pytest.mark.parametrize("text", ["2019", *HOSTILE])
+def test_a_question_is_answered_in_words(book: Notebook, text: str) -> None:
+    """Each choice is a button that sends its number, any other answer is typed; no text becomes
+    markup, and what a script types is not sent.
+    """
+    question = {"text": f"Which {text}?", "choices": [text, "all"], "reasons": [], "diffs": []}
+    ask = {**asking(name="ask_user", gist=f"Which {text}?"), "question": question}
+    book.show(state(step(calls=[ask]), wait={"text": f"Which {text}?", "line": "", "left": 75}))
+    book.sent()
+    header = book.page.get_by_role("group", name="Your answer")
+    assert "Waiting for you" in header.inner_text() and "s left" in header.inner_text()
+    buttons = header.get_by_role("button")
+    assert [each.text_content() for each in buttons.all()][1:] == ["all", "Answer"]
+    plain = text.replace("\ud800", "\ufffd")
+    shown = buttons.first.text_content() or ""
+    assert shown.replace("\ud800", "\ufffd") == plain
+    assert (header.text_content() or "").replace("\ud800", "\ufffd").count(plain) == 2
+    assert book.page.locator(".ja script, .ja img, .ja svg, .ja style").count() == 0
+    field = header.get_by_label("Your answer to the agent")
+    field.evaluate("field => field.value = 'typed by a script'")
+    buttons.last.click()
+    assert book.sent() == []
+    book.page.keyboard.press("Alt+Shift+A")
+    assert buttons.first.evaluate("b => document.activeElement === b")
+    field.fill(" both ")
+    field.press("Enter")
+    assert book.sent() == [{"t": "reply", "call": "call_9", "text": "both"}]
+    assert all(each.is_disabled() for each in buttons.all())
+    second = {**ask, "id": "call_10", "question": {**question, "text": "And?"}}
+    book.patch(
+        ["set", ["steps", 0, "calls", 0], call(id="call_9")],
+        ["push", ["steps", 0, "calls"], second],
+    )
+    expect(buttons.first).to_be_enabled()
+    buttons.first.click()
+    assert book.sent() == [{"t": "reply", "call": "call_10", "choice": 0}]
+    assert book.page.evaluate("window.pwned") is None
+
+
 def test_an_answer_that_went_astray_can_be_given_again(book: Notebook) -> None:
     """After ten seconds without an effect the buttons can be pressed again."""
     book.show(state(step(calls=[asking()])))

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from browser.lab import Lab, Model, NotebookPage, code, spoken, words
+from browser.lab import Lab, Model, NotebookPage, call, code, spoken, words
 from model_server import Fault, Reply
 from playwright.sync_api import Browser, Locator, expect
 
@@ -179,6 +179,25 @@ def test_a_question_is_noticed(
     finally:
         book.page.evaluate("[window.Notification, document.hasFocus] = window.was")
         book.page.set_viewport_size({"width": 1000, "height": 1100})
+
+
+def test_a_question_in_words(book: NotebookPage, model: Model) -> None:
+    """A choice is clicked, another answer typed; both reach the model and stay in the notebook."""
+    first = call("ask_user", question="Which year?", choices=["2019", "2020"])
+    second = call("ask_user", question="Which unit?")
+    model.says(Reply(calls=(first,)), Reply(calls=(second,)), DONE)
+    cell = start(book)
+    header(book, cell).get_by_role("button", name="2020", exact=True).click()
+    expect(header(book, cell)).to_contain_text("Which unit?")
+    field = header(book, cell).get_by_label("Your answer to the agent")
+    expect(field).to_be_enabled()
+    field.press_sequentially("miles, please")
+    field.press("Enter")
+    book.await_done(cell)
+    assert "The person answered: 2020" in model.heard()
+    assert "The person answered: miles, please" in model.heard()
+    kept = spoken([book.save()["cells"][cell]])
+    assert "You: 2020" in kept and "You: miles, please" in kept
 
 
 @pytest.fixture(params=["contentVisibility", "full"])

@@ -31,7 +31,7 @@ from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.magics import parser
 from jupyter_agent.magics.commands import COMMANDS
 from jupyter_agent.mcp.definitions import read_definitions
-from jupyter_agent.session.options import parse_line
+from jupyter_agent.session.options import CARRY_OUT, parse_line
 from jupyter_agent.skills.frontmatter import parse as parse_skill
 
 _TARGET = re.compile(r"^([a-z-]+):", re.M)
@@ -97,7 +97,9 @@ def read_agent_line(line: str) -> None:
 
 
 def tasks_of(text: str) -> list[str]:
-    """The tasks that a cell gives the agent: below `%%agent`, or in calls of `ask`."""
+    """The tasks that a cell gives the agent: below `%%agent`, by `%agent go`, in calls of `ask`."""
+    if text.startswith("%agent go"):
+        return [CARRY_OUT]
     if text.startswith("%%agent"):
         return [text.partition("\n")[2].strip()]
     tree = ast.parse(TransformerManager().transform_cell(text))

@@ -38,6 +38,13 @@ async def test_the_first_turn_fixes_prompt_and_tools(here: Kernel, setup: AgentS
     assert "record_note" in names(setup)
 
 
+def test_a_small_model_asks_nothing(here: Kernel, setup: AgentSetup) -> None:
+    """`ask_user` is a tool, but not with short instructions."""
+    assert "ask_user" in names(setup.preview())
+    here.set("instructions", "short")
+    assert "ask_user" not in names(setup.preview())
+
+
 def test_a_preview_fixes_nothing(here: Kernel, setup: AgentSetup) -> None:
     """Each preview has the current settings."""
     assert "record_note" in names(setup.preview())
