@@ -246,7 +246,7 @@ class Turn:
 
     def _put_back(self) -> frozenset[str]:
         """Bind the names as they were, if the turn only plans. Returns those that changed."""
-        return self._undo.put_back(self._kernel.snapshot(), self._findings.ran)
+        return self._undo.put_back(self._kernel.snapshot, self._findings.ran)
 
     def _note_plan(self, outcome: TurnOutcome) -> None:
         """Note that a plan waits for `%agent go`, or that it was carried out."""

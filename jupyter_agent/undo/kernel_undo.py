@@ -96,11 +96,11 @@ class KernelUndo:
         if turn:
             self._bindings.begin(turn, before, self._namespace)
 
-    def put_back(self, after: Snapshot, code: Iterable[str] = ()) -> frozenset[str]:
-        """Bind the names as they were before the running turn, if it only plans.
+    def put_back(self, after: Callable[[], Snapshot], code: Iterable[str] = ()) -> frozenset[str]:
+        """Bind the names as they were before the running turn, once, if it only plans.
 
         Args:
-            after: The person's variables.
+            after: Returns the person's variables.
             code: The code that ran.
 
         Returns:
@@ -109,7 +109,7 @@ class KernelUndo:
         turn, self._planning = self._planning, ""
         if not turn:
             return frozenset()
-        results = self._bindings.put_back(turn, after, self._namespace, code)
+        results = self._bindings.put_back(turn, after(), self._namespace, code)
         return frozenset(names(results, "bound", "copied", "removed"))
 
     def before_write(self, path: Path, data: bytes) -> None:

@@ -29,7 +29,7 @@ PLAN: Json = {
     ]
 }
 WRITES = {"calls": [{"name": "write_file", "arguments": {"path": "new.txt", "content": "x"}}]}
-NOTES = {"calls": [{"name": "record_note", "arguments": {"title": "t", "content": "c"}}]}
+NOTES = {"calls": [{"name": "record_note", "arguments": {"content": "c"}}]}
 REFUSED = "this turn only plans and changes nothing"
 TO_GO = "This is a plan. To carry it out: %agent go"
 DOES = execute_code("open('out.txt', 'w').write(str(x)); done = True")

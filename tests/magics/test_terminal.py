@@ -42,6 +42,20 @@ TURNS = [
         {"task": task, "replies": [execute_code("!echo ran >> ran.txt"), {"text": "Well."}]}
         for task in ("Shell yes.", "Shell no.", "Shell always.", "Shell stop.")
     ),
+    {
+        "task": "Ask me.",
+        "replies": [
+            {
+                "calls": [
+                    {
+                        "name": "ask_user",
+                        "arguments": {"question": "Which year?", "choices": ["2019", "2020"]},
+                    }
+                ]
+            },
+            {"text": "Well."},
+        ],
+    },
     {"task": "Are you there?", "replies": [{"text": "Yes, " + "indeed."}]},
 ]
 
@@ -170,6 +184,16 @@ def test_a_question_at_the_prompt(
     assert note in screen and "Well." in screen and "!echo" not in said
     assert (terminal.folder / "ran.txt").exists() is runs
     assert "They say: it is late" in screen or runs
+
+
+def test_a_question_in_words(terminal: Terminal) -> None:
+    """The agent's own question has numbered choices; the answer stands below its call."""
+    terminal.task("%%agent --fresh", "Ask me.")
+    terminal.child.expect("Type a number or another answer, and press Enter: ")
+    asked = str(terminal.child.before).replace("\r\n", "\n")
+    assert asked.count("Which year?") == 1 and "  1. 2019\n  2. 2020\n" in asked
+    screen = terminal.enter("2")
+    assert "✓ ask_user" in screen and "│ You: 2020" in screen and "Well." in screen
 
 
 def test_ctrl_c_at_the_question(terminal: Terminal) -> None:

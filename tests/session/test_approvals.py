@@ -10,10 +10,10 @@ from jupyter_agent.core.events import ToolFinished
 from jupyter_agent.core.messages import Text, ToolCall, ToolResult, ToolSpec
 from jupyter_agent.core.ports import Nobody
 from jupyter_agent.core.tool import Effect, Prepared, Tool
+from jupyter_agent.mcp.schemas import any_arguments
 from jupyter_agent.session.agent_setup import AgentSetup
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
-from jupyter_agent.mcp.schemas import any_arguments
 from jupyter_agent.tools.toolbox import Toolbox
 
 
@@ -77,7 +77,7 @@ def test_a_turn_that_only_plans(here: Kernel, mode: str) -> None:
         prepared(here, "execute_code", '{"code": "frame.to_parquet(\'new.parquet\')"}'),
         prepared(here, "write_file", '{"path": "new.txt", "content": "x"}'),
         prepared(here, "propose_cell", '{"source": "1"}'),
-        prepared(here, "record_note", '{"title": "t", "content": "c"}'),
+        prepared(here, "record_note", '{"content": "c"}'),
         served("github__close_issue", "executes"),
     )
     assert {rule(each).decision for each in refused} == {"refuse"}
