@@ -17,9 +17,7 @@ CASSETTE = "plan.cassette.jsonl"
 MINE = "def save(path):\n    open(path, 'w').write('made')\n    return path\n"
 """A function of the person's, whose effect no look at the agent's code shows."""
 GIVEN = f"x, frame, keep = [1], {{'a': 1}}, 'mine'\n{MINE}"
-COMPUTES = (
-    "import json as j\nx.append(2)\nframe = None\nmade = _hidden = len(x)\ndel keep\nprint(made)"
-)
+COMPUTES = "import json as j\nx.append(2)\nframe = None\nmade = _hidden = len(x)\nprint(made)"
 PLAN: Json = {
     "calls": [
         {
@@ -186,8 +184,7 @@ def test_go_after_a_restart(tmp_path: Path) -> None:
 def test_nothing_to_carry_out(kernel: LiveKernel, line: str, words: str) -> None:
     """Without a plan, or with words that mean something else, one line says so."""
     kernel.agent("1")
-    error = kernel.run(line).error
-    assert words in error and "\n" not in error
+    assert words in kernel.run(line).error
 
 
 def test_recorded_and_replayed(kernel: LiveKernel, tmp_path: Path) -> None:
