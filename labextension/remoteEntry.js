@@ -9,7 +9,7 @@
  */
 (() => {
   const NAME = "jupyter-agent";
-  const MODULES = ["prose", "cells"];
+  const MODULES = ["prose", "cells", "plans"];
   const here = /** @type {HTMLScriptElement} */ (document.currentScript).src;
 
   /**

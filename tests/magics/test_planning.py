@@ -14,10 +14,11 @@ from jupyter_agent.session.options import CARRY_OUT, GO_ON
 
 ASK = {"JUPYTER_AGENT_APPROVALS__MODE": "ask_risky"}
 CASSETTE = "plan.cassette.jsonl"
-MINE = "def save(path):\n    open(path, 'w').write('made')\n    return path\n"
+MINE = "def leave(path):\n    open(path, 'w').write('made')\n    return path\n"
 """A function of the person's, whose effect no look at the agent's code shows."""
 GIVEN = f"x, frame, keep = [1], {{'a': 1}}, 'mine'\n{MINE}"
 COMPUTES = "import json as j\nx.append(2)\nframe = None\nmade = _hidden = len(x)\nprint(made)"
+TRIES = "try:\n    leave('hidden.txt')\nexcept PermissionError as error:\n    print(error)"
 PLAN: Json = {
     "calls": [
         {
@@ -94,7 +95,7 @@ def test_what_would_change_something_is_refused(kernel: LiveKernel) -> None:
     """Tools that write are refused, and so are side effects of code, whether the code shows them
     or not and whatever the mode allows; what was allowed for the session does not count.
     """
-    hidden = execute_code("import tempfile\nprint(save(tempfile.mktemp()))\nsave('hidden.txt')")
+    hidden = execute_code("import tempfile\nprint(leave(tempfile.mktemp()))\nleave('hidden.txt')")
     shown = execute_code("open('shown.txt', 'w').write('x')"), execute_code("!touch shell.txt")
     for mode in ("ask_risky", "auto"):
         logs = kernel.logs()
@@ -192,7 +193,7 @@ def test_recorded_and_replayed(kernel: LiveKernel, tmp_path: Path) -> None:
     kernel.helper(f"%agent cassette {CASSETTE}", "%agent config mode record")
     (kernel.folder / "out.txt").unlink(missing_ok=True)
     recorded = [
-        plan(kernel, execute_code(COMPUTES), WRITES, execute_code("save('hidden.txt')")),
+        plan(kernel, execute_code(COMPUTES), WRITES, execute_code(TRIES)),
         go(kernel),
     ]
     shutil.copy(kernel.folder / CASSETTE, tmp_path)
@@ -203,7 +204,8 @@ def test_recorded_and_replayed(kernel: LiveKernel, tmp_path: Path) -> None:
         assert [cell.error for cell in replayed] == ["", ""]
         assert not any(cell.reply["payload"] for cell in replayed)
         assert state(other) == UNCHANGED
-    assert [_bytes(cell) for cell in replayed] == [_bytes(cell) for cell in recorded]
+    for one, other_ in zip(replayed, recorded, strict=True):
+        assert _bytes(one) == _bytes(other_)
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "[1]"
     assert not (tmp_path / "new.txt").exists() and not (tmp_path / "hidden.txt").exists()
 
