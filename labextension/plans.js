@@ -50,7 +50,6 @@ export async function activate({ shared, tracker, editorExtensions }) {
   };
 
   const theme = EditorView.baseTheme({
-    ".cm-panels": { backgroundColor: "transparent", border: "none" },
     ".jp-AgentPlan-run": {
       margin: "2px 4px 4px",
       padding: "3px 12px",

@@ -234,7 +234,7 @@ class Turn:
         else:
             self._session.unanswered += 1
         receipt = self._receipt(outcome, after, was_put_back)
-        self._note_plan(outcome)
+        self._note_plan(outcome, receipt)
         self._notify(self._tape.notices())
         self._session.numbers = self._findings.index
         if self._saves:
@@ -248,9 +248,16 @@ class Turn:
         """Bind the names as they were, if the turn only plans. Returns those that changed."""
         return self._undo.put_back(self._kernel.snapshot, self._findings.ran)
 
-    def _note_plan(self, outcome: TurnOutcome) -> None:
-        """Note that a plan waits for `%agent go`, or that it was carried out."""
+    def _note_plan(self, outcome: TurnOutcome, receipt: Receipt) -> None:
+        """Note that a plan waits for `%agent go`, or that it was carried out.
+
+        Native code may write files unseen: in a turn that plans they are named.
+        """
         session = self._session
+        if self._kind == "plan" and receipt.files:
+            paths = ", ".join(change.path for change in receipt.files)
+            words = f"Changed although this turn only plans: {paths}. To take it back: %agent undo"
+            self._emit(Noticed(words, in_sight=True))
         if self._kind == "go" and self._findings.has_reply:
             session.plan_waits = False
         elif self._kind == "plan" and outcome.stop_reason in ("end", "step_limit"):

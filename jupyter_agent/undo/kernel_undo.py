@@ -69,6 +69,7 @@ class KernelUndo:
         self._checkpoints: tuple[object, Checkpoints] | None = None
         self._checkpoint: Checkpoint | None = None
         self._planning = ""
+        self._unseen: tuple[str, ...] = ()
 
     def begin(
         self, task: str, before: Snapshot, settings: UndoSettings, only_plans: bool = False
@@ -82,7 +83,7 @@ class KernelUndo:
             only_plans: True if `put_back` follows, whether undo is enabled or not.
         """
         self.notices, self.rewritten, self.mutated = (), frozenset(), ()
-        self._checkpoint = None
+        self._checkpoint, self._unseen = None, ()
         if settings.enabled:
             try:
                 self._checkpoint = self._of(settings).begin(task)
@@ -104,12 +105,15 @@ class KernelUndo:
             code: The code that ran.
 
         Returns:
-            The variables that are as before. Those that are not are in the notices of `end`.
+            The variables that are as before. Those that are not, or may not be, are in the
+            notices of `end`.
         """
         turn, self._planning = self._planning, ""
         if not turn:
             return frozenset()
         results = self._bindings.put_back(turn, after(), self._namespace, code)
+        unseen = self._bindings.unseen(turn)
+        self._unseen = tuple(f"{each}: not checked for changes inside" for each in unseen)
         return frozenset(names(results, "bound", "copied", "removed"))
 
     def before_write(self, path: Path, data: bytes) -> None:
@@ -142,7 +146,7 @@ class KernelUndo:
             The files that it changed, with the numbers of lines added and removed.
         """
         checkpoint, self._checkpoint = self._checkpoint, None
-        self.notices = self._lost(_PLANNING)  # `begin`'s were shown
+        self.notices = (*self._lost(_PLANNING), *self._unseen)  # `begin`'s were shown
         self._bindings.drop(_PLANNING)
         if checkpoint is None:
             return ()
@@ -156,7 +160,7 @@ class KernelUndo:
             )
         finally:
             checkpoint.end()
-            self.notices = (*checkpoint.notices, *self._lost(checkpoint.id))
+            self.notices = (*checkpoint.notices, *self._lost(checkpoint.id), *self._unseen)
 
     def _lost(self, turn: str) -> tuple[str, ...]:
         """A line for each variable that a turn changed in place and that has no copy."""

@@ -290,6 +290,26 @@ def test_saved_and_opened_again(
     again.close()
 
 
+def test_a_plan_is_run_by_a_click(lab: Lab, book: NotebookPage, model: Model) -> None:
+    """`%agent go` is offered with a button, which a person presses and no script, and which is
+    gone once the cell has run.
+    """
+    book.do("planned = 4")
+    model.says(code("planned = planned * 2"), Reply(text="I write it into a file."))
+    cell = start(book, line="--fresh --plan")
+    book.await_done(cell)
+    button = book.cell(cell + 1).get_by_role("button", name="Run the plan")
+    button.evaluate("button => button.click()")
+    assert book.said("planned") == "4"  # it would have run before this
+    expect(button).to_be_visible()
+    model.says(code("open('plan.txt', 'w').write(str(planned))"), DONE)
+    button.click()
+    book.await_done(cell + 1)
+    expect(book.output(cell + 1)).to_contain_text("All done.")
+    assert (lab.folder / "plan.txt").read_text(encoding="utf-8") == "4"
+    expect(button).to_be_hidden()
+
+
 @pytest.mark.deep
 def test_closed_while_it_works(lab: Lab, browser: Browser, model: Model) -> None:
     """A tab closed in mid-turn leaves a plain line, and `%agent show last` brings all of it."""

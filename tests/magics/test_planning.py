@@ -43,7 +43,7 @@ def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKern
 
 @pytest.fixture(autouse=True)
 def given(kernel: LiveKernel) -> Iterator[None]:
-    kernel.helper("%agent reset", *GIVEN.splitlines())
+    kernel.helper("%agent reset", "globals().pop('done', None)", *GIVEN.splitlines())
     yield
     kernel.helper("%agent config mode live", "%agent config undo.enabled true")
     for path in kernel.folder.glob("*.txt"):
@@ -106,6 +106,28 @@ def test_what_would_change_something_is_refused(kernel: LiveKernel) -> None:
         assert "PermissionError" in code.text and REFUSED in code.text.casefold()
         assert files(kernel) == set()
         assert "Refused: " in cell.transcript and "hidden.txt" in cell.transcript
+
+
+def test_what_cannot_be_put_back_is_named(kernel: LiveKernel) -> None:
+    """An object without a copy, a generator, and a database that a function of the person's
+    changes unseen; undo takes the file back.
+    """
+    kernel.helper(
+        "import sqlite3",
+        "class Box: pass",
+        "box, steps = Box(), iter([1])",
+        "def query(text):",
+        "    with sqlite3.connect('mine.db') as base: base.execute(text)",
+        "    base.close()",
+        "query('create table t (a)')",
+    )
+    before = (kernel.folder / "mine.db").read_bytes()
+    cell = plan(kernel, execute_code("box.a = next(steps)\nquery(f'in{\"sert\"} into t values (1)')"))
+    assert "box: cannot be restored, since it was changed in place" in cell.transcript
+    assert "steps (list_iterator): not checked for changes inside" in cell.transcript
+    assert "Changed although this turn only plans: mine.db. To take it back" in cell.transcript
+    kernel.helper("%agent undo")
+    assert (kernel.folder / "mine.db").read_bytes() == before
 
 
 def test_the_plan_is_carried_out(kernel: LiveKernel) -> None:
@@ -204,8 +226,8 @@ def test_recorded_and_replayed(kernel: LiveKernel, tmp_path: Path) -> None:
         assert [cell.error for cell in replayed] == ["", ""]
         assert not any(cell.reply["payload"] for cell in replayed)
         assert state(other) == UNCHANGED
-    for one, other_ in zip(replayed, recorded, strict=True):
-        assert _bytes(one) == _bytes(other_)
+    for again, first in zip(replayed, recorded, strict=True):
+        assert _bytes(again) == _bytes(first)
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "[1]"
     assert not (tmp_path / "new.txt").exists() and not (tmp_path / "hidden.txt").exists()
 
