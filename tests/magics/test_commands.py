@@ -118,13 +118,13 @@ NOBODY: Any = None
 
 COMMANDS = (
     "help", "status", "config", "cassette", "context", "history", "show", "tools", "skills",
-    "notes", "memory", "mcp", "trust", "usage", "reset", "resume", "undo", "compact",
+    "notes", "memory", "mcp", "trust", "usage", "reset", "resume", "go", "undo", "compact",
     "cells", "export", "log",
 )  # fmt: skip
 
 
 GROUPS = {
-    "The conversation:": {"context", "history", "reset", "resume", "compact"},
+    "The conversation:": {"context", "history", "reset", "resume", "go", "compact"},
     "What happened:": {"show", "usage", "cells", "export", "log"},
     "Undo:": {"undo"},
     "What it may do:": {"tools", "mcp", "trust"},

@@ -122,7 +122,9 @@ def test_what_cannot_be_put_back_is_named(kernel: LiveKernel) -> None:
         "query('create table t (a)')",
     )
     before = (kernel.folder / "mine.db").read_bytes()
-    cell = plan(kernel, execute_code("box.a = next(steps)\nquery(f'in{\"sert\"} into t values (1)')"))
+    cell = plan(
+        kernel, execute_code("box.a = next(steps)\nquery(f'in{\"sert\"} into t values (1)')")
+    )
     assert "box: cannot be restored, since it was changed in place" in cell.transcript
     assert "steps (list_iterator): not checked for changes inside" in cell.transcript
     assert "Changed although this turn only plans: mine.db. To take it back" in cell.transcript
