@@ -25,6 +25,7 @@ from jupyter_agent.errors import ConfigError
 from jupyter_agent.kernel.cells_meant import CellsMeant, cells_meant, words_for_cells
 from jupyter_agent.kernel.changes import Snapshot, changes
 from jupyter_agent.kernel.context import KernelState, naming, turn_context
+from jupyter_agent.kernel.front_end import is_jupyterlab, request_of
 from jupyter_agent.kernel.named_inputs import NamedInputs, Spoilt
 from jupyter_agent.kernel.notebook_page import NotebookPage
 from jupyter_agent.kernel.variables import user_variables
@@ -136,11 +137,18 @@ class AgentSetup:
             raise RuntimeError("the setup has not begun")
         return self._resources
 
-    @property
-    def awaits_servers(self) -> bool:
-        """True if the first turn will ask MCP servers for tools, which no preview includes."""
-        wanted = self._kernel.settings().settings.tools.enable_mcp
-        return not self.is_fixed and wanted and self._kernel.servers.is_configured
+    def comes_later(self, task: str) -> list[str]:
+        """What a turn with this task adds that no preview has: servers and pages must answer."""
+        settings = self._kernel.settings().settings
+        lines = []
+        if not self.is_fixed and settings.tools.enable_mcp and self._kernel.servers.is_configured:
+            lines.append("The first turn adds the tools of MCP servers.")
+        is_page = is_jupyterlab(request_of(self._kernel.shell))
+        if is_page and not self.is_fixed and not is_brief(settings, os.environ):
+            lines.append("The first turn adds `edit_cells`, for the open notebook.")
+        if is_page and settings.context.detail != "none" and words_for_cells(task):
+            lines.append("The turn adds the cells of the notebook that the task means.")
+        return lines
 
     def finish(self) -> None:
         """End the conversation: write its session record."""

@@ -296,6 +296,8 @@ def test_this_cell_and_the_selection(lab: Lab, browser: Browser, model: Model) -
     book.run(3, wait=False)
     book.await_text(3, "It is still two.")
     assert "Cell 3 of the notebook" in model.heard(0)
+    told = book.said("%agent context Explain this cell.")
+    assert "The turn adds the cells of the notebook that the task means." in told
     book.check()
     book.close()
 

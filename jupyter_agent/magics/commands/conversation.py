@@ -69,8 +69,7 @@ def context(sessions: KernelSessions, task: tuple[str, ...]) -> CommandReport:
         *([("rules", rules)] if rules else []),
     ]
     counts = table((name, f"{count_tokens(text):,} tokens") for name, text in rows)
-    waits = session.setup.awaits_servers
-    more = "The first turn adds the tools of MCP servers." if waits else ""
+    more = "\n".join(session.setup.comes_later(" ".join(task)))
     return report(counts, more, rules, sent or "Nothing about the kernel is sent.")
 
 
