@@ -59,7 +59,7 @@ class SharedModel:
         kept.setdefault("JUPYTER_AGENT_MAX_TOKENS", str(limits.reply_tokens))
         kept.setdefault("JUPYTER_AGENT_MAX_STEPS", str(limits.steps))
         self._environ = kept
-        self.name = self._serving.name if self.is_embedded else self._model().model
+        self.name = self._serving.name if self.is_embedded else self._models_name()
 
     def environment(self) -> dict[str, str]:
         """The variables for a kernel whose agent asks this model. Starts the embedded one.
@@ -137,6 +137,11 @@ class SharedModel:
         environ = self.environment()
         settings = _settings({**environ, "JUPYTER_AGENT_TOOL_PROTOCOL": "native"})
         return choose(settings, None, environ)
+
+    def _models_name(self) -> str:
+        model = self._model()
+        asyncio.run(model.close())
+        return model.model
 
     def _start(self) -> None:
         if self._embedded.is_running and self._embedded.address:

@@ -51,6 +51,8 @@ def turn(request: dict[str, Any]) -> dict[str, Any]:
         failure = f"{type(error).__name__}: {error}"[:300]
     seconds = time.monotonic() - began
     steps = [step for step in agent.memory.steps if hasattr(step, "code_action")]
+    if steps and steps[-1].error:
+        failure = failure or str(steps[-1].error)[:300]
     codes = [step.code_action for step in steps if step.code_action and not step.error]
     used = agent.monitor.get_total_token_counts()
     return {

@@ -63,7 +63,8 @@ class Attempt:
         calls: Model calls.
         input_tokens, output_tokens: Tokens of all calls, the cached ones included.
         seconds: From the task to the answer, without the kernel's start and the set-up.
-        failure: The reason in a line if the agent failed; `time-out` if its time was over.
+        failure: The reason in a line if the agent or its last code failed; `time-out` if its time
+            was over.
     """
 
     answer: str = ""

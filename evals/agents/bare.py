@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.borrowed import LiveKernel
 from evals.blocks import code_of
-from evals.kernels import Clock, described, kernel, output
+from evals.kernels import Clock, described, error, kernel, output
 from evals.model import SharedModel, Words
 from evals.tasks import Attempt, Limits, Task
 from jupyter_agent.errors import ProviderError
@@ -50,8 +50,8 @@ class Bare:
                 self._solve(task, told, live, clock, attempt)
             except TimeoutError:
                 attempt.failure = "time-out"
-            except ProviderError as error:
-                attempt.failure = str(error)
+            except ProviderError as refused:
+                attempt.failure = str(refused)
             attempt.seconds = clock.spent
         return attempt
 
@@ -64,8 +64,9 @@ class Bare:
         raise NotImplementedError
 
     def _run(self, code: str, live: LiveKernel, clock: Clock, attempt: Attempt) -> str:
-        """Run a block and give its output."""
+        """Run a block and give its output; the error of the last block is the failure so far."""
         cell = live.run(code, timeout=clock.left)
+        attempt.failure = error(cell)
         if cell.status == "ok":
             attempt.ran = True
             attempt.code = f"{attempt.code}\n{code}".strip()

@@ -62,10 +62,14 @@ class Ours:
 
 
 def _count(live: LiveKernel, attempt: Attempt) -> None:
-    """Calls and tokens from the run log, which a turn that broke off has, too."""
+    """Calls, tokens and the last code's error from the log, which a broken turn has, too."""
+    failed = ""
     for path in sorted(live.logs()):
         for event in logged(path):
+            if event["type"] == "tool_finished":
+                failed = event["result"]["details"].get("error_name", "")
             if event["type"] == "message_finished":
                 attempt.calls += 1
                 attempt.input_tokens += event["usage"]["input_tokens"]
                 attempt.output_tokens += event["usage"]["output_tokens"]
+    attempt.failure = attempt.failure or failed
