@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 
@@ -19,9 +20,9 @@ from benchmarks.report import machine
 from evals.agents import AGENTS
 from evals.dabench import DABench
 from evals.dseval import DSEval
-from evals.model import SharedModel
+from evals.model import SharedModel, usual_reply_tokens
 from evals.report import Facts, document, line, summary
-from evals.results import Results, folder_of
+from evals.results import Result, Results, folder_of
 from evals.tasks import (
     Agent,
     Attempt,
@@ -73,7 +74,8 @@ class Evaluation:
             if _is_wanted(task, given.sets)
         }
         self._order = in_order(list(self._tasks), given.seed)[: given.tasks]
-        self._limits = Limits(given.steps, given.reply_tokens, given.task_seconds)
+        reply_tokens = given.reply_tokens or usual_reply_tokens(os.environ)
+        self._limits = Limits(given.steps, reply_tokens, given.task_seconds)
         self._model = stack.enter_context(closing(SharedModel(os.environ, self._limits)))
         print(f"Model: {self._model.name} ({self._model.provider})", flush=True)
         self._agents: dict[str, Agent] = {}
@@ -81,8 +83,7 @@ class Evaluation:
             agent = stack.enter_context(closing(AGENTS[name](self._model, self._limits)))
             self._agents[agent.name] = agent
         identity = {"model": self._model.name, "provider": self._model.provider}
-        limits = {"steps": given.steps, "tokens": given.reply_tokens, "seconds": given.task_seconds}
-        folder = given.results or folder_of({**identity, **limits})
+        folder = given.results or folder_of({**identity, **asdict(self._limits)})
         self._results = Results(folder, self._agents)
 
     def run(self) -> int:
@@ -94,7 +95,7 @@ class Evaluation:
         except KeyboardInterrupt:
             print("\nStopped. The results so far are kept: the same command goes on.", flush=True)
             code = 130
-        print(f"\n{summary(self._results, list(self._agents))}", flush=True)
+        print(f"\n{summary(self._drawn(), list(self._agents))}", flush=True)
         if self._given.out and code == 0:
             self._write(self._given.out)
         return code
@@ -131,6 +132,11 @@ class Evaluation:
             return attempt, Judgement("error", attempt.failure[:300])
         return attempt, judgement
 
+    def _drawn(self) -> list[Result]:
+        """The results of this run's tasks: its folder may have those of other samples, too."""
+        drawn = {task.id for task in self._order}
+        return [result for result in self._results if result.task in drawn]
+
     def _write(self, path: Path) -> None:
         facts = Facts(
             command=shlex.join(["python", "-m", "evals", *_shown(self._given)]),
@@ -143,7 +149,7 @@ class Evaluation:
             machine=machine(),
         )
         temporary = path.with_suffix(".new")
-        temporary.write_text(document(self._results, facts), encoding="utf-8")
+        temporary.write_text(document(self._drawn(), facts), encoding="utf-8")
         temporary.replace(path)
         print(f"Written to {path}.")
 
@@ -208,7 +214,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=7, help="draws the order of the tasks")
     parser.add_argument("--minutes", type=float, help="start no further task after so many")
     parser.add_argument("--steps", type=int, default=limits.steps, help="model calls a task")
-    parser.add_argument("--reply-tokens", type=int, default=limits.reply_tokens)
+    parser.add_argument("--reply-tokens", type=int, help="default: 700 embedded, 4000 otherwise")
     parser.add_argument("--task-seconds", type=float, default=limits.seconds)
     parser.add_argument("--results", type=Path, help="default: a folder of the model in build/")
     parser.add_argument("--out", type=Path, help="the report, such as docs/quality.md")

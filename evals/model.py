@@ -27,6 +27,11 @@ Words = tuple[str, str]
 """A message: its role, `user` or `assistant`, and its text."""
 
 
+def usual_reply_tokens(environ: Mapping[str, str]) -> int:
+    """The limit of a reply if none is given: larger for a provider, whose models think first."""
+    return 700 if _provider(environ) == "local" else 4_000
+
+
 class SharedModel:
     """The model that the environment sets; the embedded one of `scripts/fetch_model.py` if none is.
 
@@ -44,7 +49,7 @@ class SharedModel:
     def __init__(self, environ: Mapping[str, str], limits: Limits) -> None:
         kept = {name: text for name, text in environ.items() if name.startswith(OWN_PREFIXES)}
         settings = _settings(kept)
-        self.provider = provider_name(settings, kept) or "local"
+        self.provider = _provider(kept)
         if self.provider == "scripted":
             raise ConfigError("A script is no model to evaluate. Unset JUPYTER_AGENT_SCRIPT.")
         self.is_embedded = self.provider == "local"
@@ -165,6 +170,10 @@ def fetched() -> str:
 
 def _named(settings: Mapping[str, str]) -> dict[str, str]:
     return {f"JUPYTER_AGENT_{name}": text for name, text in settings.items()}
+
+
+def _provider(environ: Mapping[str, str]) -> str:
+    return provider_name(_settings(environ), environ) or "local"
 
 
 def _settings(environ: Mapping[str, str]) -> Settings:

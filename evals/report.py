@@ -20,7 +20,7 @@ an agent may use {steps} model calls, {reply_tokens} tokens a reply and {seconds
 """
 _EMBEDDED = (
     "All agents ask one llama.cpp process, at temperature 0, so that a difference is the agent's "
-    "and not the model's. The model is the one of `make demo-local`."
+    "and not the model's."
 )
 _PAIRED = (
     "Of the tasks that both tried. `p` is McNemar's exact test, two-sided: how likely it is that "
