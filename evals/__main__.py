@@ -43,8 +43,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run an evaluation; the exit code is 2 for what a person can mend, 130 for an interrupt."""
     given = _arguments(words)
     # Proxies are for the model server of a provider, never for one of this machine.
-    exempt = os.environ.get("NO_PROXY", "")
-    os.environ["NO_PROXY"] = f"{exempt},127.0.0.1".lstrip(",")
+    exempt = [name for name in os.environ.get("NO_PROXY", "").split(",") if name]
+    os.environ["NO_PROXY"] = ",".join(dict.fromkeys([*exempt, "127.0.0.1"]))
     try:
         with ExitStack() as stack:
             return Evaluation(given, stack).run()

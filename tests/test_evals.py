@@ -179,6 +179,7 @@ def test_a_run(
     words += ["--results", str(results), "--out", str(page)]
     for name in [each for each in os.environ if each.startswith(("JUPYTER_AGENT_", "OPENAI_"))]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("NO_PROXY", "")
     with ModelServer(_scripted) as server:
         settings = {"PROVIDER": "openai", "API_BASE": server.openai_url, "API_KEY": "k"}
         settings |= {"MODEL": "tiny", "TOOL_PROTOCOL": "code", "INSTRUCTIONS": "short"}
@@ -213,8 +214,11 @@ def _lines(folder: Path) -> list[Json]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_without_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A folder without tasks is one line that says where they can be had."""
+    monkeypatch.setenv("NO_PROXY", "")
     assert main(["--data", str(tmp_path)]) == 2
     (told,) = capsys.readouterr().err.splitlines()
     assert "InfiAgent" in told and "dseval" in told
