@@ -19,6 +19,7 @@ from jupyter_agent.core.events import VariableChange
 from jupyter_agent.core.plaintext import defused, plain, shorten
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.kernel.describe import describe, one_line
+from jupyter_agent.kernel.describe.frames import column_names
 from jupyter_agent.kernel.recent import RecentCell
 from jupyter_agent.source.cell import without_literals
 
@@ -28,6 +29,11 @@ VARIABLES_LIMIT = 4_000
 """Characters for the digest of the variables."""
 ATTACHED_LIMIT = 4_000
 """Characters for each variable that the task names with `@`."""
+BRIEF_LIMIT = 3_000
+"""Characters for all variables in the context of a small model."""
+BRIEF_NAMED = 1_500
+BRIEF_OTHER = 800
+"""Characters there for a variable that the task names, and for another table."""
 CELLS = 5
 SOURCE_LIMIT = 1_500
 OUTPUT_LIMIT = 1_000
@@ -64,13 +70,29 @@ def turn_context(task: str, state: KernelState, level: Level) -> str:
     """The context section for a task; empty if the kernel holds nothing to mention."""
     if level == "none":
         return ""
-    parts = [
+    return _section(
         _variables(state, level),
         _changed(state.changes),
         *_cells(task, state, level),
         state.meant,
         *_attached(task, state.variables, level),
-    ]
+    )
+
+
+def brief_context(task: str, state: KernelState, level: Level) -> str:
+    """The context section for a small model, which looks at nothing by itself.
+
+    Tables, and whatever the task names, are described at once, those that it names first; other
+    variables have a line each. Empty if the kernel holds nothing to mention.
+    """
+    if level == "none":
+        return ""
+    return _section(
+        _at_once(task, state.variables, level), *_cells(task, state, level), state.meant
+    )
+
+
+def _section(*parts: str) -> str:
     body = "\n\n".join(part for part in parts if part)
     # No data of the user's can end its section.
     body = defused(redact(plain(body), secret_values()))
@@ -82,9 +104,32 @@ def mentioned(task: str) -> list[str]:
     return list(dict.fromkeys(_MENTION.findall(task)))
 
 
-def naming(task: str, variables: Mapping[str, object]) -> str:
-    """The task with a `@` before each word that is the name of a variable."""
-    return _WORD.sub(lambda word: f" @{word[0]} " if word[0] in variables else word[0], task)
+def _at_once(task: str, variables: Mapping[str, object], level: Level) -> str:
+    """The variables, newest first; those that the task names before the others, marked by `@`."""
+    words = set(_WORD.findall(task)) | set(mentioned(task))
+    newest = list(reversed(list(variables)))
+    ordered = sorted(newest, key=lambda name: name not in words)
+    lines: list[str] = []
+    room = BRIEF_LIMIT
+    for name in ordered:
+        text = _for_brief(variables[name], level, name in words, room)
+        room -= len(name) + len(text)
+        if room < 0:
+            lines.append(f"({len(ordered) - len(lines)} other variables are left out)")
+            break
+        lines.append(f"{'@' if name in words else ''}{name}: {text}")
+    missing = [name for name in mentioned(task) if name not in variables]
+    lines += [f"@{name}: there is no such variable." for name in missing]
+    return "\n".join(["The variables that are loaded:", *lines]) if lines else ""
+
+
+def _for_brief(value: object, level: Level, is_named: bool, room: int) -> str:
+    if level == "names":
+        return type(value).__name__
+    if not is_named and not column_names(value):
+        return _line(value, level)
+    shown: Literal["sample", "schema"] = "sample" if level == "sample" else "schema"
+    return describe(value, shown, min(BRIEF_NAMED if is_named else BRIEF_OTHER, room))
 
 
 def _variables(state: KernelState, level: Level) -> str:

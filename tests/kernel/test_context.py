@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pandas as pd
 import pytest
 from generated import wires
 from live_kernel import LiveKernel
 from model_server import ModelServer, Reply, check_anthropic, check_openai
 
 from jupyter_agent.core.events import VariableChange
-from jupyter_agent.kernel.context import KernelState, Level, mentioned, naming, turn_context
+from jupyter_agent.kernel.context import (
+    BRIEF_LIMIT,
+    KernelState,
+    Level,
+    brief_context,
+    mentioned,
+    turn_context,
+)
 from jupyter_agent.kernel.recent import RecentCell
 
 WORD = "zqmark"
@@ -319,12 +327,30 @@ def test_mentions(task: str, names: list[str]) -> None:
     assert mentioned(task) == names
 
 
-def test_naming() -> None:
-    """Words that name variables become mentions, whatever surrounds them; others do not."""
-    variables = {"df": 1, "mean": 2}
-    task = naming("Group `df`, then the mean of df.x; @df a@mean.org `undf` x.mean", variables)
-    assert set(mentioned(task)) == {"df", "mean"}
-    assert mentioned(naming("undf meaning x.mean", variables)) == []
+def test_the_context_of_a_small_model() -> None:
+    """What the task names comes first and whole, other tables follow, the rest has a line each."""
+    table = pd.DataFrame({"weight": [71.5, 80.25], "name": ["Ada", "Bo"]})
+    state = KernelState({"far": table, "size": 3, "df": table * 1, "mean": 2.5})
+    text = brief_context("Group `df`, then the mean of df.weight; @gone", state, "sample")
+    heads = [line.split(":")[0] for line in text.splitlines()]
+    order = [heads.index(head) for head in ("@mean", "@df", "size", "far")]
+    assert order == sorted(order)
+    assert text.count("71.5") == 2, "rows of both tables"
+    assert "@gone: there is no such variable" in text
+
+    hidden = brief_context("Use df.", state, "schema")
+    assert "weight: float64" in hidden and "71.5" not in hidden and "Ada" not in hidden
+    assert "weight" not in brief_context("Use df.", state, "names")
+    assert brief_context("Use df.", state, "none") == ""
+
+
+def test_the_context_of_a_small_model_is_bounded() -> None:
+    """Many wide tables are cut, and the rest is counted."""
+    wide = pd.DataFrame({f"a_long_column_{n}": [1.5] for n in range(400)})
+    state = KernelState({f"table_{n}": wide for n in range(40)})
+    text = brief_context("Look at table_3.", state, "sample")
+    assert len(text) < BRIEF_LIMIT + 500
+    assert "@table_3" in text and "other variables are left out" in text
 
 
 def test_a_mention_of_nothing() -> None:
