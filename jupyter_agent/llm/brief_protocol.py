@@ -62,7 +62,8 @@ _DESCRIBED = "\n@"
 _HOW = """\
 Reply with one ```python block that does the whole task, and nothing else. It runs at once in the \
 kernel. Its last line is an expression that gives the value that is asked for: do not print it. \
-Only if the task says in which format to answer, the last line prints the answer in that format.
+Only if the task says in which format to answer, the last line prints the answer in that format. \
+`write_file(path, content)` writes a file.
 """
 _MEND = "(Write the whole corrected ```python block.)"
 _AGAIN = "(This is the code that failed. Do it in another way: write another ```python block.)"

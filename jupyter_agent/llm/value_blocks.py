@@ -16,8 +16,10 @@ from jupyter_agent.llm.wire import NO_OUTPUT
 
 _LONGEST_ANSWER = 2_000
 """Characters of an output that become an answer; the transcript has the whole."""
+_PLACE = re.compile(r"@(\w+)\[([^\W\d][^\[\]\n]*)\]")
+"""A place for a value in a task's format: `@name[value]`. A quoted `@df["a"]` is none."""
 _FIELD = re.compile(r"@(\w+)\[([^\[\]\n]*)\]")
-"""A place for a value in a task's format: `@name[value]`."""
+"""A value in its place, in an output."""
 _WORDS_WANTED = re.compile(
     r"(?i)\b(?:answer|reply|respond)\b[^.\n]{0,40}\b(?:format|form|words|sentences?|markdown|json)\b"
     r"|\bin (?:your own |a few |plain )?words\b|\bin (?:one|two|three|a) (?:short )?sentences?\b"
@@ -54,8 +56,8 @@ def showing_value(code: str, keep_prints: bool = False) -> str:
     shares_its_line = any(each.end_lineno == last.lineno for each in body[:-1])
     if source is None or shares_its_line:
         return code
-    before = "".join(code.splitlines(keepends=True)[: last.lineno - 1])
-    return f"{before}{source if _is_whole(source) else f'({source})'}"
+    before = code.split("\n")[: last.lineno - 1]
+    return "\n".join([*before, source if _is_whole(source) else f"({source})"])
 
 
 def same_code(one: str, other: str) -> bool:
@@ -74,12 +76,12 @@ def wants_words(task: str) -> bool:
 
 def has_places(task: str) -> bool:
     """True if a task gives a format with places for values: `@name[value]`."""
-    return _FIELD.search(task) is not None
+    return _PLACE.search(task) is not None
 
 
 def fits(task: str, output: str) -> bool:
     """True if an output is the answer in the format of the task, `@name[value]` for each name."""
-    wanted = dict(_FIELD.findall(task))
+    wanted = dict(_PLACE.findall(task))
     given = dict(_FIELD.findall(plain_numbers(output)))
     return bool(wanted) and all(
         given.get(name, "").strip() not in ("", place) for name, place in wanted.items()

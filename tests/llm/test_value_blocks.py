@@ -99,6 +99,7 @@ def test_the_same_code() -> None:
         ("Convert the dates to the format YYYY-MM-DD.", False),
         ("Return the table. The result format is in the following example.", False),
         ("Describe the columns of df.", False),
+        ('The mean of @df["weight"] and of @df[0].', False),
         ("The mean. Answer in this format: @mean[value]", True),
         ("Give @mean[value] and @count[value].", True),
         ("Explain why the mean is so high.", True),
