@@ -97,7 +97,7 @@ class BriefProtocol:
         if step == "answer":
             yield _own(turn.answer())
             return
-        parts = self._block(request, turn) if step == "ask" else self._sent(_sent(request, step))
+        parts = self._block(request, turn) if step == "ask" else self._asked(_sent(request, step))
         async with aclosing(parts) as stream:
             async for part in stream:
                 yield part
@@ -114,7 +114,7 @@ class BriefProtocol:
         """Ask for a block until one comes that is worth running, as often as the turn allows."""
         asked, usage, calls = _sent(request, "ask"), Usage(), 0
         for attempt in range(max(1, turn.attempts), 0, -1):
-            async with aclosing(self._sent(asked)) as stream:
+            async with aclosing(self._asked(asked)) as stream:
                 async for part in stream:
                     if not isinstance(part, MessageFinished):
                         yield part
@@ -130,7 +130,7 @@ class BriefProtocol:
             asked = replace(asked, messages=(*asked.messages, *said))
         yield _own(turn.answer(), usage, calls)
 
-    async def _sent(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
+    async def _asked(self, request: Request) -> AsyncGenerator[ReplyPart, None]:
         async with aclosing(self._provider.stream(request)) as stream:  # type: ignore[type-var]
             async for part in stream:
                 yield part
@@ -167,7 +167,7 @@ class BriefTurn:
     @classmethod
     def of(cls, messages: Sequence[Message]) -> BriefTurn:
         """The turn at the end of a conversation."""
-        tasks = [n for n, each in enumerate(messages) if _task(each)]
+        tasks = [n for n, each in enumerate(messages) if _is_task(each)]
         if not tasks:
             return cls()
         first, *later = messages[tasks[-1] :]
@@ -227,9 +227,13 @@ class BriefTurn:
         return f"{what}\n\n{ticks}text\n{error}\n{ticks}"
 
 
+def _is_task(message: Message) -> bool:
+    return message.role == "user" and any(isinstance(block, Text) for block in message.blocks)
+
+
 def _task(message: Message) -> str:
     """The task of a user's message; empty for another message."""
-    return message.text.strip() if message.role == "user" else ""
+    return message.text.strip() if _is_task(message) else ""
 
 
 def _runs(messages: Iterable[Message]) -> Iterator[BriefRun]:
@@ -279,7 +283,7 @@ def _messages(messages: Iterable[Message]) -> Iterator[Message]:
         task = _task(message) or task
         if message.tool_results:
             yield replace(message, blocks=tuple(_outcome(message.blocks, task)))
-        elif _task(message):
+        elif _is_task(message):
             others = [block for block in message.blocks if not isinstance(block, Text)]
             texts = [block for block in message.blocks if isinstance(block, Text)]
             yield replace(message, blocks=(*others, *texts))
