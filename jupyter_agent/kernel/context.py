@@ -107,7 +107,7 @@ def mentioned(task: str) -> list[str]:
 def _at_once(task: str, variables: Mapping[str, object], level: Level) -> str:
     """The variables, newest first; those that the task names before the others, marked by `@`."""
     words = set(_WORD.findall(task)) | set(mentioned(task))
-    newest = list(reversed(list(variables)))
+    newest = list(variables)[::-1]
     ordered = sorted(newest, key=lambda name: name not in words)
     lines: list[str] = []
     room = BRIEF_LIMIT
@@ -129,7 +129,7 @@ def _for_brief(value: object, level: Level, is_named: bool, room: int) -> str:
     if not is_named and not column_names(value):
         return _line(value, level)
     shown: Literal["sample", "schema"] = "sample" if level == "sample" else "schema"
-    return describe(value, shown, min(BRIEF_NAMED if is_named else BRIEF_OTHER, room))
+    return describe(value, shown, min(BRIEF_NAMED if is_named else BRIEF_OTHER, max(room, 100)))
 
 
 def _variables(state: KernelState, level: Level) -> str:

@@ -25,10 +25,14 @@ _WORDS_WANTED = re.compile(
     r"|\bin (?:your own |a few |plain )?words\b|\bin (?:one|two|three|a) (?:short )?sentences?\b"
     r"|\b(?:explain|interpret|discuss)\b|\bwhy\b"
 )
-_WARNING = re.compile(r"(?m)^\[stderr\] .*(?:\n(?!\[stderr\] |@).*)*")
+_WARNING = re.compile(
+    r"(?m)^\[stderr\] (?:.*Warning.*(?:\n.*){0,7}?\n  \S.*(?:\n\(the same \d+ times\))?|.*)\n?"
+)
+"""A warning, up to the line of code that it quotes; or one line of another kind."""
 _NOTICE = re.compile(r" ?\[shown to the person[^\]\n]*\]")
 _SCALAR = re.compile(r"\bnp\.(?:float|int|uint|str|bool)\w*\(([^()\n]*)\)")
-"""How numpy writes its own numbers."""
+_TRUTH = re.compile(r"\bnp\.(True|False)_")
+"""How numpy writes its own numbers and truths."""
 _NO_VALUE = re.compile(r"\bplt\.|\.(?:plot|hist|boxplot|savefig)\b")
 """Code that draws: the value of its last line is an object that says nothing."""
 
@@ -52,12 +56,11 @@ def showing_value(code: str, keep_prints: bool = False) -> str:
     if (name := _bound_name(last)) and not isinstance(getattr(last, "value", None), ast.Lambda):
         return f"{code.rstrip()}\n{name}"
     value = None if keep_prints else _printed(last)
-    source = ast.get_source_segment(code, value) if value is not None else None
     shares_its_line = any(each.end_lineno == last.lineno for each in body[:-1])
-    if source is None or shares_its_line:
+    if value is None or shares_its_line:
         return code
-    before = code.split("\n")[: last.lineno - 1]
-    return "\n".join([*before, source if _is_whole(source) else f"({source})"])
+    # Not the source's own text: before Python 3.12 a value inside an f-string has no right place.
+    return "\n".join([*code.split("\n")[: last.lineno - 1], ast.unparse(value)])
 
 
 def same_code(one: str, other: str) -> bool:
@@ -95,8 +98,8 @@ def shown_value(output: str) -> str:
 
 
 def plain_numbers(text: str) -> str:
-    """The text with `np.float64(1.5)` as `1.5`."""
-    return _SCALAR.sub(r"\1", text)
+    """The text with `np.float64(1.5)` as `1.5`, and `np.True_` as `True`."""
+    return _TRUTH.sub(r"\1", _SCALAR.sub(r"\1", text))
 
 
 def as_answer(output: str) -> str:
@@ -170,8 +173,3 @@ def _values_of(printed: ast.expr) -> list[ast.expr]:
     parts = [each for each in printed.values if isinstance(each, ast.FormattedValue)]
     plain = all(each.format_spec is None and each.conversion == -1 for each in parts)
     return [each.value for each in parts] if plain else [printed]
-
-
-def _is_whole(source: str) -> bool:
-    """True if a piece of code stands alone as a statement, without brackets around it."""
-    return _tree(source) is not None

@@ -335,7 +335,7 @@ def test_the_context_of_a_small_model() -> None:
     heads = [line.split(":")[0] for line in text.splitlines()]
     order = [heads.index(head) for head in ("@mean", "@df", "size", "far")]
     assert order == sorted(order)
-    assert text.count("71.5") == 2, "rows of both tables"
+    assert text.count("71.5") >= 2, "rows of both tables"
     assert "@gone: there is no such variable" in text
 
     hidden = brief_context("Use df.", state, "schema")

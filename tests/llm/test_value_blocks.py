@@ -22,7 +22,7 @@ SHOWN: dict[str, tuple[str, str]] = {
     "a print": ("x = 1\nprint(x + 1)", "x = 1\nx + 1"),
     "a label": ('print("Mean:", df.x.mean())', "df.x.mean()"),
     "in a text": ('print(f"The mean is {mean}")', "mean"),
-    "on many lines": ("print(\n    df\n    .head()\n)", "(df\n    .head())"),
+    "on many lines": ("print(\n    df\n    .head()\n)", "df.head()"),
     "a comment after it": ("print(x)  # the value", "x"),
     "letters of many bytes": ('größe = "é"\nprint("ä", größe)', 'größe = "é"\ngröße'),
     "a name": ("top = df.head()", "top = df.head()\ntop"),
@@ -138,6 +138,9 @@ def test_outputs_that_fit(output: str, fitting: bool) -> None:
         ("'Bonn'", "Bonn"),
         ("[stderr] FutureWarning: old\n  df.old()\n", "Done. The code ran"),
         ("(no output)", "Done. The code ran"),
+        ("[stderr] a.py:1: FutureWarning: old\n  df.old()\n   a\n0  1", "```text\n   a\n0  1\n```"),
+        ("[stderr] loading\n7", "7"),
+        ("np.True_", "True"),
         ("a  1\nb  2", "```text\na  1\nb  2\n```"),
     ],
 )

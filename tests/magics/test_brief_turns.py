@@ -27,7 +27,7 @@ def module_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKern
 @pytest.fixture(autouse=True)
 def settings(kernel: LiveKernel) -> Iterator[None]:
     yield
-    kernel.helper("%agent config mode auto", "%agent config instructions short")
+    kernel.helper("%agent config mode auto", "%agent config tool_protocol code")
 
 
 def block(code: str) -> Reply:
@@ -151,8 +151,8 @@ def test_an_answer_without_code(kernel: LiveKernel) -> None:
     guess = Reply(text="The mean weight is 75.")
     _, bodies = turn(kernel, "The mean weight in df?", guess, block("df.weight.mean()"))
     assert answer(kernel) == "76.0" and "Nothing was run" in last(bodies[1])
-    turn(kernel, "What is a mean?", Reply(text="A sum, divided by a number."))
-    assert answer(kernel) == "A sum, divided by a number."
+    turn(kernel, "What is a median?", Reply(text="The value in the middle."))
+    assert answer(kernel) == "The value in the middle."
 
 
 def test_the_next_turn(kernel: LiveKernel) -> None:
@@ -178,15 +178,14 @@ def test_at_the_step_limit(kernel: LiveKernel) -> None:
 
 
 def test_record_and_replay(kernel: LiveKernel) -> None:
-    """A replay without any setting of a small model gives the same bytes."""
+    """A replay without the protocol of a small model gives the same bytes."""
     kernel.helper("%agent cassette brief.cassette.jsonl", "%agent config mode record")
     done, _ = turn(kernel, "The sum of df?", block("df['no']"), block("total = df.weight.sum()"))
     steps = kernel.value("_agent.receipt.steps")
     kernel.helper(
         "del total",
         "%agent config mode replay",
-        "%agent config instructions full",
-        "%agent config api_base none",
+        "%agent config tool_protocol auto",
     )
     again = kernel.run("%%agent --fresh\nThe sum of df?")
     assert again.status == "ok", again.error
