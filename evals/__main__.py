@@ -66,13 +66,10 @@ class Evaluation:
 
     def __init__(self, given: argparse.Namespace, stack: ExitStack) -> None:
         self._given = given
-        self._collections = [stack.enter_context(closing(each)) for each in found(given.data)]
-        self._tasks = {
-            task: each
-            for each in self._collections
-            for task in each.tasks()
-            if _is_wanted(task, given.sets)
-        }
+        self._collections = [
+            stack.enter_context(closing(each)) for each in found(given.data, given.sets)
+        ]
+        self._tasks = chosen(self._collections, given.sets)
         self._order = in_order(list(self._tasks), given.seed)[: given.tasks]
         reply_tokens = given.reply_tokens or usual_reply_tokens(os.environ)
         self._limits = Limits(given.steps, reply_tokens, given.task_seconds)
@@ -154,19 +151,48 @@ class Evaluation:
         print(f"Written to {path}.")
 
 
-def found(folder: Path) -> list[Collection]:
-    """The collections whose folders lie in the data.
+def found(folder: Path, sets: Sequence[str] = ()) -> list[Collection]:
+    """The collections whose folders lie in the data, and which may have one of the sets.
+
+    Args:
+        folder: The data.
+        sets: Beginnings of names of sets, such as `DABench easy` or `dseval`; empty for all.
 
     Raises:
         DataError: There is none.
     """
+    wanted = {name: made for name, made in _COLLECTIONS.items() if _may_have(made.name, sets)}
+    if not wanted:
+        known = " or ".join(made.name for made in _COLLECTIONS.values())
+        raise DataError(f"--sets {' '.join(sets)}: names of sets begin with {known}.")
     there: list[Collection] = [
-        made(folder / name) for name, made in _COLLECTIONS.items() if (folder / name).is_dir()
+        made(folder / name) for name, made in wanted.items() if (folder / name).is_dir()
     ]
     if not there:
-        names = " or ".join(f"{name}/" for name in _COLLECTIONS)
+        names = " or ".join(f"{name}/" for name in wanted)
         raise DataError(f"{folder} has no folder {names}. Where they can be had: {_sources()}.")
     return there
+
+
+def chosen(collections: Sequence[Collection], sets: Sequence[str]) -> dict[Task, Collection]:
+    """The tasks of the sets whose names begin with one of `sets`, with where they are from.
+
+    Raises:
+        DataError: There is none; the message names the sets that there are.
+    """
+    tasks = {task: each for each in collections for task in each.tasks()}
+    wanted = {task: each for task, each in tasks.items() if _is_wanted(task, sets)}
+    if not wanted:
+        known = ", ".join(sorted({task.set for task in tasks}))
+        raise DataError(f"No set begins with {' or '.join(sets)}. There are: {known or 'none'}.")
+    return wanted
+
+
+def _may_have(collection: str, sets: Sequence[str]) -> bool:
+    name = collection.lower()
+    return not sets or any(
+        name.startswith(each.lower()) or each.lower().startswith(name) for each in sets
+    )
 
 
 def _sources() -> str:

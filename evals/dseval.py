@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.line import ROOT
+from benchmarks.line import ROOT, Json
+from evals.dseval_worker import TEXTS_AS_OBJECTS
 from evals.tasks import Attempt, DataError, Judgement, Kind, Task
 from evals.worker import Ended, TimedWorker
 
@@ -59,6 +60,12 @@ class DSEval:
             answer = self._worker.ask(_LISTING, action="list")
         except Ended as ended:
             raise DataError(f"{self._folder} cannot be read: {ended}") from None
+        if not answer["problems"]:
+            raise DataError(
+                f"{self._folder} has no problem that can be read. {_told(answer)}".strip()
+            )
+        if answer["left_out"]:
+            print(_told(answer), flush=True)
         return [_task(each) for each in answer["problems"]]
 
     def judge(self, task: Task, attempt: Attempt) -> Judgement:
@@ -87,6 +94,15 @@ class DSEval:
         self._worker.close()
 
 
+def _told(listing: Json) -> str:
+    """A line about the sets that are left out; empty if none is."""
+    left_out = listing["left_out"]
+    if not left_out:
+        return ""
+    name, reason = next(iter(left_out.items()))
+    return f"DSEval: {len(left_out)} sets are left out, such as {name} ({reason})"
+
+
 def _task(problem: dict[str, object]) -> Task:
     path = Path(str(problem["path"]))
     setup = problem["setup"]
@@ -95,7 +111,7 @@ def _task(problem: dict[str, object]) -> Task:
         set=f"DSEval {path.parent.name}",
         id=f"dseval/{path.parent.name}/{path.stem}/{problem['index']}",
         text=str(problem["question"]),
-        setup=tuple(setup),
+        setup=(TEXTS_AS_OBJECTS, *setup),
         files={"inputs": Path(str(problem["inputs"]))} if problem["inputs"] else {},
         wants="code",
         key={"path": str(path), "index": problem["index"]},

@@ -18,6 +18,12 @@ from typing import Any
 from benchmarks.line import Json, serve
 
 _REFERENCE_SECONDS = 60
+TEXTS_AS_OBJECTS = """\
+with __import__('warnings').catch_warnings(action='ignore'):
+    if __import__('pandas').__version__.startswith('3.'):
+        __import__('pandas').set_option('future.infer_string', False)"""
+"""DSEval was written for pandas 2, where columns of texts have the type `object`: its own checks of
+its data fail otherwise. An agent's kernel does the same, so that values can be compared."""
 
 
 def _dseval(checkout: Path) -> None:
@@ -26,6 +32,7 @@ def _dseval(checkout: Path) -> None:
     package.__path__ = [str(checkout / "dseval")]
     sys.modules["dseval"] = package
     os.environ["MPLBACKEND"] = "Agg"
+    exec(TEXTS_AS_OBJECTS, {})
 
 
 class Reader:
@@ -43,8 +50,7 @@ class Reader:
     def __call__(self, request: Json) -> Json:
         if request["action"] == "list":
             paths = sorted((self._checkout / "benchmarks").glob("*/*.py"))
-            names = [str(path) for path in paths if not path.name.startswith("_")]
-            return {"problems": [each for name in names for each in self._listed(name)]}
+            return self._list([str(path) for path in paths if not path.name.startswith("_")])
         os.chdir(request["folder"])
         try:
             return self._judged(request)
@@ -58,14 +64,24 @@ class Reader:
             self._sets[path] = ProblemSet.fromfile(Path(path))
         return self._sets[path]
 
+    def _list(self, paths: list[str]) -> Json:
+        """The questions of all sets, and why some sets are left out, by their names."""
+        found: list[Json] = []
+        left_out: dict[str, str] = {}
+        for path in paths:
+            try:
+                found += self._listed(path)
+            except Exception as error:  # whatever a set's own code raises with today's packages
+                left_out[f"{Path(path).parent.name}/{Path(path).stem}"] = _reason(error)
+        return {"problems": found, "left_out": left_out}
+
     def _listed(self, path: str) -> list[Json]:
-        """The questions of a set; none if files are missing that DSEval would fetch."""
+        """The questions of a set; FileNotFoundError if DSEval would have to fetch its data."""
         problems = self._set(path)
         inputs = problems.data_directory
-        needed = {name for each in problems for name in each.data or ()}
-        if any(inputs is None or not (inputs / name).is_file() for name in needed):
-            print(f"{path}: left out, since its data are missing", file=sys.stderr)
-            return []
+        for name in {name for each in problems for name in each.data or ()}:
+            if inputs is None or not (inputs / name).is_file():
+                raise FileNotFoundError(f"its file {name} is missing")
         codes = [each.reference_code for each in problems]
         return [
             {
@@ -102,6 +118,12 @@ class Reader:
         lines = [line for line in str(reason).splitlines() if line.strip()]
         shown = lines[-1] if verdict.name == "Crash" and lines else " ".join(lines)
         return {"verdict": verdict.name, "subverdict": subverdict.name, "reason": shown[:300]}
+
+
+def _reason(error: Exception) -> str:
+    """An error in a line; DSEval puts the traceback of a check that failed into its message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[-2:])}"[:300]
 
 
 def _unhurried(limits: Json | None) -> Json:

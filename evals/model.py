@@ -81,7 +81,12 @@ class SharedModel:
             if name.startswith("JUPYTER_AGENT_") and not name.startswith("JUPYTER_AGENT_LOCAL__")
         }
         limit = token_limit(_settings(self._environ), self._environ)
-        chosen = {"TOOL_PROTOCOL": "code", "INSTRUCTIONS": "short", "TOKEN_LIMIT": str(limit)}
+        chosen = {
+            "TOOL_PROTOCOL": "code",
+            "INSTRUCTIONS": "short",
+            "TOKEN_LIMIT": str(limit),
+            "CONTEXT__DETAIL": "sample",
+        }
         shared = {
             "PROVIDER": "openai",
             "API_BASE": f"{self._embedded.address}/v1",

@@ -25,7 +25,7 @@ _SHARED = (
 )
 _SETS = ("evals/dabench.py", "evals/answers.py", "evals/dseval.py", "evals/dseval_worker.py")
 _OWN = {
-    "ours": ("evals/agents/ours.py", "jupyter_agent/**/*.py"),
+    "ours": ("evals/agents/ours.py", "jupyter_agent/**/*.py", "jupyter_agent/**/*.md"),
     "smolagents": ("evals/agents/smolagents.py", "evals/smolagents_worker.py"),
 }
 _BARE = ("evals/agents/bare.py",)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from model_server import Json, ModelServer, Reply
 
 from evals import answers
-from evals.__main__ import in_order, main
+from evals.__main__ import found, in_order, main
 from evals.blocks import code_of, with_value
 from evals.dseval import DSEval
 from evals.pairs import mcnemar, pairs
 from evals.report import Facts, document
 from evals.results import Result, Results
-from evals.tasks import Attempt, Judgement, Limits, Task
+from evals.tasks import Attempt, DataError, Judgement, Limits, Task
 from evals.variables import described
 
 
@@ -222,6 +223,55 @@ def test_without_data(
     assert main(["--data", str(tmp_path)]) == 2
     (told,) = capsys.readouterr().err.splitlines()
     assert "InfiAgent" in told and "dseval" in told
+
+
+def test_sets_that_are_not_chosen(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was not chosen is not read; a name that no set has is one line with the sets."""
+    (data / "dseval" / "dseval").mkdir(parents=True)
+    (data / "dseval" / "dseval" / "validator.py").write_text("broken", encoding="utf-8")
+    assert [each.name for each in found(data, ["dabench EASY"])] == ["DABench"]
+    assert len(found(data)) == 2
+    for sets, line in (["kaggle"], "begin with DABench or DSEval"), (["dabench hard"], "There are"):
+        assert main(["--data", str(data), "--sets", *sets]) == 2
+        (told,) = capsys.readouterr().err.splitlines()
+        assert line in told and ("easy" in told) == (line == "There are")
+
+
+def test_a_set_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A set whose own check fails is left out with the reason; without any other it is an error."""
+    checkout = tmp_path / "dseval"
+    (checkout / "dseval").mkdir(parents=True)
+    (checkout / "benchmarks" / "small").mkdir(parents=True)
+    (checkout / "dseval" / "validator.py").write_text("", encoding="utf-8")
+    (checkout / "dseval" / "problem.py").write_text(PROBLEM, encoding="utf-8")
+    for name, text in {"good": "What is it?", "bad": "fails"}.items():
+        (checkout / "benchmarks" / "small" / f"{name}.py").write_text(text, encoding="utf-8")
+    with closing(DSEval(checkout)) as read:
+        assert [task.id for task in read.tasks()] == ["dseval/small/good/0"]
+    told = (
+        "DSEval: 1 sets are left out, such as small/bad (ValueError: assert 1 == 2 AssertionError)"
+    )
+    assert told in capsys.readouterr().out
+    (checkout / "benchmarks" / "small" / "good.py").unlink()
+    with closing(DSEval(checkout)) as read, pytest.raises(DataError, match="small/bad"):
+        read.tasks()
+
+
+PROBLEM = """
+import types
+
+class ProblemSet(list):
+    data_directory = None
+
+    @classmethod
+    def fromfile(cls, path):
+        question = path.read_text()
+        if question == "fails":
+            raise ValueError("of many lines:\\n  assert 1 == 2\\nAssertionError")
+        return cls([types.SimpleNamespace(
+            question=question, reference_code="1", data=None, is_complete=True
+        )])
+"""
 
 
 @pytest.mark.skipif("EVAL_DATA" not in os.environ, reason="EVAL_DATA names no folder of tasks")

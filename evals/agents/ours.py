@@ -69,7 +69,7 @@ def _count(live: LiveKernel, attempt: Attempt) -> None:
             if event["type"] == "tool_finished":
                 failed = event["result"]["details"].get("error_name", "")
             if event["type"] == "message_finished":
-                attempt.calls += 1
+                attempt.calls += event.get("model_calls", 1)
                 attempt.input_tokens += event["usage"]["input_tokens"]
                 attempt.output_tokens += event["usage"]["output_tokens"]
     attempt.failure = attempt.failure or failed

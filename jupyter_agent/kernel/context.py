@@ -19,6 +19,7 @@ from jupyter_agent.core.events import VariableChange
 from jupyter_agent.core.plaintext import defused, plain, shorten
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.kernel.describe import describe, one_line
+from jupyter_agent.kernel.describe.brief import brief_frame
 from jupyter_agent.kernel.describe.frames import column_names
 from jupyter_agent.kernel.recent import RecentCell
 from jupyter_agent.source.cell import without_literals
@@ -34,9 +35,20 @@ BRIEF_LIMIT = 3_000
 BRIEF_NAMED = 1_500
 BRIEF_OTHER = 800
 """Characters there for a variable that the task names, and for another table."""
-CELLS = 5
-SOURCE_LIMIT = 1_500
-OUTPUT_LIMIT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class CellLimits:
+    """How many of the latest cells are shown, and characters of a cell's source and output."""
+
+    cells: int
+    source: int
+    output: int
+
+
+CELLS = CellLimits(5, 1_500, 1_000)
+BRIEF_CELLS = CellLimits(3, 800, 300)
+"""For a small model."""
 
 FILE_NAME = (
     r"(?:[\w.-]+/)+[\w.-]*\w|[\w-]+\.(?:csv|tsv|txt|md|json|jsonl|parquet|feather|xlsx?|ipynb|py"
@@ -87,9 +99,8 @@ def brief_context(task: str, state: KernelState, level: Level) -> str:
     """
     if level == "none":
         return ""
-    return _section(
-        _at_once(task, state.variables, level), *_cells(task, state, level), state.meant
-    )
+    cells = _cells(task, state, level, BRIEF_CELLS)
+    return _section(_at_once(task, state.variables, level), *cells, state.meant)
 
 
 def _section(*parts: str) -> str:
@@ -129,7 +140,8 @@ def _for_brief(value: object, level: Level, is_named: bool, room: int) -> str:
     if not is_named and not column_names(value):
         return _line(value, level)
     shown: Literal["sample", "schema"] = "sample" if level == "sample" else "schema"
-    return describe(value, shown, min(BRIEF_NAMED if is_named else BRIEF_OTHER, max(room, 100)))
+    limit = min(BRIEF_NAMED if is_named else BRIEF_OTHER, max(room, 100))
+    return brief_frame(value, shown, limit) or describe(value, shown, limit)
 
 
 def _variables(state: KernelState, level: Level) -> str:
@@ -156,27 +168,29 @@ def _changed(changes: Sequence[VariableChange]) -> str:
     return shorten(f"Changed by the person since your last turn: {words}", 1_000)
 
 
-def _cells(task: str, state: KernelState, level: Level) -> Iterator[str]:
+def _cells(
+    task: str, state: KernelState, level: Level, limits: CellLimits = CELLS
+) -> Iterator[str]:
     if level == "names":
         return
-    cells = list(state.cells)[-CELLS:]
+    cells = list(state.cells)[-limits.cells :]
     failed = state.last_failed
     if failed is not None and failed not in cells and _FIXING.search(task):
-        yield "The last cell that failed, some time ago:\n" + _cell(failed, level)
+        yield "The last cell that failed, some time ago:\n" + _cell(failed, level, limits)
     if cells:
-        shown = "\n".join(_cell(cell, level) for cell in cells)
+        shown = "\n".join(_cell(cell, level, limits) for cell in cells)
         yield f"Cells that the person ran since your last turn, oldest first:\n{shown}"
 
 
-def _cell(cell: RecentCell, level: Level) -> str:
+def _cell(cell: RecentCell, level: Level, limits: CellLimits) -> str:
     whole = level == "sample"
     source = cell.source if whole else without_literals(cell.source)
-    lines = [f"- {_indented(shorten(source.strip(), SOURCE_LIMIT))}"]
+    lines = [f"- {_indented(shorten(source.strip(), limits.source))}"]
     if whole and cell.output.strip():
-        lines.append(f"  output: {_indented(shorten(cell.output.strip(), OUTPUT_LIMIT))}")
+        lines.append(f"  output: {_indented(shorten(cell.output.strip(), limits.output))}")
     if cell.error:
         # An exception's message may quote data; its kind does not.
-        error = shorten(cell.error, OUTPUT_LIMIT) if whole else cell.error_name
+        error = shorten(cell.error, limits.output) if whole else cell.error_name
         lines.append(f"  error: {_indented(error)}")
     return "\n".join(lines)
 

@@ -16,6 +16,7 @@ A recording holds these answers like any other reply, so that a replay knows not
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -37,11 +38,14 @@ from jupyter_agent.core.messages import (
 from jupyter_agent.core.plaintext import count, shorten
 from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.llm.code_protocol import ACT, in_words, message_in_words, with_call
+from jupyter_agent.llm.spared import may_change, sparing, without_made_up_data
 from jupyter_agent.llm.value_blocks import (
     as_answer,
     as_fitting_answer,
+    asks_for_function,
     fits,
     has_places,
+    print_line,
     same_code,
     showing_value,
     shown_value,
@@ -59,12 +63,17 @@ _LONGEST_OUTPUT = 1_500
 """Characters of an output from which an answer in words is made."""
 _DESCRIBED = "\n@"
 """Where the context describes an object that the task names."""
+_TABLE = re.compile(r"(?m)^@?(\w+): (?:\w+ )?(?:DataFrame|Series)\b")
+"""Where the context says that a variable is a table."""
 _HOW = """\
 Reply with one ```python block that does the whole task, and nothing else. It runs at once in the \
-kernel. Its last line is an expression that gives the value that is asked for: do not print it. \
-Only if the task says in which format to answer, the last line prints the answer in that format. \
-`write_file(path, content)` writes a file.
+kernel.
 """
+_VALUE = (
+    "(The last line of the block is an expression: the value that is asked for. Do not print it.)"
+)
+_FUNCTION = "(Write the function alone: no example data and no call of it.)"
+_PRINTED = "(The last line of the block prints the answer in this format: {line})"
 _MEND = "(Write the whole corrected ```python block.)"
 _AGAIN = "(This is the code that failed. Do it in another way: write another ```python block.)"
 _RUN_IT = "(Nothing was run. Write the ```python block that does it.)"
@@ -121,7 +130,7 @@ class BriefProtocol:
                         continue
                     usage, calls = usage + part.usage, calls + part.model_calls
                     finished = replace(part, usage=usage, model_calls=calls)
-            acting = _acting(finished, turn.task) if request.tools_allowed else finished
+            acting = _acting(finished, turn) if request.tools_allowed else finished
             objection = turn.objection(acting) if request.tools_allowed else ""
             if not objection or (attempt == 1 and not turn.runs):
                 yield acting
@@ -156,12 +165,14 @@ class BriefTurn:
         task: The task, as the user wrote it.
         runs: The code that ran for it.
         about_objects: True if the context describes objects of the kernel.
+        tables: The names of the tables that the context says are loaded.
         is_steered: True if the user typed something since the last run.
     """
 
     task: str = ""
     runs: tuple[BriefRun, ...] = ()
     about_objects: bool = False
+    tables: tuple[str, ...] = ()
     is_steered: bool = False
 
     @classmethod
@@ -171,10 +182,12 @@ class BriefTurn:
         if not tasks:
             return cls()
         first, *later = messages[tasks[-1] :]
-        about = any(isinstance(b, Context) and _DESCRIBED in b.text for b in first.blocks)
+        context = "\n".join(b.text for b in first.blocks if isinstance(b, Context))
+        tables = tuple(_TABLE.findall(context))
         last = next((n for n in range(len(later), 0, -1) if later[n - 1].tool_results), 0)
         steered = any(isinstance(b, Said) for each in later[last - 1 :] for b in each.blocks)
-        return cls(_task(first), tuple(_runs(later)), about, steered and bool(last))
+        runs = tuple(_runs(later))
+        return cls(_task(first), runs, _DESCRIBED in context, tables, steered and bool(last))
 
     def next_step(self, tools_allowed: bool = True) -> Step:
         """What comes next: `ask` for code, `words` from the output, or the `answer` is known."""
@@ -286,9 +299,16 @@ def _messages(messages: Iterable[Message]) -> Iterator[Message]:
         elif _is_task(message):
             others = [block for block in message.blocks if not isinstance(block, Text)]
             texts = [block for block in message.blocks if isinstance(block, Text)]
-            yield replace(message, blocks=(*others, *texts))
+            yield replace(message, blocks=(*others, *texts, Context(_ending(task))))
         else:
             yield message_in_words(message)
+
+
+def _ending(task: str) -> str:
+    """How the block for a task ends: small models heed best what they read last."""
+    if has_places(task):
+        return _PRINTED.replace("{line}", print_line(task))
+    return _FUNCTION if asks_for_function(task) else _VALUE
 
 
 def _outcome(blocks: Iterable[Block], task: str) -> Iterator[Block]:
@@ -305,18 +325,23 @@ def _outcome(blocks: Iterable[Block], task: str) -> Iterator[Block]:
                 yield Context(_SHOW_IT)
 
 
-def _acting(finished: MessageFinished, task: str) -> MessageFinished:
-    """The reply with its block as a call, whose last line gives the value."""
+def _acting(finished: MessageFinished, turn: BriefTurn) -> MessageFinished:
+    """The reply with its block as a call that shows its value and leaves tables as they are."""
     acting = with_call(finished)
     blocks = tuple(
-        _showing(block, task) if isinstance(block, ToolCall) else block
+        _showing(block, turn) if isinstance(block, ToolCall) else block
         for block in acting.message.blocks
     )
     return replace(acting, message=replace(acting.message, blocks=blocks))
 
 
-def _showing(call: ToolCall, task: str) -> ToolCall:
-    code = showing_value(_code(call), keep_prints=has_places(task))
+def _showing(call: ToolCall, turn: BriefTurn) -> ToolCall:
+    code = _code(call)
+    if asks_for_function(turn.task):
+        code = without_made_up_data(code)
+    elif not may_change(turn.task):
+        code = sparing(code, turn.tables)
+    code = showing_value(code, keep_prints=has_places(turn.task))
     return replace(call, arguments=json.dumps({"code": code}, ensure_ascii=False))
 
 

@@ -25,6 +25,9 @@ _WORDS_WANTED = re.compile(
     r"|\bin (?:your own |a few |plain )?words\b|\bin (?:one|two|three|a) (?:short )?sentences?\b"
     r"|\b(?:explain|interpret|discuss)\b|\bwhy\b"
 )
+_FUNCTION_WANTED = re.compile(
+    r"\bdef \w+\(|(?i:\b(?:write|define|create|implement|make) (?:me )?an?(?: \w+){0,2} function\b)"
+)
 _WARNING = re.compile(
     r"(?m)^\[stderr\] (?:.*Warning.*(?:\n.*){0,7}?\n  \S.*(?:\n\(the same \d+ times\))?|.*)\n?"
 )
@@ -33,6 +36,7 @@ _NOTICE = re.compile(r" ?\[shown to the person[^\]\n]*\]")
 _SCALAR = re.compile(r"\bnp\.(?:float|int|uint|str|bool)\w*\(([^()\n]*)\)")
 _TRUTH = re.compile(r"\bnp\.(True|False)_")
 """How numpy writes its own numbers and truths."""
+_NO_WORD = re.compile(r"[^a-z0-9]+")
 _NO_VALUE = re.compile(r"\bplt\.|\.(?:plot|hist|boxplot|savefig)\b")
 """Code that draws: the value of its last line is an object that says nothing."""
 
@@ -48,7 +52,7 @@ def showing_value(code: str, keep_prints: bool = False) -> str:
         code: The code.
         keep_prints: True leaves what is printed, for a task that asks for a printed format.
     """
-    tree = _tree(code)
+    tree = code_tree(code)
     body = tree.body if tree is not None else []
     if not body or _NO_VALUE.search(code):
         return code
@@ -65,7 +69,7 @@ def showing_value(code: str, keep_prints: bool = False) -> str:
 
 def same_code(one: str, other: str) -> bool:
     """True if two pieces of code do the same but for comments and blanks."""
-    trees = _tree(one), _tree(other)
+    trees = code_tree(one), code_tree(other)
     if None in trees:
         return one.split() == other.split()
     first, second = (ast.dump(tree) for tree in trees if tree is not None)
@@ -82,12 +86,26 @@ def has_places(task: str) -> bool:
     return _PLACE.search(task) is not None
 
 
+def asks_for_function(task: str) -> bool:
+    """True if a task asks for a function to be written."""
+    return _FUNCTION_WANTED.search(task) is not None
+
+
+def print_line(task: str) -> str:
+    """The line of code that prints the places of a task's format, each with a name in it."""
+    places = dict(_PLACE.findall(task))
+    values = (_NO_WORD.sub("_", place.lower())[:40].strip("_") for place in places.values())
+    parts = (f"@{name}[{{{value}}}]" for name, value in zip(places, values, strict=True))
+    return 'print(f"' + ", ".join(parts) + '")'
+
+
 def fits(task: str, output: str) -> bool:
     """True if an output is the answer in the format of the task, `@name[value]` for each name."""
     wanted = dict(_PLACE.findall(task))
     given = dict(_FIELD.findall(plain_numbers(output)))
     return bool(wanted) and all(
-        given.get(name, "").strip() not in ("", place) for name, place in wanted.items()
+        given.get(name, "").strip() not in ("", place) and "{" not in given[name]
+        for name, place in wanted.items()
     )
 
 
@@ -132,7 +150,8 @@ def _unquoted(value: str) -> str:
     return value
 
 
-def _tree(code: str) -> ast.Module | None:
+def code_tree(code: str) -> ast.Module | None:
+    """The tree of a code; None if it is no plain Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -335,7 +335,7 @@ def test_the_context_of_a_small_model() -> None:
     heads = [line.split(":")[0] for line in text.splitlines()]
     order = [heads.index(head) for head in ("@mean", "@df", "size", "far")]
     assert order == sorted(order)
-    assert text.count("71.5") >= 2, "rows of both tables"
+    assert text.count("- weight: float64: 71.5, 80.25\n- name: str: 'Ada', 'Bo'") == 2
     assert "@gone: there is no such variable" in text
 
     hidden = brief_context("Use df.", state, "schema")
@@ -351,6 +351,16 @@ def test_the_context_of_a_small_model_is_bounded() -> None:
     text = brief_context("Look at table_3.", state, "sample")
     assert len(text) < BRIEF_LIMIT + 500
     assert "@table_3" in text and "other variables are left out" in text
+    assert "more: a_long_column_" in text
+
+
+def test_a_table_in_few_tokens() -> None:
+    """An index with a name, missing values and few different ones are told; equal ones once."""
+    ages = pd.Series([3.0, None, 3.0, 4.0], index=pd.Index([1, 2, 3, 4], name="id"))
+    state = KernelState({"df": pd.DataFrame({"age": ages})})
+    text = brief_context("Use df.", state, "sample")
+    assert "@df: DataFrame, 4 rows, index: id\n- age: float64: 3.0, nan, 4.0 (1 missing)" in text
+    assert "missing" not in brief_context("Use df.", state, "schema")
 
 
 def test_a_mention_of_nothing() -> None:

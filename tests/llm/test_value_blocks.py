@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from jupyter_agent.llm.value_blocks import (
     as_answer,
     as_fitting_answer,
+    asks_for_function,
     fits,
+    print_line,
     same_code,
     showing_value,
     wants_words,
@@ -111,7 +113,26 @@ def test_tasks_that_want_words(task: str, wanted: bool) -> None:
     assert wants_words(task) is wanted
 
 
+@pytest.mark.parametrize(
+    ("task", "wanted"),
+    [
+        ("Write a function `def half(x: int) -> int`.", True),
+        ("Create a small function that halves.", True),
+        ("Use the function half on df.", False),
+        ("What is the mean of df?", False),
+    ],
+)
+def test_tasks_that_want_a_function(task: str, wanted: bool) -> None:
+    """A function that is to be written is told from one that is to be used."""
+    assert asks_for_function(task) is wanted
+
+
 TASK = "Answer in this format: @mean_a[mean], @kind[name of the kind]"
+
+
+def test_the_line_that_prints_a_format() -> None:
+    """Each place of the format once, with a name made from the task's own words."""
+    assert print_line(TASK) == 'print(f"@mean_a[{mean}], @kind[{name_of_the_kind}]")'
 
 
 @pytest.mark.parametrize(
@@ -121,6 +142,7 @@ TASK = "Answer in this format: @mean_a[mean], @kind[name of the kind]"
         ("@mean_a[np.float64(3.5)]\n@kind[normal]", True),
         ("@mean_a[3.5]", False),
         ("@mean_a[mean], @kind[normal]", False),
+        ("@mean_a[{mean}], @kind[normal]", False),
         ("@mean_a[], @kind[normal]", False),
         ("3.5", False),
     ],
