@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from jupyter_agent.core.events import VariableChange
@@ -95,10 +95,14 @@ def brief_context(task: str, state: KernelState, level: Level) -> str:
     """The context section for a small model, which looks at nothing by itself.
 
     Tables, and whatever the task names, are described at once, those that it names first; other
-    variables have a line each. Empty if the kernel holds nothing to mention.
+    variables have a line each. Of the person's cells only those that failed are shown, and the
+    latest ones where something is to be mended: each token costs such a model time. Empty if the
+    kernel holds nothing to mention.
     """
     if level == "none":
         return ""
+    if not _FIXING.search(task):
+        state = replace(state, cells=[cell for cell in state.cells if cell.error])
     cells = _cells(task, state, level, BRIEF_CELLS)
     return _section(_at_once(task, state.variables, level), *cells, state.meant)
 
@@ -129,7 +133,10 @@ def _at_once(task: str, variables: Mapping[str, object], level: Level) -> str:
             lines.append(f"({len(ordered) - len(lines)} other variables are left out)")
             break
         lines.append(f"{'@' if name in words else ''}{name}: {text}")
-    missing = [name for name in mentioned(task) if name not in variables]
+    # `@name[…]` is a place for a value in the answer.
+    missing = [
+        name for name in mentioned(task) if name not in variables and f"@{name}[" not in task
+    ]
     lines += [f"@{name}: there is no such variable." for name in missing]
     return "\n".join(["The variables that are loaded:", *lines]) if lines else ""
 

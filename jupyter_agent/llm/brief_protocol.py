@@ -46,6 +46,7 @@ from jupyter_agent.llm.value_blocks import (
     fits,
     has_places,
     print_line,
+    printing_places,
     same_code,
     showing_value,
     shown_value,
@@ -317,7 +318,7 @@ def _outcome(blocks: Iterable[Block], task: str) -> Iterator[Block]:
         if not isinstance(block, ToolResult):
             yield block
         elif block.is_error:
-            yield Context(f"Error:\n{_end_of(block.text)}\n{_MEND}")
+            yield Context(f"Error:\n{_end_of(block.text)}\n{_MEND}\n{_ending(task)}")
         else:
             value = shown_value(block.text)
             yield Context(f"Output:\n{shorten(value, _LONGEST_OUTPUT) or NO_OUTPUT}")
@@ -336,7 +337,7 @@ def _acting(finished: MessageFinished, turn: BriefTurn) -> MessageFinished:
 
 
 def _showing(call: ToolCall, turn: BriefTurn) -> ToolCall:
-    code = _code(call)
+    code = printing_places(_code(call), turn.task)
     if asks_for_function(turn.task):
         code = without_made_up_data(code)
     elif not may_change(turn.task):

@@ -19,7 +19,7 @@ _WRITTEN_OUT = 4
 _CHANGE_WANTED = re.compile(
     r"(?i)\b(?:add|append|appl|assign|cast|chang|clean|clip|convert|correct|creat|delet|drop|edit|"
     r"encod|eras|fill|fix|impute|in-?place|insert|load|lower|make|mak|modif|mov|normali|overwrit|"
-    r"pars|read|import|reload|re-?index|re-?nam|re-?order|re-?plac|re-?set|re-?shap|remov|round|"
+    r"pars|read|import|reload|re-?index|re-?nam|re-?order|re-?plac|re-?set|re-?shap|remov|"
     r"sav|scal|set|shift|shuffl|split|standardi|stor|strip|swap|transform|turn|updat|upper)\w*\b"
     r"|\bin place\b|\bnew column"
 )
@@ -108,9 +108,8 @@ def _changed(tree: ast.Module) -> set[str]:
     for node in _outside_of_functions(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
             found.add(node.id)
-        is_part = isinstance(node, (ast.Subscript, ast.Attribute))
-        if is_part and not isinstance(node.ctx, ast.Load):
-            found |= _root(node)
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            found |= set() if isinstance(node.ctx, ast.Load) else _root(node)
         if isinstance(node, ast.Call) and _is_in_place(node):
             found |= _root(node.func)
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Mapping
 
 from jupyter_agent.core.markdown import code_fence
 from jupyter_agent.core.plaintext import shorten
@@ -94,8 +95,40 @@ def asks_for_function(task: str) -> bool:
 def print_line(task: str) -> str:
     """The line of code that prints the places of a task's format, each with a name in it."""
     places = dict(_PLACE.findall(task))
-    values = (_NO_WORD.sub("_", place.lower())[:40].strip("_") for place in places.values())
-    parts = (f"@{name}[{{{value}}}]" for name, value in zip(places, values, strict=True))
+    return _print_of({name: _identifier(place) for name, place in places.items()})
+
+
+def printing_places(code: str, task: str) -> str:
+    """The code with its lines of the answer's format as Python, if it is no Python otherwise.
+
+    Models write the format itself as a line of code: `@mean[m]` becomes `print(f"@mean[{m}]")`,
+    and `@mean[m], @sum[s] = …` an assignment to `m, s` with that print at the end.
+    """
+    if code_tree(code) is not None or not has_places(task):
+        return code
+    lines, is_assigned = [], False
+    for line in code.split("\n"):
+        head, equals, value = line.partition("] = ")
+        fields = _FIELD.findall(head + "]" if equals else line)
+        if not line.startswith("@") or not fields:
+            lines.append(line)
+        elif equals:
+            is_assigned = True
+            lines.append(f"{', '.join(_identifier(place) for _, place in fields)} = {value}")
+        else:
+            lines.append(_print_of({name: value.strip("{}") for name, value in fields}))
+    if is_assigned:
+        lines.append(print_line(task))
+    mended = "\n".join(lines)
+    return code if code_tree(mended) is None else mended
+
+
+def _identifier(place: str) -> str:
+    return _NO_WORD.sub("_", place.lower())[:40].strip("_") or "value"
+
+
+def _print_of(values: Mapping[str, str]) -> str:
+    parts = (f"@{name}[{{{value}}}]" for name, value in values.items())
     return 'print(f"' + ", ".join(parts) + '")'
 
 

@@ -354,12 +354,22 @@ def test_the_context_of_a_small_model_is_bounded() -> None:
     assert "more: a_long_column_" in text
 
 
+def test_the_cells_that_a_small_model_sees() -> None:
+    """Only cells that failed, but all the latest ones where something is to be mended."""
+    cells = [RecentCell("x = 1", ""), RecentCell("x.y", "", "no y", "AttributeError")]
+    state = KernelState({"x": 1}, cells=cells, last_failed=cells[1])
+    text = brief_context("Double x.", state, "sample")
+    assert "x.y" in text and "x = 1" not in text
+    assert "x = 1" in brief_context("Why does it fail?", state, "sample")
+
+
 def test_a_table_in_few_tokens() -> None:
     """An index with a name, missing values and few different ones are told; equal ones once."""
     ages = pd.Series([3.0, None, 3.0, 4.0], index=pd.Index([1, 2, 3, 4], name="id"))
     state = KernelState({"df": pd.DataFrame({"age": ages})})
-    text = brief_context("Use df.", state, "sample")
-    assert "@df: DataFrame, 4 rows, index: id\n- age: float64: 3.0, nan, 4.0 (1 missing)" in text
+    text = brief_context("Use df. Answer with @mean[mean].", state, "sample")
+    assert "no such variable" not in text
+    assert "@df: DataFrame, 4 rows, index: id\n- age: float64: 3.0, nan (1 missing)" in text
     assert "missing" not in brief_context("Use df.", state, "schema")
 
 

@@ -14,6 +14,7 @@ from jupyter_agent.llm.value_blocks import (
     asks_for_function,
     fits,
     print_line,
+    printing_places,
     same_code,
     showing_value,
     wants_words,
@@ -133,6 +134,23 @@ TASK = "Answer in this format: @mean_a[mean], @kind[name of the kind]"
 def test_the_line_that_prints_a_format() -> None:
     """Each place of the format once, with a name made from the task's own words."""
     assert print_line(TASK) == 'print(f"@mean_a[{mean}], @kind[{name_of_the_kind}]")'
+
+
+@pytest.mark.parametrize(
+    ("line", "runs"),
+    [
+        ("@mean_a[m]", 'print(f"@mean_a[{m}]")'),
+        ("@mean_a[{m}], where m is rounded", 'print(f"@mean_a[{m}]")'),
+        ("@mean_a[x], @kind[y] = 1, 2", f"x, y = 1, 2\n{print_line(TASK)}"),
+        ("@mean_a[not python!]", "@mean_a[not python!]"),
+        ("@cache\ndef f(): pass", "@cache\ndef f(): pass"),
+        ("x = (", "x = ("),
+    ],
+)
+def test_a_format_as_code(line: str, runs: str) -> None:
+    """A line of the format in place of code prints it; what cannot be mended stays."""
+    assert printing_places(f"m = 1\n{line}", TASK) == f"m = 1\n{runs}"
+    assert printing_places(line, "The mean of x?") == line
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from jupyter_agent.kernel.describe.values import short
 _ROWS = 50
 """The first rows, in which a column's values are looked for."""
 _VALUES = 3
+_NUMBERS = 2
 _COLUMNS = 100
 """Columns that are looked at."""
 _LONGEST_VALUE = 24
@@ -40,7 +41,8 @@ def brief_frame(value: Any, level: Level, limit: int) -> str:
     names = column_names(value)
     headline = f"DataFrame, {count(len(value), 'row')}{_index(value.index)}"
     columns = list(_columns(value, names[:_COLUMNS], level))
-    if len(names) > _COLUMNS or sum(len(each) + 1 for each in columns) > limit:  # half of the room for those without their values
+    if len(names) > _COLUMNS or sum(len(each) + 1 for each in columns) > limit:
+        # Half of the room is for the names of the others.
         sizes = accumulate(len(each) + 1 for each in columns)
         kept = sum(size <= limit // 2 for size in sizes)
         rest = inert(", ".join(names[kept:]), max(0, limit // 2 - 60))
@@ -66,7 +68,8 @@ def _columns(value: Any, names: list[str], level: Level) -> Iterator[str]:
         if shows_values(level) and len(value):
             held = value.iloc[:_ROWS, place].tolist()
             first = dict.fromkeys(short(one, _LONGEST_VALUE) for one in held)
-            words.append(": " + ", ".join(islice(first, _VALUES)))
+            most = _NUMBERS if dtype.kind in "iuf" else _VALUES
+            words.append(": " + ", ".join(islice(first, most)))
         if absent:
             words.append(f" ({absent:,} missing)")
         yield "".join(words)
