@@ -37,6 +37,8 @@ _NOTICE = re.compile(r" ?\[shown to the person[^\]\n]*\]")
 _SCALAR = re.compile(r"\bnp\.(?:float|int|uint|str|bool)\w*\(([^()\n]*)\)")
 _TRUTH = re.compile(r"\bnp\.(True|False)_")
 """How numpy writes its own numbers and truths."""
+_WORDS = 3
+"""Words of a place that make a name in code."""
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 _NO_VALUE = re.compile(r"\bplt\.|\.(?:plot|hist|boxplot|savefig)\b")
 """Code that draws: the value of its last line is an object that says nothing."""
@@ -95,7 +97,7 @@ def asks_for_function(task: str) -> bool:
 def print_line(task: str) -> str:
     """The line of code that prints the places of a task's format, each with a name in it."""
     places = dict(_PLACE.findall(task))
-    return _print_of({name: _identifier(place) for name, place in places.items()})
+    return _print_of({name: _identifier(place, name) for name, place in places.items()})
 
 
 def printing_places(code: str, task: str) -> str:
@@ -114,7 +116,9 @@ def printing_places(code: str, task: str) -> str:
             lines.append(line)
         elif equals:
             is_assigned = True
-            lines.append(f"{', '.join(_identifier(place) for _, place in fields)} = {value}")
+            lines.append(
+                f"{', '.join(_identifier(place, name) for name, place in fields)} = {value}"
+            )
         else:
             lines.append(_print_of({name: value.strip("{}") for name, value in fields}))
     if is_assigned:
@@ -123,8 +127,10 @@ def printing_places(code: str, task: str) -> str:
     return code if code_tree(mended) is None else mended
 
 
-def _identifier(place: str) -> str:
-    return _NO_WORD.sub("_", place.lower())[:40].strip("_") or "value"
+def _identifier(place: str, name: str) -> str:
+    """The words of a place as a name in code; the name of the place where they are many."""
+    words = _NO_WORD.sub("_", place.lower()).strip("_")
+    return words if words.isidentifier() and words.count("_") < _WORDS else name
 
 
 def _print_of(values: Mapping[str, str]) -> str:

@@ -133,7 +133,7 @@ TASK = "Answer in this format: @mean_a[mean], @kind[name of the kind]"
 
 def test_the_line_that_prints_a_format() -> None:
     """Each place of the format once, with a name made from the task's own words."""
-    assert print_line(TASK) == 'print(f"@mean_a[{mean}], @kind[{name_of_the_kind}]")'
+    assert print_line(TASK) == 'print(f"@mean_a[{mean}], @kind[{kind}]")'
 
 
 @pytest.mark.parametrize(
