@@ -15,7 +15,7 @@ WORKERS ?= 3
 # Nothing of what is run here may ask a model, whatever keys are set.
 REPLAY := JUPYTER_AGENT_MODE=replay
 
-.PHONY: help demo demo-local lab test test-deep test-collaboration notebooks check format examples docs bench bench-quick matrix clean
+.PHONY: help demo demo-local lab test test-deep test-collaboration notebooks check format examples docs bench bench-quick eval eval-quick matrix clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-19s %s\n", $$1, $$2}'
@@ -96,6 +96,17 @@ bench: $(VENV)/.dev ## measure beside the peers, and write docs/benchmarks.md
 
 bench-quick: $(VENV)/.dev ## print the cheap ratios, without peers
 	$(BIN)/python -m benchmarks --quick
+
+# The tasks, which are others' work.
+EVAL_DATA ?=
+EVAL = @[ -n "$(EVAL_DATA)" ] || { echo "Name the folder of the tasks: make $@ EVAL_DATA=FOLDER (python -m evals --help says where they can be had)"; exit 1; }; \
+	$(BIN)/python -m evals --data "$(EVAL_DATA)"
+
+eval: $(VENV)/.dev ## solve tasks beside other agents for an hour, go on with the next run, write docs/quality.md
+	$(EVAL) --minutes 60 --out docs/quality.md
+
+eval-quick: $(VENV)/.dev ## solve a fixed sample of tasks, without smolagents: about five minutes
+	$(EVAL) --tasks 5 --minutes 5 --agents one loop ours
 
 matrix: $(VENV)/.dev ## run demo and test on Python 3.11 to 3.13, then ipykernel 6.31, 7.3, 7.4
 	$(BIN)/python scripts/matrix.py

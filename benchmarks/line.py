@@ -75,6 +75,10 @@ class Worker:
         self._process.stdout.close()
         self._stderr.close()
 
+    def kill(self) -> None:
+        """End the program at once, from any thread: whoever asks it gets a RuntimeError."""
+        self._process.kill()
+
     def ask(self, **request: object) -> Json:
         """Its answer. Raises RuntimeError with the end of what it said where it ended instead."""
         assert self._process.stdin and self._process.stdout

@@ -43,11 +43,11 @@ def document(
     summary = [
         (each.id, each.title, each.target, each.measured, verdict(each.met)) for each in results
     ]
-    parts = [head, _table(("", "measure", "target", "measured", ""), summary)]
+    parts = [head, markdown_table(("", "measure", "target", "measured", ""), summary)]
     if problems:
         parts.append("Not measured:\n\n" + "\n".join(f"- {_cell(each)}" for each in problems))
     parts.append("## The machine and the versions")
-    parts.append(_table(("", ""), [*before.items(), *versions.items()]))
+    parts.append(markdown_table(("", ""), [*before.items(), *versions.items()]))
     for each in results:
         parts += _section(each)
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
@@ -59,13 +59,13 @@ def _section(result: Result) -> list[str]:
     found = f"{target}Measured: {result.measured}."
     parts = [title, found + (f" {verdict(result.met).capitalize()}." if result.target else "")]
     if result.rows:
-        parts.append(_table(result.head, result.rows))
+        parts.append(markdown_table(result.head, result.rows))
     if result.note:
         parts.append(result.note)
     return parts
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in lines)
 

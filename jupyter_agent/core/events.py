@@ -257,11 +257,15 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class MessageFinished:
-    """A model's whole reply: the last thing that a provider's stream yields."""
+    """A model's whole reply: the last thing that a provider's stream yields.
+
+    `model_calls` is how often the model was asked for it: 0 if the protocol gave the reply itself.
+    """
 
     message: Message
     usage: Usage
     stop_reason: ReplyStop
+    model_calls: int = 1
     type: Literal["message_finished"] = "message_finished"
 
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from jupyter_agent.core.events import VariableChange
 from jupyter_agent.core.plaintext import defused, plain, shorten
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.kernel.describe import describe, one_line
+from jupyter_agent.kernel.describe.brief import brief_frame
+from jupyter_agent.kernel.describe.frames import column_names
 from jupyter_agent.kernel.recent import RecentCell
 from jupyter_agent.source.cell import without_literals
 
@@ -28,9 +30,25 @@ VARIABLES_LIMIT = 4_000
 """Characters for the digest of the variables."""
 ATTACHED_LIMIT = 4_000
 """Characters for each variable that the task names with `@`."""
-CELLS = 5
-SOURCE_LIMIT = 1_500
-OUTPUT_LIMIT = 1_000
+BRIEF_LIMIT = 3_000
+"""Characters for all variables in the context of a small model."""
+BRIEF_NAMED = 1_500
+BRIEF_OTHER = 800
+"""Characters there for a variable that the task names, and for another table."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellLimits:
+    """How many of the latest cells are shown, and characters of a cell's source and output."""
+
+    cells: int
+    source: int
+    output: int
+
+
+CELLS = CellLimits(5, 1_500, 1_000)
+BRIEF_CELLS = CellLimits(3, 800, 300)
+"""For a small model."""
 
 FILE_NAME = (
     r"(?:[\w.-]+/)+[\w.-]*\w|[\w-]+\.(?:csv|tsv|txt|md|json|jsonl|parquet|feather|xlsx?|ipynb|py"
@@ -64,13 +82,32 @@ def turn_context(task: str, state: KernelState, level: Level) -> str:
     """The context section for a task; empty if the kernel holds nothing to mention."""
     if level == "none":
         return ""
-    parts = [
+    return _section(
         _variables(state, level),
         _changed(state.changes),
         *_cells(task, state, level),
         state.meant,
         *_attached(task, state.variables, level),
-    ]
+    )
+
+
+def brief_context(task: str, state: KernelState, level: Level) -> str:
+    """The context section for a small model, which looks at nothing by itself.
+
+    Tables, and whatever the task names, are described at once, those that it names first; other
+    variables have a line each. Of the person's cells only those that failed are shown, and the
+    latest ones where something is to be mended: each token costs such a model time. Empty if the
+    kernel holds nothing to mention.
+    """
+    if level == "none":
+        return ""
+    if not _FIXING.search(task):
+        state = replace(state, cells=[cell for cell in state.cells if cell.error])
+    cells = _cells(task, state, level, BRIEF_CELLS)
+    return _section(_at_once(task, state.variables, level), *cells, state.meant)
+
+
+def _section(*parts: str) -> str:
     body = "\n\n".join(part for part in parts if part)
     # No data of the user's can end its section.
     body = defused(redact(plain(body), secret_values()))
@@ -82,9 +119,36 @@ def mentioned(task: str) -> list[str]:
     return list(dict.fromkeys(_MENTION.findall(task)))
 
 
-def naming(task: str, variables: Mapping[str, object]) -> str:
-    """The task with a `@` before each word that is the name of a variable."""
-    return _WORD.sub(lambda word: f" @{word[0]} " if word[0] in variables else word[0], task)
+def _at_once(task: str, variables: Mapping[str, object], level: Level) -> str:
+    """The variables, newest first; those that the task names before the others, marked by `@`."""
+    words = set(_WORD.findall(task)) | set(mentioned(task))
+    newest = list(variables)[::-1]
+    ordered = sorted(newest, key=lambda name: name not in words)
+    lines: list[str] = []
+    room = BRIEF_LIMIT
+    for name in ordered:
+        text = _for_brief(variables[name], level, name in words, room)
+        room -= len(name) + len(text)
+        if room < 0:
+            lines.append(f"({len(ordered) - len(lines)} other variables are left out)")
+            break
+        lines.append(f"{'@' if name in words else ''}{name}: {text}")
+    # `@name[…]` is a place for a value in the answer.
+    missing = [
+        name for name in mentioned(task) if name not in variables and f"@{name}[" not in task
+    ]
+    lines += [f"@{name}: there is no such variable." for name in missing]
+    return "\n".join(["The variables that are loaded:", *lines]) if lines else ""
+
+
+def _for_brief(value: object, level: Level, is_named: bool, room: int) -> str:
+    if level == "names":
+        return type(value).__name__
+    if not is_named and not column_names(value):
+        return _line(value, level)
+    shown: Literal["sample", "schema"] = "sample" if level == "sample" else "schema"
+    limit = min(BRIEF_NAMED if is_named else BRIEF_OTHER, max(room, 100))
+    return brief_frame(value, shown, limit) or describe(value, shown, limit)
 
 
 def _variables(state: KernelState, level: Level) -> str:
@@ -111,27 +175,29 @@ def _changed(changes: Sequence[VariableChange]) -> str:
     return shorten(f"Changed by the person since your last turn: {words}", 1_000)
 
 
-def _cells(task: str, state: KernelState, level: Level) -> Iterator[str]:
+def _cells(
+    task: str, state: KernelState, level: Level, limits: CellLimits = CELLS
+) -> Iterator[str]:
     if level == "names":
         return
-    cells = list(state.cells)[-CELLS:]
+    cells = list(state.cells)[-limits.cells :]
     failed = state.last_failed
     if failed is not None and failed not in cells and _FIXING.search(task):
-        yield "The last cell that failed, some time ago:\n" + _cell(failed, level)
+        yield "The last cell that failed, some time ago:\n" + _cell(failed, level, limits)
     if cells:
-        shown = "\n".join(_cell(cell, level) for cell in cells)
+        shown = "\n".join(_cell(cell, level, limits) for cell in cells)
         yield f"Cells that the person ran since your last turn, oldest first:\n{shown}"
 
 
-def _cell(cell: RecentCell, level: Level) -> str:
+def _cell(cell: RecentCell, level: Level, limits: CellLimits) -> str:
     whole = level == "sample"
     source = cell.source if whole else without_literals(cell.source)
-    lines = [f"- {_indented(shorten(source.strip(), SOURCE_LIMIT))}"]
+    lines = [f"- {_indented(shorten(source.strip(), limits.source))}"]
     if whole and cell.output.strip():
-        lines.append(f"  output: {_indented(shorten(cell.output.strip(), OUTPUT_LIMIT))}")
+        lines.append(f"  output: {_indented(shorten(cell.output.strip(), limits.output))}")
     if cell.error:
         # An exception's message may quote data; its kind does not.
-        error = shorten(cell.error, OUTPUT_LIMIT) if whole else cell.error_name
+        error = shorten(cell.error, limits.output) if whole else cell.error_name
         lines.append(f"  error: {_indented(error)}")
     return "\n".join(lines)
 

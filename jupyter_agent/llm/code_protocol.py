@@ -27,12 +27,10 @@ from jupyter_agent.core.messages import (
     Image,
     JsonObject,
     Message,
-    Text,
     ToolCall,
     ToolResult,
     ToolSpec,
 )
-from jupyter_agent.core.plaintext import shorten
 from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.llm.inline import spoken
 from jupyter_agent.llm.textcalls import thought_end
@@ -64,46 +62,8 @@ variable of the person has such a name, use agent_tools.NAME.
 {signatures}
 ```
 """
-_BRIEF = """\
-## How you reply
-- To do something, write one block of code that begins with ```python and ends with ```, and \
-nothing after it. It runs like a cell of the notebook, and its output is shown to you. Print what \
-you need to see.
-- `write_file(path, content)` is there for files.
-- When the outputs have what was asked for, reply in words, without code: that is the answer.
-"""
-_REMINDER = (
-    "(The variables are loaded: use them by their names, read no file for them. Reply with one "
-    "```python block that does all parts of the task, and prints the numbers.)"
-)
-_AFTER_OUTPUT = (
-    "(The task was: {task}\nIf a part of it is not done yet, write the next ```python block. If "
-    "all of it is done, answer in words, with the numbers of the outputs.)"
-)
-_AFTER_ERROR = "(Repair the cause, and write the whole ```python block again.)"
 _LONGEST_KIND = 1_000
 """Characters of a parameter's type."""
-_LONGEST_TASK = 600
-"""Characters of a task that are said again."""
-_RENTS = (
-    "Which city has the highest mean rent in `flats`? Keep the means in `rents`, and write the "
-    "answer to out/rents.md."
-)
-_EXAMPLE = (
-    f"{_RENTS}\n\n<context>\n"
-    "Variables in the kernel, newest first:\nflats: DataFrame, 90 rows × 3 columns\n\n"
-    "@flats: DataFrame, 90 rows × 3 columns\nindex: RangeIndex, 90 labels, int64\ncolumns:\n"
-    "  city: str\n  rent: float64\n  rooms: int64\n"
-    f"</context>\n\n{_REMINDER}",
-    '```python\nrents = flats.groupby("city")["rent"].mean().sort_values(ascending=False)\n'
-    "print(rents)\n"
-    'write_file("out/rents.md", f"{rents.idxmax()} has the highest mean rent: '
-    '{rents.max():.1f}")\n```',
-    "Output:\ncity\nBonn    912.4\nKiel    803.1\nName: rent, dtype: float64\n\n"
-    f"{_AFTER_OUTPUT.format(task=_RENTS)}",
-    "Bonn has the highest mean rent, 912.4. The means are in `rents`, the answer in out/rents.md.",
-)
-"""A conversation that small models go on from: they follow it better than any rule."""
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,})[ \t]*(?P<info>[^`\n]*)$", re.MULTILINE)
 _PYTHON = re.compile(r"\{?\.?(?:python3?|py3?|ipython3?|pycon)\b.*", re.IGNORECASE)
 _MAGIC = re.compile(r"^(?P<indent>[ \t]*)(?:[%!]|\w+[ \t]*=[ \t]*[%!]).*$", re.MULTILINE)
@@ -119,20 +79,17 @@ class CodeProtocol:
 
     Args:
         provider: The model to ask. It never gets a tool.
-        brief: True explains the protocol in few words, with an example and without the other
-            tools, for small models.
     """
 
-    def __init__(self, provider: Model, brief: bool = False) -> None:
+    def __init__(self, provider: Model) -> None:
         self.name = provider.name
         self.model = provider.model
         self.source: ReplySource = provider.source
         self._provider = provider
-        self._brief = brief
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
         acts = request.tools_allowed and any(tool.name == ACT for tool in request.tools)
-        inner = self._provider.stream(in_words(request, self._brief))
+        inner = self._provider.stream(in_words(request))
         async with aclosing(inner) as stream:  # type: ignore[type-var]
             async for part in stream:
                 if isinstance(part, MessageFinished) and acts:
@@ -141,7 +98,7 @@ class CodeProtocol:
                     yield part
 
     def body(self, request: Request) -> JsonObject:
-        return self._provider.body(in_words(request, self._brief))
+        return self._provider.body(in_words(request))
 
     async def close(self) -> None:
         await self._provider.close()
@@ -150,31 +107,10 @@ class CodeProtocol:
 # What goes out -----------------------------------------------------------------------------------
 
 
-def in_words(request: Request, brief: bool = False) -> Request:
-    """The request without tools: text explains them, in few words if `brief`."""
-    if brief and any(tool.name == ACT for tool in request.tools):
-        system = f"{request.system.rstrip()}\n\n{_BRIEF}"
-        return Request(system, (*_example(), *_reminded(request.messages)))
-    return Request(
-        _system(request.system, request.tools), tuple(map(_message_in_words, request.messages))
-    )
-
-
-def _reminded(messages: Iterable[Message]) -> Iterator[Message]:
-    """The messages as text. The user's end with a reminder for small models."""
-    task = ""
-    for message in messages:
-        said = _message_in_words(message)
-        if message.role != "user":
-            yield said
-            continue
-        task = next((b.text for b in message.blocks if isinstance(b, Text)), task)
-        yield replace(said, blocks=(*said.blocks, Context(_reminder(message, task))))
-
-
-def _example() -> Iterator[Message]:
-    for number, text in enumerate(_EXAMPLE):
-        yield Message("assistant" if number % 2 else "user", (Text(text),))
+def in_words(request: Request) -> Request:
+    """The request without tools: text explains them."""
+    messages = tuple(map(message_in_words, request.messages))
+    return Request(_system(request.system, request.tools), messages)
 
 
 def _system(system: str, tools: Iterable[ToolSpec]) -> str:
@@ -252,7 +188,7 @@ class _Kinds:
         return names.get(str(schema.get("type")), "Any")
 
 
-def _message_in_words(message: Message) -> Message:
+def message_in_words(message: Message) -> Message:
     """A message without calls and results; always the same text. The message count stays."""
     if message.role == "assistant":
         if not message.tool_calls:
@@ -264,14 +200,6 @@ def _message_in_words(message: Message) -> Message:
     if not message.tool_results:
         return message
     return replace(message, blocks=tuple(_without_results(message.blocks)))
-
-
-def _reminder(message: Message, task: str) -> str:
-    if not message.tool_results:
-        return _REMINDER
-    if any(result.is_error for result in message.tool_results):
-        return _AFTER_ERROR
-    return _AFTER_OUTPUT.replace("{task}", shorten(task.strip(), _LONGEST_TASK))
 
 
 def _without_results(blocks: Iterable[Block]) -> Iterator[Block]:

@@ -591,6 +591,8 @@ def _rows(turn: RecordedTurn) -> list[dict[str, Any]]:
 def _reply_json(reply: MessageFinished) -> dict[str, Any]:
     value = event_to_json(reply)
     del value["type"]
+    if reply.model_calls == 1:
+        del value["model_calls"]
     return value
 
 

@@ -24,7 +24,7 @@ from jupyter_agent.core.tool import Tool
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.kernel.cells_meant import CellsMeant, cells_meant, words_for_cells
 from jupyter_agent.kernel.changes import Snapshot, changes
-from jupyter_agent.kernel.context import KernelState, naming, turn_context
+from jupyter_agent.kernel.context import KernelState, brief_context, turn_context
 from jupyter_agent.kernel.front_end import is_jupyterlab, request_of
 from jupyter_agent.kernel.named_inputs import NamedInputs, Spoilt
 from jupyter_agent.kernel.notebook_page import NotebookPage
@@ -291,9 +291,8 @@ class AgentSetup:
         level = settings.context.detail
         rules = self._rules(settings) if is_first else ""
         state = replace(self._kernel_state(variables), meant=cells)
-        # A small model inspects nothing by itself: the context shows the objects in the task.
-        named = naming(task, state.variables) if is_brief(settings, os.environ) else task
-        context = turn_context(named, state, level)
+        made = brief_context if is_brief(settings, os.environ) else turn_context
+        context = made(task, state, level)
         files = described_files(task, self._kernel.workspace, level) if "@" in task else ""
         earlier = [
             each.text

@@ -108,6 +108,7 @@ class TurnFindings:
         self.index = Index(earlier=earlier)
         self.index.forget()
         self._steps = 0
+        self._calls_beside_steps = 0
         self._calls: dict[str, ToolCall] = {}
         self._files: dict[str, FileChange] = {}
         self._saved: list[SavedMemory] = []
@@ -126,6 +127,7 @@ class TurnFindings:
             calls = event.message.tool_calls
             self.has_reply = self.has_reply or bool(event.message.blocks)
             self._calls.update({call.id: call for call in calls})
+            self._calls_beside_steps += event.model_calls - 1
             self.text = "" if calls else event.message.text
         elif isinstance(event, ToolFinished):
             self._note_result(event.result)
@@ -200,7 +202,7 @@ class TurnFindings:
             proposals,
             tuple(self._saved),
             self._numbers(),
-            self._steps,
+            self._steps + self._calls_beside_steps,
             usage or Usage(),
             cost,
             seconds,

@@ -203,10 +203,14 @@ def _in_protocol(provider: Model, protocol: str, brief: bool, calling: set[str])
     """Wraps the provider in its tool-call protocol. A recorder wraps the result."""
     if protocol == "native":
         return provider
+    if protocol == "code" and brief:
+        from jupyter_agent.llm.brief_protocol import BriefProtocol
+
+        return BriefProtocol(provider)
     if protocol == "code":
         from jupyter_agent.llm.code_protocol import CodeProtocol
 
-        return CodeProtocol(provider, brief)
+        return CodeProtocol(provider)
     from jupyter_agent.llm.inline import Inline
 
     return Inline(provider, calling if protocol == "auto" else None)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pandas as pd
 import pytest
 from generated import wires
 from live_kernel import LiveKernel
 from model_server import ModelServer, Reply, check_anthropic, check_openai
 
 from jupyter_agent.core.events import VariableChange
-from jupyter_agent.kernel.context import KernelState, Level, mentioned, naming, turn_context
+from jupyter_agent.kernel.context import (
+    BRIEF_LIMIT,
+    KernelState,
+    Level,
+    brief_context,
+    mentioned,
+    turn_context,
+)
 from jupyter_agent.kernel.recent import RecentCell
 
 WORD = "zqmark"
@@ -319,12 +327,50 @@ def test_mentions(task: str, names: list[str]) -> None:
     assert mentioned(task) == names
 
 
-def test_naming() -> None:
-    """Words that name variables become mentions, whatever surrounds them; others do not."""
-    variables = {"df": 1, "mean": 2}
-    task = naming("Group `df`, then the mean of df.x; @df a@mean.org `undf` x.mean", variables)
-    assert set(mentioned(task)) == {"df", "mean"}
-    assert mentioned(naming("undf meaning x.mean", variables)) == []
+def test_the_context_of_a_small_model() -> None:
+    """What the task names comes first and whole, other tables follow, the rest has a line each."""
+    table = pd.DataFrame({"weight": [71.5, 80.25], "name": ["Ada", "Bo"]})
+    state = KernelState({"far": table, "size": 3, "df": table * 1, "mean": 2.5})
+    text = brief_context("Group `df`, then the mean of df.weight; @gone", state, "sample")
+    heads = [line.split(":")[0] for line in text.splitlines()]
+    order = [heads.index(head) for head in ("@mean", "@df", "size", "far")]
+    assert order == sorted(order)
+    assert text.count("- weight: float64: 71.5, 80.25\n- name: str: 'Ada', 'Bo'") == 2
+    assert "@gone: there is no such variable" in text
+
+    hidden = brief_context("Use df.", state, "schema")
+    assert "weight: float64" in hidden and "71.5" not in hidden and "Ada" not in hidden
+    assert "weight" not in brief_context("Use df.", state, "names")
+    assert brief_context("Use df.", state, "none") == ""
+
+
+def test_the_context_of_a_small_model_is_bounded() -> None:
+    """Many wide tables are cut, and the rest is counted."""
+    wide = pd.DataFrame({f"a_long_column_{n}": [1.5] for n in range(400)})
+    state = KernelState({f"table_{n}": wide for n in range(40)})
+    text = brief_context("Look at table_3.", state, "sample")
+    assert len(text) < BRIEF_LIMIT + 500
+    assert "@table_3" in text and "other variables are left out" in text
+    assert "more: a_long_column_" in text
+
+
+def test_the_cells_that_a_small_model_sees() -> None:
+    """Only cells that failed, but all the latest ones where something is to be mended."""
+    cells = [RecentCell("x = 1", ""), RecentCell("x.y", "", "no y", "AttributeError")]
+    state = KernelState({"x": 1}, cells=cells, last_failed=cells[1])
+    text = brief_context("Double x.", state, "sample")
+    assert "x.y" in text and "x = 1" not in text
+    assert "x = 1" in brief_context("Why does it fail?", state, "sample")
+
+
+def test_a_table_in_few_tokens() -> None:
+    """An index with a name, missing values and few different ones are told; equal ones once."""
+    ages = pd.Series([3.0, None, 3.0, 4.0], index=pd.Index([1, 2, 3, 4], name="id"))
+    state = KernelState({"df": pd.DataFrame({"age": ages})})
+    text = brief_context("Use df. Answer with @mean[mean].", state, "sample")
+    assert "no such variable" not in text
+    assert "@df: DataFrame, 4 rows, index: id\n- age: float64: 3.0, nan (1 missing)" in text
+    assert "missing" not in brief_context("Use df.", state, "schema")
 
 
 def test_a_mention_of_nothing() -> None:

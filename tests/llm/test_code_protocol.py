@@ -300,35 +300,3 @@ def test_the_real_tool_is_the_one_that_acts() -> None:
     """The protocol uses the name of the package's own tool."""
     (tool,) = code_tools(None)  # type: ignore[arg-type]
     assert tool.name == EXECUTE.name
-
-
-def test_the_brief_protocol() -> None:
-    """The brief protocol has an example, no list of tools, and a reminder after each message."""
-    call = ToolCall("c1", "execute_code", json.dumps({"code": "1 + 1"}))
-    good = Message("user", (ToolResult("c1", (Text("2"),)),))
-    bad = Message("user", (ToolResult("c1", (Text("NameError"),), is_error=True),))
-    asked = (TASK, Message("assistant", (call,)), good, Message("assistant", (call,)), bad)
-    sent = in_words(Request("Be kind.", asked, TOOLS), brief=True)
-    assert sent.tools == ()
-    assert sent.system.startswith("Be kind.\n\n## How you reply")
-    assert "def read_file" not in sent.system
-    *example, task, _, after, _, failed = sent.messages
-    assert [message.role for message in example] == ["user", "assistant"] * (len(example) // 2)
-    assert all(code_block(m.text) for m in example[1:2])
-    assert task.blocks[: len(TASK.blocks)] == TASK.blocks
-    assert "loaded" in _last(task)
-    assert "How heavy?" in _last(after)
-    assert "Repair" in _last(failed)
-    longer = in_words(Request("Be kind.", (*asked, TASK), TOOLS), brief=True)
-    assert longer.messages[: len(sent.messages)] == sent.messages, "the same beginning each time"
-
-
-def test_brief_without_code_is_plain() -> None:
-    """If the model may run nothing (a summary), the brief protocol says nothing of code."""
-    assert in_words(Request("Sum up.", (TASK,)), brief=True) == Request("Sum up.", (TASK,))
-
-
-def _last(message: Message) -> str:
-    last = message.blocks[-1]
-    assert isinstance(last, Context)
-    return last.text

@@ -57,7 +57,7 @@ def test_a_turn_and_the_end_of_the_kernel(talking: LiveKernel) -> None:
     """No process before the first turn, one for all turns, quiet; none after a kill -9."""
     process = kernel_process(talking)
     seen = talking.run("%agent context all")
-    assert "How you reply" in seen.said
+    assert "Reply with one ```python block" in seen.said
     assert servers(process) == []
 
     cell = talking.run("%%agent\nSay hello.", timeout=300)

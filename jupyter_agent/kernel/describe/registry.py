@@ -76,6 +76,11 @@ def parts_of(value: object, level: Level, most: int = _MAX_PARTS) -> list[Part]:
     return [type_name(type(value))]
 
 
+def describer_of(cls: type) -> Describer:
+    """The most specific describer for objects of the class."""
+    return next(each for each in _describers_of(cls) if each is not _own_text)
+
+
 def _describers_of(cls: type) -> Iterator[Describer]:
     """The describers for objects of the class, the most specific one first."""
     yield _own_text
