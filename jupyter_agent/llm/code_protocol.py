@@ -144,7 +144,12 @@ def parameter_names(tool: ToolSpec) -> list[str]:
 
 def _parameter(name: str, schema: Mapping[str, Any], needed: bool, kinds: _Kinds) -> str:
     default = schema.get("default") if isinstance(schema, Mapping) else None
-    return f"{name}: {kinds.of(schema)}" + ("" if needed else f" = {default!r}")
+    kind = kinds.of(schema)
+    if needed:
+        return f"{name}: {kind}"
+    if default is None and kind != "Any" and not kind.endswith("None"):
+        kind += " | None"  # schemas of optional arguments do not say so
+    return f"{name}: {kind} = {default!r}"
 
 
 class _Kinds:
