@@ -25,7 +25,7 @@ from benchmarks.measures.parts import parts
 from benchmarks.measures.steps import prefix, steps
 from benchmarks.measures.streaming import first_token, long_stream
 from benchmarks.peers import EVERY
-from benchmarks.report import document, line, machine
+from benchmarks.report import document, line, machine, refreshed
 from benchmarks.result import Result
 from benchmarks.server import ROOT, Server
 
@@ -69,7 +69,10 @@ def main() -> None:
     print(f"{time.monotonic() - began:.0f} s", flush=True)
     if arguments.out:
         command = " ".join(["python -m benchmarks", *sys.argv[1:]])
-        text = document(results, _versions(with_peers), command, runs, before, bench.problems)
+        if arguments.only and arguments.out.exists():
+            text = refreshed(arguments.out.read_text(encoding="utf-8"), results, command)
+        else:
+            text = document(results, _versions(with_peers), command, runs, before, bench.problems)
         temporary = arguments.out.with_suffix(".new")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(arguments.out)

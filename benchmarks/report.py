@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,9 +41,7 @@ def document(
 ) -> str:
     """The whole report as Markdown. `before` is the machine as it was before the first measure."""
     head = _INTRODUCTION.format(command=command, day=time.strftime("%d %B %Y"), runs=runs)
-    summary = [
-        (each.id, each.title, each.target, each.measured, verdict(each.met)) for each in results
-    ]
+    summary = [_row(each) for each in results]
     parts = [head, markdown_table(("", "measure", "target", "measured", ""), summary)]
     if problems:
         parts.append("Not measured:\n\n" + "\n".join(f"- {_cell(each)}" for each in problems))
@@ -51,6 +50,33 @@ def document(
     for each in results:
         parts += _section(each)
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def refreshed(text: str, results: Sequence[Result], command: str) -> str:
+    """An earlier report with some measures made anew; each of them says so.
+
+    Raises:
+        ValueError: The report lacks a measure.
+    """
+    for each in results:
+        row = markdown_table(_row(each), ()).splitlines()[0]
+        title, _, body = "\n\n".join(part.strip("\n") for part in _section(each)).partition("\n")
+        day = f"Measured anew by `{command}` on {time.strftime('%d %B %Y')}."
+        whole = f"{title}\n\n{day}\n{body}\n\n"
+        mark = re.escape(f"## {each.id}: ")
+        text, rows = re.subn(
+            rf"(?m)^\| {re.escape(each.id)} \|.*$", lambda _, row=row: row, text, count=1
+        )
+        text, sections = re.subn(
+            rf"(?ms)^{mark}.*?(?=^## |\Z)", lambda _, whole=whole: whole, text, count=1
+        )
+        if not rows or not sections:
+            raise ValueError(f"the report has no {each.id}: measure all of it")
+    return text.rstrip("\n") + "\n"
+
+
+def _row(each: Result) -> tuple[str, ...]:
+    return each.id, each.title, each.target, each.measured, verdict(each.met)
 
 
 def _section(result: Result) -> list[str]:
