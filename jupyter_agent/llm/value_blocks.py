@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from jupyter_agent.core.markdown import code_fence
 from jupyter_agent.core.plaintext import shorten
+from jupyter_agent.core.quoting import HINTED
 from jupyter_agent.llm.wire import NO_OUTPUT
 
 _LONGEST_ANSWER = 2_000
@@ -149,8 +150,8 @@ def fits(task: str, output: str) -> bool:
 
 
 def shown_value(output: str) -> str:
-    """What the code showed, without warnings and notices; empty if it showed nothing."""
-    text = _NOTICE.sub("", _WARNING.sub("", output)).strip("\n")
+    """What the code showed, without warnings, notices, hints; empty if it showed nothing."""
+    text = HINTED.sub("", _NOTICE.sub("", _WARNING.sub("", output))).strip("\n")
     return "" if text.strip() == NO_OUTPUT else plain_numbers(text)
 
 

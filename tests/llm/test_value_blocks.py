@@ -180,6 +180,7 @@ def test_outputs_that_fit(output: str, fitting: bool) -> None:
         ("(no output)", "Done. The code ran"),
         ("[stderr] a.py:1: FutureWarning: old\n  df.old()\n   a\n0  1", "```text\n   a\n0  1\n```"),
         ("[stderr] loading\n7", "7"),
+        ("7\n(hint: `df` is the person's again.)", "7"),
         ("np.True_", "True"),
         ("a  1\nb  2", "```text\na  1\nb  2\n```"),
     ],
