@@ -35,6 +35,14 @@ _DERIVES = re.compile(
 )
 """Words that may ask for a change, or for something new that is computed from the variable."""
 _COMPARED = re.compile(r"\b(?:as \w+ as|same(?: \w+)? as|such as|as well as)\b", re.IGNORECASE)
+_CHANGE_WANTED = re.compile(
+    r"(?i)\b(?:add|append|appl|assign|cast|chang|clean|clip|convert|correct|creat|delet|drop|edit|"
+    r"encod|eras|fill|fix|impute|in-?place|insert|load|lower|make|mak|modif|mov|normali|overwrit|"
+    r"pars|read|import|reload|re-?index|re-?nam|re-?order|re-?plac|re-?set|re-?shap|remov|"
+    r"sav|scal|set|shift|shuffl|split|standardi|stor|strip|swap|transform|turn|updat|upper)\w*\b"
+    r"|\bin place\b|\bnew column"
+)
+"""Words of tasks that may ask to change something, by their beginnings, whatever they name."""
 _LEFT_ALONE = (
     r"(?:\b(?:without|not|never|no|avoid|instead of)|n't)\b[^.;\n]*?"
     r"\b(?:chang|modif|overwrit|rebind|mutat|alter|touch|replac|updat|edit)\w*\s+"
@@ -74,6 +82,14 @@ def asked_change(task: str, name: str) -> Asked:
         return "unsure"
     doubtful = (_CREATES, _DERIVES)
     return "unsure" if any(word.search(each) for word in doubtful for each in about) else "input"
+
+
+def may_ask_for_change(task: str) -> bool:
+    """True if a task may ask to change some variable; a question for a value does not.
+
+    For code that is looked at before it runs, when no name in the task says what is meant.
+    """
+    return _CHANGE_WANTED.search(task) is not None
 
 
 def _is_asked(sentence: str, name: str) -> bool:

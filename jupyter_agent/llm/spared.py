@@ -16,14 +16,6 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SCOPES = (*_DEFINITIONS, ast.Lambda)
 _WRITTEN_OUT = 4
 """Constants in an assignment's lists and dicts from which on they are data and no setting."""
-_CHANGE_WANTED = re.compile(
-    r"(?i)\b(?:add|append|appl|assign|cast|chang|clean|clip|convert|correct|creat|delet|drop|edit|"
-    r"encod|eras|fill|fix|impute|in-?place|insert|load|lower|make|mak|modif|mov|normali|overwrit|"
-    r"pars|read|import|reload|re-?index|re-?nam|re-?order|re-?plac|re-?set|re-?shap|remov|"
-    r"sav|scal|set|shift|shuffl|split|standardi|stor|strip|swap|transform|turn|updat|upper)\w*\b"
-    r"|\bin place\b|\bnew column"
-)
-"""Words of tasks that ask to change something, by their beginnings."""
 
 
 def without_made_up_data(code: str) -> str:
@@ -51,11 +43,6 @@ def without_made_up_data(code: str) -> str:
     if used & made_up:
         return code
     return _without(code, body, dropped)
-
-
-def may_change(task: str) -> bool:
-    """True if a task may ask to change a variable; a question for a value does not."""
-    return _CHANGE_WANTED.search(task) is not None
 
 
 def sparing(code: str, tables: Collection[str]) -> str:

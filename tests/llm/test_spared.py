@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_agent.llm.spared import may_change, sparing, without_made_up_data
+from jupyter_agent.core.asked_changes import may_ask_for_change
+from jupyter_agent.llm.spared import sparing, without_made_up_data
 
 HALF = "def half(x):\n    return x / 2"
 
@@ -81,4 +82,4 @@ def test_a_table_that_is_loaded(code: str, kept: str | None) -> None:
 )
 def test_tasks_that_change_something(task: str, wanted: bool) -> None:
     """A task with a word for a change may change a table; a question may not."""
-    assert may_change(task) is wanted
+    assert may_ask_for_change(task) is wanted
