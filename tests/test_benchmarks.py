@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from benchmarks.measures.disk import unique
 from benchmarks.measures.kernel import executing
 from benchmarks.measures.money import bill
 from benchmarks.measures.steps import shared
-from benchmarks.report import document
+from benchmarks.report import document, refreshed
 from benchmarks.result import Result, Times
 from benchmarks.server import Server
 
@@ -144,6 +145,24 @@ def test_the_report() -> None:
     assert "| x\\|y | 1 2 |" in text
     assert "Target: at most 1.3. Measured: 5.0. Missed." in text
     assert "- P3: it failed" in text and "here: openai" in text
+
+
+def test_a_measure_made_anew() -> None:
+    """Its row and its section take the place of the old ones, with their day; the rest stays."""
+    old = [
+        Result(name, "a title", "at most 2", "1.5 | 1", True, ("", "time"), [("row", "1 ms")])
+        for name in ("P1", "P10", "P2")
+    ]
+    text = document(old, {}, "python -m benchmarks", 5, {})
+    changed = refreshed(text, [replace(old[1], measured="3.0", met=False)], "again")
+    assert "| P10 | a title | at most 2 | 3.0 | MISSED |" in changed
+    assert "Measured: 3.0. Missed." in changed and "Measured anew by `again` on " in changed
+    assert changed.count("1.5") == text.count("1.5") - 2
+    assert [line for line in changed.splitlines() if line.startswith("## ")] == [
+        line for line in text.splitlines() if line.startswith("## ")
+    ]
+    with pytest.raises(ValueError, match="no P3"):
+        refreshed(text, [replace(old[0], id="P3")], "again")
 
 
 def test_a_cheap_measure(server: Server, tmp_path: Path) -> None:
