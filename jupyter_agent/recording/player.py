@@ -329,7 +329,7 @@ class Player(CassetteTape):
     def _give(self, question: CallMade, found: RecordedResult) -> ToolResult:
         self._note_match(found)
         self._kept.refresh_mtime(found)
-        result = given(question.prepared.call.id, found)
+        result = given(question.prepared.call.id, found, self._key(question).path)
         return (
             replace(result, display=inert_display(result.display)) if self._is_strange else result
         )

@@ -14,6 +14,7 @@ from typing import Any
 from jupyter_agent.core.data_tables import is_frame
 from jupyter_agent.core.displays import WIDGET
 from jupyter_agent.core.messages import (
+    ASK_USER,
     Image,
     Output,
     Text,
@@ -47,6 +48,8 @@ GIVEN = frozenset(
     | {"record_note", "workspace_save_memory"}
 )
 """The tools whose second run would find the files or notes of the first one."""
+_NOTING = frozenset({"read_file", "write_file", "edit_file"})
+"""The tools whose results name a file that the agent knows from then on."""
 VARYING = "varying"
 """The detail of a result with the texts in it that vary from run to run."""
 _INERT = frozenset({"text/plain", "image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -140,10 +143,26 @@ def _written(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def given(call_id: str, recorded: RecordedResult) -> ToolResult:
-    """A recorded result, for tools that a replay does not run."""
+def given(call_id: str, recorded: RecordedResult, path: str = "") -> ToolResult:
+    """A recorded result, for tools that a replay does not run.
+
+    A cassette may be somebody else's: what its details say of a file counts as read or written, so
+    they tell of the call's own file or of none. An answer of the person's is text alone.
+
+    Args:
+        call_id: The call.
+        recorded: Its recorded result.
+        path: The file that the call reads or writes; empty for none.
+    """
     whole = recorded.given or GivenResult()
-    return ToolResult(call_id, whole.content, recorded.is_error, whole.display, whole.details)
+    content, display, details = whole.content, whole.display, dict(whole.details)
+    if recorded.tool == ASK_USER:
+        content = tuple(block for block in content if isinstance(block, Text))
+        display = ()
+        details = {key: str(details[key]) for key in ("answer", "by") if key in details}
+    if recorded.tool not in _NOTING or details.get("path") != path:
+        details.pop("path", None)
+    return ToolResult(call_id, content, recorded.is_error, display, details)
 
 
 def inert_display(outputs: Iterable[Output]) -> tuple[Output, ...]:

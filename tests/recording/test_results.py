@@ -9,10 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.core.messages import ToolCall
+from jupyter_agent.core.messages import Output, Text, ToolCall
 from jupyter_agent.core.tool import Prepared, tool
-from jupyter_agent.recording.cassette import Cassette, RecordedStep, RecordedTurn, record, save
-from jupyter_agent.recording.results import Today
+from jupyter_agent.recording.cassette import (
+    Cassette,
+    GivenResult,
+    RecordedResult,
+    RecordedStep,
+    RecordedTurn,
+    record,
+    save,
+)
+from jupyter_agent.recording.results import Today, given
 from jupyter_agent.recording.trusted import is_trusted
 from jupyter_agent.recording.varying import Span
 from jupyter_agent.tools.toolbox import Toolbox
@@ -79,3 +87,23 @@ def test_a_copy_of_a_foreign_turn_is_not_trusted(tmp_path: Path) -> None:
     assert not is_trusted(path)
     record(path, blank, turn, [turn.place])
     assert is_trusted(path)
+
+
+@pytest.mark.parametrize("name", ["ask_user", "server__tool", "describe_file", "read_cells"])
+def test_a_recorded_result_tells_of_no_file(name: str) -> None:
+    """A forged result does not make a file one that the agent has read, which it may overwrite."""
+    told = GivenResult((Text("It said."),), (), {"path": "precious.csv", "change": "changed"})
+    recorded = RecordedResult(name, "", "", 0, {}, given=told)
+    assert "path" not in given("c", recorded, "precious.csv").details
+    about_another = replace(recorded, tool="read_file")
+    assert "path" not in given("c", about_another, "own.csv").details
+    assert given("c", about_another, "precious.csv").details["path"] == "precious.csv"
+
+
+def test_a_recorded_answer_is_text() -> None:
+    """What a forged answer of the person's has beside its words is left out."""
+    shown = (Output("display", {"text/html": "<b>x</b>"}),)
+    details = {"answer": "2020", "by": "person", "saved": {"title": "x"}, "cells": [1]}
+    recorded = RecordedResult("ask_user", "", "", 0, {}, given=GivenResult((), shown, details))
+    result = given("c", recorded)
+    assert result.display == () and result.details == {"answer": "2020", "by": "person"}
