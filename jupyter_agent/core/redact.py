@@ -40,6 +40,8 @@ _SECRET_NAME = re.compile(
 _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|password|credential|signature")
 _PASSWORD_NAME = re.compile(r"(?i)passw|passphrase|secret")
 _FOLDERS = ("PWD", "OLDPWD")
+_CUT = re.compile("…")
+"""What stands where a text was cut, as in descriptions of data."""
 _MIN_SECRET = 8
 _REMEMBERED = 20_000
 _SHORT = 64
@@ -203,9 +205,21 @@ def _values_in(text: str, secrets: tuple[str, ...]) -> list[Span]:
         while start >= 0:
             found.append((start, start + len(form)))
             start = text.find(form, start + len(form))
+    for cut in _CUT.finditer(text):
+        found += _cut_values(text, cut.start(), plain)
     for pattern, core in encoded:
         if core in text:
             found += (match.span() for match in pattern.finditer(text))
+    return found
+
+
+def _cut_values(text: str, end: int, forms: tuple[str, ...]) -> list[Span]:
+    """The beginning of a secret value that a cut ends."""
+    found: list[Span] = []
+    for form in forms:
+        start = text.find(form[:_MIN_SECRET], max(0, end - len(form)), end)
+        if start >= 0 and form.startswith(text[start:end]):
+            found.append((start, end))
     return found
 
 

@@ -377,3 +377,18 @@ def test_values_however_they_are_written(value: str) -> None:
 def test_hostile_texts_take_no_time(text: str) -> None:
     """Redaction takes linear time, whatever the text."""
     redact(text)
+
+
+def test_values_that_a_cut_ends() -> None:
+    """A description cuts long values: the beginning of a secret is replaced, too, and of a key."""
+    value = LETTERS * 2
+    for length in (8, 29, 40):
+        cut = f"a, {value[:length]}…, b…"
+        assert redact(cut, (value,)) == f"a, {MARK}…, b…"
+    assert redact(f"{value[:7]}… {value[:20]} and …", (value,)) == (
+        f"{value[:7]}… {value[:20]} and …"
+    )
+    lines = f"-----BEGIN {PEM}\n" + f"{LETTERS * 2}\n" * 9
+    for text in (json.dumps({"k": lines}), json.dumps(json.dumps({"k": lines}))):
+        for length in (120, 200, 333):
+            assert LETTERS not in redact(f"{text[:length]}…")
