@@ -429,11 +429,11 @@ def _sheet(book: _Workbook, title: str, place: str, level: Level) -> Iterator[Pa
     is_all = next(rows, None) is None and not book.is_cut(place)
     for column in columns:
         column.is_all = is_all
-    about = f"{count(seen, 'row')} × {count(len(columns), 'column')}"
+    about = f"{count(seen, 'row')} × {count(header.width, 'column')}"
     what = f"sheet {title}:" if is_all else f"sheet {title}, a sample: its first"
     yield f"{what} {about}{header.words}"
     told = [
-        f"{name(text) or f'column {number}'}: {column.told(level_for(len(columns), level))}"
+        f"{name(text) or f'column {number}'}: {column.told(level_for(header.width, level))}"
         for number, (text, column) in enumerate(zip(header.names, columns, strict=True), 1)
     ]
-    yield Listing(f"columns of {title}", len(told), told)
+    yield Listing(f"columns of {title}", header.width, told)

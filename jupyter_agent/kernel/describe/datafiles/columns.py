@@ -18,6 +18,8 @@ _MARKS = frozenset("-?")
 MOST_VALUES = 12
 """Different texts of a column that are listed; of one with more of them none is."""
 _MANY_COLUMNS = 60
+MOST_NAMED = 500
+"""Columns of a table that are looked at; of the others only the number is told."""
 _LONGEST = 200
 """Characters of a text whose kind is looked at; a longer one is text."""
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
@@ -128,12 +130,14 @@ class Header:
     Attributes:
         start: The rows before it: titles and comments.
         rows: The rows that name the columns: 0, 1 or 2.
-        names: The columns' names; `column 1` … if no row has them.
+        names: The names of the first `MOST_NAMED` columns; `column 1` … if no row has them.
+        width: How many columns there are.
     """
 
     start: int
     rows: int
     names: list[str]
+    width: int
 
     @property
     def words(self) -> str:
@@ -148,16 +152,18 @@ def find_header(rows: list[list[str]]) -> Header:
     start = 0
     if width > 1:
         start = next((i for i, row in enumerate(rows) if len(_filled(row)) > 1), 0)
-    first, *below = rows[start:] or [[]]
+    widths = [len(row) for row in rows[start:]] or [0]
+    first, *below = [row[:MOST_NAMED] for row in rows[start:]] or [[]]
     if below and _names_below(first, below[0], below[1:]):
         both = zip_longest(first, below[0], fillvalue="")
         names = [" / ".join(_filled([upper, lower])) for upper, lower in both]
-        return Header(start, 2, names)
+        return Header(start, 2, names, max(widths[:2]))
     if _names_columns(first, below):
         # R writes no name above the names of rows.
-        names = ["row names", *first] if len(first) == width - 1 else first
-        return Header(start, 1, names)
-    return Header(start, 0, [f"column {number}" for number in range(1, len(first) + 1)])
+        if widths[0] == width - 1:
+            return Header(start, 1, ["row names", *first][:MOST_NAMED], width)
+        return Header(start, 1, first, widths[0])
+    return Header(start, 0, [f"column {n}" for n in range(1, len(first) + 1)], widths[0])
 
 
 def _filled(row: list[str]) -> list[str]:

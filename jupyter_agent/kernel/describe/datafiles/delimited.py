@@ -55,7 +55,7 @@ class _Table:
 
     Attributes:
         header: The names of the columns, and where they stand.
-        columns: What the columns hold.
+        columns: What the columns hold that the header names.
         skipped: How many lines come before the first row of data.
         rows: How many rows were looked at.
         odd: The line numbers of the first rows with another number of fields.
@@ -76,8 +76,8 @@ class _Table:
     def add(self, row: list[str], line: int) -> None:
         """Count a row, and the number of the line where it ends."""
         self.rows += 1
-        if len(row) == len(self.columns):
-            for column, text in zip(self.columns, row, strict=True):
+        if len(row) == self.header.width:
+            for column, text in zip(self.columns, row, strict=False):
                 column.add(text)
         else:
             self.odd_total += 1
@@ -140,7 +140,7 @@ def delimited(path: Path, sample: TextSample, delimiter: str, level: Level) -> I
     about = "" if table.is_all else "about "
     total = table.rows if table.is_all else max(table.rows, sample.lines - table.skipped)
     yield (
-        f"table with {about}{count(total, 'row')} × {count(len(table.columns), 'column')}, "
+        f"table with {about}{count(total, 'row')} × {count(table.header.width, 'column')}, "
         f"delimiter {_DELIMITERS[delimiter]}, {sample.encoding_name}{table.header.words}"
     )
     if not table.is_all:
@@ -152,14 +152,14 @@ def delimited(path: Path, sample: TextSample, delimiter: str, level: Level) -> I
         yield (
             f"{count(table.odd_total, 'line')} with another number of fields{where}: {lines}{more}"
         )
-    shown = level_for(len(table.columns), level)
+    shown = level_for(table.header.width, level)
     told = (
         f"{name(title.strip()) or '(no name)'}: {column.told(shown)}"
         for title, column in islice(
             zip(table.header.names, table.columns, strict=True), _MOST_COLUMNS
         )
     )
-    yield Listing("columns", len(table.columns), told)
+    yield Listing("columns", table.header.width, told)
     if shows_values(level):
         # As they stand: a header is a guess, and so is what a comma means in a number.
         most = min(_MOST_SHOWN, table.skipped + 2)
@@ -179,7 +179,7 @@ def _looked_at(sample: TextSample, delimiter: str) -> _Table:
         columns=[Column() for _ in header.names],
         skipped=ahead[skipped - 1][1] if skipped else 0,
     )
-    most = max(100, min(MOST_ROWS, _MOST_FIELDS // max(1, len(header.names))))
+    most = max(100, min(MOST_ROWS, _MOST_FIELDS // max(1, header.width)))
     for row, line in islice(chain(ahead[skipped:], rows), most):
         table.add(row, line)
     table.is_all = table.are_odd_all = sample.is_whole and next(rows, None) is None
@@ -194,7 +194,7 @@ def _looked_at(sample: TextSample, delimiter: str) -> _Table:
 def _add_place(table: _Table, block: str, delimiter: str, most: int) -> None:
     """Add rows of a later place. A row that fits badly may be a half of one in quotes."""
     for row in islice(csv.reader(io.StringIO(block), delimiter=delimiter), most):
-        if len(row) == len(table.columns):
+        if len(row) == table.header.width:
             table.add(row, 0)
 
 
@@ -207,7 +207,7 @@ def _scan(path: Path, sample: TextSample, delimiter: str, table: _Table) -> str:
     Returns:
         A note for the description, if a library would help; empty otherwise.
     """
-    is_large = sample.size > _SCANNED or len(table.columns) > _MOST_COLUMNS
+    is_large = sample.size > _SCANNED or table.header.width > _MOST_COLUMNS
     if is_large or sample.encoding.name not in _SCANNABLE or sample.is_broken:
         return ""
     request = {
