@@ -63,7 +63,8 @@ def judge_change(effect: SideEffect, around: PolicyContext) -> tuple[Risk, ...]:
 
     Temporary files and caches of libraries may be written.
     """
-    if risks := judge_effect(effect, around):
+    risks = judge_effect(effect, around)
+    if risks or _is_unnamed_file(effect, around):
         return risks
     path, is_there = Path(effect.place), os.path.lexists(effect.place)
     lasting = (each for each in _paths(effect) if not _is_exempt(each))
@@ -82,7 +83,7 @@ def _risks(effect: SideEffect, around: PolicyContext) -> Iterator[Risk | None]:
     path, target = Path(effect.place), Path(effect.target or effect.place)
     match effect.action:
         case "write":
-            yield _judge_write(path, around)
+            yield None if _is_unnamed_file(effect, around) else _judge_write(path, around)
         case "change":
             risk = _judge_write(path, around)
             words = f"changes the permissions, owner or times of {_shown(path, around)}"
@@ -131,6 +132,14 @@ def is_usual_in_import(effect: SideEffect) -> bool:
 
 def _paths(effect: SideEffect) -> list[Path]:
     return [Path(path) for path in (effect.place, effect.target) if path]
+
+
+def _is_unnamed_file(effect: SideEffect, around: PolicyContext) -> bool:
+    """True for how `tempfile` begins a file: it opens the folder of temporary files itself.
+
+    What gets a name there is judged by that name.
+    """
+    return effect.action == "write" and Path(effect.place) == around.temporary
 
 
 def _judge_write(path: Path, around: PolicyContext) -> Risk | None:

@@ -46,7 +46,8 @@ class EffectGuard:
         grant: Called with each right that is given for the session.
         passed: Called with the path of each file that is written.
         emit: The turn's sink.
-        only_plans: True in a turn that changes nothing: it may not make files of its own, either.
+        only_plans: True in a turn that changes nothing: it may not make files and processes of its
+            own, either.
 
     Attributes:
         refused: The side effects that did not happen, in words: refused, or interrupted while
@@ -65,6 +66,7 @@ class EffectGuard:
         emit: Sink,
         only_plans: bool = False,
     ) -> None:
+        self._only_plans = only_plans
         self._judge = judge_change if only_plans else judge_effect
         self.refused: list[str] = []
         self._call_id = call_id
@@ -88,8 +90,8 @@ class EffectGuard:
             PermissionError: It is refused.
             KeyboardInterrupt: The user interrupted in place of an answer.
         """
-        if effect.action == "fork" and is_by(_MULTIPROCESSING):
-            return  # a forked process is watched like this one
+        if effect.action == "fork" and is_by(_MULTIPROCESSING) and not self._only_plans:
+            return  # a forked process is watched like this one; but it may outlive a plan
         risks = self._judge(effect, self._around)
         if risks and is_usual_in_import(effect) and is_by_import():
             risks = ()

@@ -108,6 +108,22 @@ def test_what_would_change_something_is_refused(kernel: LiveKernel) -> None:
         assert "Refused: " in cell.transcript and "hidden.txt" in cell.transcript
 
 
+def test_no_process_outlives_a_plan(kernel: LiveKernel) -> None:
+    """A process of `multiprocessing`, which no turn is asked about, is refused in one that plans;
+    temporary files are made without a question.
+    """
+    forks = "import multiprocessing, time\ncontext = multiprocessing.get_context('fork')\n"
+    forks += "context.Process(target=time.sleep, args=(600,)).start()"
+    draft = "import tempfile\nwith tempfile.NamedTemporaryFile() as f: print(f.write(b'x'))"
+    logs = kernel.logs()
+    refused, drafted, _ = kernel.turn(
+        plan(kernel, execute_code(forks), execute_code(draft)), logs
+    ).results
+    assert "PermissionError" in refused.text and REFUSED in refused.text.casefold()
+    assert drafted.text == "1"
+    assert kernel.value("__import__('multiprocessing').active_children()") == []
+
+
 def test_what_cannot_be_put_back_is_named(kernel: LiveKernel) -> None:
     """An object without a copy, a generator, and a database that a function of the person's
     changes unseen; undo takes the file back.

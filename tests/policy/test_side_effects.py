@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_agent.core.effects import SideEffect, SideEffectAction
 from jupyter_agent.policy import PolicyContext
-from jupyter_agent.policy.side_effects import judge_effect
+from jupyter_agent.policy.side_effects import judge_change, judge_effect
 
 
 def kinds(around: PolicyContext, effect: SideEffect) -> str:
@@ -70,3 +70,10 @@ def test_what_the_agent_made(around: PolicyContext, root: Path) -> None:
     assert kinds(own, effect) == ""
     (root / "out" / "mine.csv").touch()
     assert kinds(own, effect) == "delete"
+
+
+def test_a_file_without_a_name(around: PolicyContext) -> None:
+    """`tempfile` opens the folder of temporary files itself: nobody is asked, even for a plan."""
+    opened = SideEffect("write", str(around.temporary))
+    assert judge_effect(opened, around) == judge_change(opened, around) == ()
+    assert kinds(around, SideEffect("write", str(around.temporary.parent / "x"))) == "outside"
