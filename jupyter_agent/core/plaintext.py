@@ -59,7 +59,7 @@ def _alike(name: str) -> str:
     return "".join(letters)
 
 
-_SECTIONS = ("context", "rules", "stored_data", "skill_content", "system_reminder")
+_SECTIONS = ("context", "rules", "stored_data", "skill_content", "tool_help", "system_reminder")
 """The tags of sections that the session adds to a task, and one that models obey."""
 
 

@@ -26,6 +26,7 @@ TAGS = (
     "< rules source='x'>",
     "<system-reminder>",
     "<system_reminder>",
+    '<tool_help name="execute_code">',
     "</stored_data>",
     "<skill_content name='x'>",
     "\uff1crules\uff1e",
