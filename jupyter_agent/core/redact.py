@@ -205,8 +205,10 @@ def _values_in(text: str, secrets: tuple[str, ...]) -> list[Span]:
         while start >= 0:
             found.append((start, start + len(form)))
             start = text.find(form, start + len(form))
-    for cut in _CUT.finditer(text):
-        found += _cut_values(text, cut.start(), plain)
+    if "…" in text:
+        begun = tuple(form for form in plain if form[:_MIN_SECRET] in text)
+        for cut in _CUT.finditer(text) if begun else ():
+            found += _cut_values(text, cut.start(), begun)
     for pattern, core in encoded:
         if core in text:
             found += (match.span() for match in pattern.finditer(text))
