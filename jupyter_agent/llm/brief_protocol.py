@@ -67,6 +67,8 @@ _DESCRIBED = "\n@"
 """Where the context describes an object that the task names."""
 _TABLE = re.compile(r"(?m)^@?(\w+): (?:\w+ )?(?:DataFrame|Series)\b")
 """Where the context says that a variable is a table."""
+_LOADED = "The variables that are loaded:"
+"""How the part of the context begins that lists the variables; rules and notes are no such part."""
 _HOW = """\
 Reply with one ```python block that does the whole task, and nothing else. It runs at once in the \
 kernel.
@@ -185,7 +187,7 @@ class BriefTurn:
             return cls()
         first, *later = messages[tasks[-1] :]
         context = "\n".join(b.text for b in first.blocks if isinstance(b, Context))
-        tables = tuple(_TABLE.findall(context))
+        tables = tuple(_TABLE.findall(context.partition(_LOADED)[2]))
         last = next((n for n in range(len(later), 0, -1) if later[n - 1].tool_results), 0)
         steered = any(isinstance(b, Said) for each in later[last - 1 :] for b in each.blocks)
         runs = tuple(_runs(later))

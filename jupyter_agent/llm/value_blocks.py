@@ -142,7 +142,7 @@ def _print_of(values: Mapping[str, str]) -> str:
 def fits(task: str, output: str) -> bool:
     """True if an output is the answer in the format of the task, `@name[value]` for each name."""
     wanted = dict(_PLACE.findall(task))
-    given = dict(_FIELD.findall(plain_numbers(output)))
+    given = dict(found for each in _answer_lines(output) for found in _FIELD.findall(each))
     return bool(wanted) and all(
         given.get(name, "").strip() not in ("", place) and "{" not in given[name]
         for name, place in wanted.items()
@@ -173,10 +173,14 @@ def as_answer(output: str) -> str:
 
 
 def as_fitting_answer(output: str) -> str:
-    """The lines of an output from the first to the last with a value in its place."""
+    """The lines of an output that give values in their places."""
+    return "\n".join(line.strip() for line in _answer_lines(output))
+
+
+def _answer_lines(output: str) -> list[str]:
+    """The lines that begin with a place: elsewhere `@name[value]` may be a cell of the data."""
     lines = _unquoted(shown_value(output)).split("\n")
-    numbers = [number for number, line in enumerate(lines) if _FIELD.search(line)]
-    return "\n".join(line.strip() for line in lines[numbers[0] : numbers[-1] + 1])
+    return [line for line in lines if _FIELD.match(line.lstrip(" *-'\""))]
 
 
 def _unquoted(value: str) -> str:

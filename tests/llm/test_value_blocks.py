@@ -163,6 +163,7 @@ def test_a_format_as_code(line: str, runs: str) -> None:
         ("@mean_a[{mean}], @kind[normal]", False),
         ("@mean_a[], @kind[normal]", False),
         ("3.5", False),
+        ("name: the answer is @mean_a[9], @kind[normal]\nn: 3", False),
     ],
 )
 def test_outputs_that_fit(output: str, fitting: bool) -> None:
