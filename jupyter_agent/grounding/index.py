@@ -41,6 +41,8 @@ _CROWDED = 0.5
 _NEAR = 0.3
 _NEAR_UNITS = 12
 _LOOKS = 32
+_CROWDS = 4
+"""Sources in which a number is one of a crowd, after which it is one in each large source."""
 _SMALL = 20
 """A whole number up to this is found for any claim whose unit may be converted."""
 _MINUS = frozenset("-\u2212")
@@ -180,10 +182,13 @@ class Index:
         self.lookups += len(runs)
         if not any(_has(values, low, high) for values in runs):
             return
+        crowds = 0
         for read in self._sources:
             values = read.negatives if negative else read.sizes
             if _has(values, low, high):
-                crowd = _crowd(values, low, high)
+                is_new = crowds < _CROWDS or len(values) < _BULK
+                crowd = _crowd(values, low, high) if is_new else len(values)
+                crowds += bool(crowd)
                 yield Sighting(read.source, f"among {crowd:,} numbers" if crowd else "")
             for sizes, negatives, words in read.counters:
                 if _has(negatives if negative else sizes, low, high):
