@@ -32,6 +32,7 @@ from jupyter_agent.core.events import MessageFinished, Noticed, Preparing, TextD
 from jupyter_agent.core.messages import Image, Message, Text, ToolCall, ToolResult
 from jupyter_agent.core.ports import ReplyPart, Request
 from jupyter_agent.errors import ConfigError, ContextOverflow, ProviderError
+from jupyter_agent.llm.brief_protocol import BriefProtocol
 from jupyter_agent.llm.code_protocol import CodeProtocol
 from jupyter_agent.llm.embedded import Embedded, Serving, cores, free_cores
 from jupyter_agent.llm.local import Local, reply_tokens, serving
@@ -433,7 +434,9 @@ def test_chosen(weights: Path, tmp_path: Path) -> None:
     assert provider_name(settings, key) == "local"
     assert provider_name(settings_of(**given, provider="openai"), key) == "openai"
     chosen = choose(settings, None, {})
-    assert isinstance(chosen, CodeProtocol)
+    assert isinstance(chosen, BriefProtocol)
+    whole = choose(settings_of(**given, instructions="full"), None, {})
+    assert isinstance(whole, CodeProtocol)
     assert (chosen.name, chosen.model) == ("local", weights.stem)
     assert is_brief(settings, {})
     assert not is_brief(settings_of(**given, instructions="full"), {})
