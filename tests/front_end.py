@@ -23,6 +23,7 @@ class FrontEnd:
     Args:
         kernel: The kernel.
         running: The cell.
+        greets: Whether it says that it is there as soon as it is opened.
 
     Attributes:
         state: What the view shows, with all operations carried out.
@@ -32,7 +33,7 @@ class FrontEnd:
         keeps: Whether it says at the end of a turn that it has the outputs.
     """
 
-    def __init__(self, kernel: LiveKernel, running: Running) -> None:
+    def __init__(self, kernel: LiveKernel, running: Running, *, greets: bool = True) -> None:
         self.state: Json = {}
         self.opened: set[str] = set()
         self.closed: set[str] = set()
@@ -42,6 +43,7 @@ class FrontEnd:
         self._kernel = kernel
         self._running = running
         self._model = ""
+        self._greets = greets
         running.watch = self._take
 
     def send(self, content: object) -> None:
@@ -88,8 +90,8 @@ class FrontEnd:
         self.until(lambda: self.opened and self.opened <= self.closed)
 
     def until_asked(self) -> Json:
-        """Wait for a question; gives its call."""
-        self.until(lambda: self.asking)
+        """Wait for a question, in its call and in the header; gives the call."""
+        self.until(lambda: self.asking and self.state["wait"])
         return self.asking[0]
 
     def _take(self, message: Json) -> None:
@@ -100,7 +102,8 @@ class FrontEnd:
             self.open_counts.append(len(self.opened - self.closed))
             if "_esm" in content["data"]["state"]:
                 self._model = comm
-                self.send({"t": "ready"})
+                if self._greets:
+                    self.send({"t": "ready"})
         elif kind == "comm_close":
             self.closed.add(comm)
             self.open_counts.append(len(self.opened - self.closed))

@@ -293,19 +293,32 @@ class LiveView:
 
     async def decide(self, asked: ApprovalAsked) -> ApprovalAnswered:
         """Ask in the widget if there is one, else by a prompt."""
-        if not await self._has_widget():
-            return self.decide_now(asked)
-        late = ApprovalAnswered(asked.call_id, "no", "time_out")
-        return await self._by_widget(asked, self._questions, late)
+        with self._open_question(asked, self._questions) as answer:
+            if not await self._has_widget():
+                return self.decide_now(asked)
+            late = ApprovalAnswered(asked.call_id, "no", "time_out")
+            return await self._by_widget(asked, answer, late)
 
     async def answer(self, asked: QuestionAsked) -> QuestionAnswered:
         """Like `decide`, for a question that is answered in words."""
-        if not await self._has_widget():
-            with self._waiting(asked):
-                return self._surface.ask_in_words(asked, on_line=self._follow_line)
         self._choices = asked.choices
-        late = QuestionAnswered(asked.call_id, by="time_out")
-        return await self._by_widget(asked, self._answers, late)
+        with self._open_question(asked, self._answers) as answer:
+            if not await self._has_widget():
+                with self._waiting(asked):
+                    return self._surface.ask_in_words(asked, on_line=self._follow_line)
+            late = QuestionAnswered(asked.call_id, by="time_out")
+            return await self._by_widget(asked, answer, late)
+
+    @contextmanager
+    def _open_question(
+        self, asked: ApprovalAsked | QuestionAsked, open_questions: dict[str, asyncio.Future[A]]
+    ) -> Iterator[asyncio.Future[A]]:
+        """Take the widget's answer from now on: it may come with the widget's first message."""
+        answer = open_questions[asked.call_id] = self._loop.create_future()
+        try:
+            yield answer
+        finally:
+            del open_questions[asked.call_id]
 
     async def _has_widget(self) -> bool:
         """True if the widget asks; False if there is none, so that the input line does."""
@@ -315,28 +328,15 @@ class LiveView:
         return self._mode != "html"
 
     async def _by_widget(
-        self,
-        asked: ApprovalAsked | QuestionAsked,
-        waiting: dict[str, asyncio.Future[A]],
-        late: A,
+        self, asked: ApprovalAsked | QuestionAsked, answer: asyncio.Future[A], late: A
     ) -> A:
-        """Wait for the widget's answer; `late` if none comes in time.
-
-        Args:
-            asked: The question.
-            waiting: The questions of its kind that wait, by their calls.
-            late: The answer if nobody gives one in time.
-        """
-        answer: asyncio.Future[A] = self._loop.create_future()
-        waiting[asked.call_id] = answer
+        """Wait for the widget's answer; `late` if none comes in time."""
         try:
             with self._waiting(asked):
                 async with asyncio.timeout(self._time_out):
                     return await answer
         except TimeoutError:
             return late
-        finally:
-            del waiting[asked.call_id]
 
     async def _listen_again(self) -> None:
         """Before a question by a prompt: a page may come late, above all a busy one's first."""

@@ -117,6 +117,17 @@ def test_two_questions_of_one_reply(kernel: LiveKernel) -> None:
     assert [each.text.rpartition(": ")[2] for each in turn.results] == ["all", "miles"]
 
 
+def test_an_answer_with_the_first_message(kernel: LiveKernel) -> None:
+    """A page that answers in the moment in which it says that it is there is heard."""
+    running, logs = start(kernel)
+    page = FrontEnd(kernel, running, greets=False)
+    page.until(lambda: page.asking)
+    page.send({"t": "ready"})
+    page.send({"t": "reply", "call": page.asking[0]["id"], "choice": 1})
+    turn = kernel.turn(running.finish(), logs)
+    assert turn.result.text == "The person answered: 2020"
+
+
 def test_nobody_answers_in_time(kernel: LiveKernel) -> None:
     """After `approvals.timeout` the model goes on and says which reading it took."""
     kernel.helper("%agent config approvals.timeout 1")
