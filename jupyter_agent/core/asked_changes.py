@@ -37,12 +37,22 @@ _DERIVES = re.compile(
 _COMPARED = re.compile(r"\b(?:as \w+ as|same(?: \w+)? as|such as|as well as)\b", re.IGNORECASE)
 _CHANGE_WANTED = re.compile(
     r"(?i)\b(?:add|append|appl|assign|cast|chang|clean|clip|convert|correct|creat|delet|drop|edit|"
-    r"encod|eras|fill|fix|impute|in-?place|insert|load|lower|make|mak|modif|mov|normali|overwrit|"
-    r"pars|read|import|reload|re-?index|re-?nam|re-?order|re-?plac|re-?set|re-?shap|remov|"
+    r"encod|eras|fill|fix|impute|in-?place|insert|load|lower|make|mak|modif|mov(?!em)"
+    r"|normali(?!ty)|overwrit|"
+    r"pars|read|import(?!an)|reload|re-?index|re-?nam|re-?order|re-?plac|re-?set|re-?shap|remov|"
     r"sav|scal|set|shift|shuffl|split|standardi|stor|strip|swap|transform|turn|updat|upper)\w*\b"
     r"|\bin place\b|\bnew column"
 )
 """Words of tasks that may ask to change something, by their beginnings, whatever they name."""
+_STATE = re.compile(r"(?i)\b(?:is|are|was|were|been|already)\s+(?:\w+ly\s+)?\w+ed\b")
+"""What is already so: "is loaded as", "were already removed"."""
+_DATA_WANTED = re.compile(
+    r"(?i)\b(?:re-?load|load|read|import|download|fetch|open|parse)(?:ing|s)?\b"
+    r"|\b(?:build|construct|creat|defin|generat|invent|mak|simulat)(?:es?|ing)?\b[^.\n]*"
+    r"\b(?:data ?frames?|data ?sets?|tables?|series|samples?|examples?|data|df)\b"
+    r"|\b(?:example|sample|random|dummy|synthetic) (?:data|tables?|values)\b"
+)
+"""Words of tasks that may ask for other data than those that are loaded."""
 _LEFT_ALONE = (
     r"(?:\b(?:without|not|never|no|avoid|instead of)|n't)\b[^.;\n]*?"
     r"\b(?:chang|modif|overwrit|rebind|mutat|alter|touch|replac|updat|edit)\w*\s+"
@@ -89,7 +99,12 @@ def may_ask_for_change(task: str) -> bool:
 
     For code that is looked at before it runs, when no name in the task says what is meant.
     """
-    return _CHANGE_WANTED.search(task) is not None
+    return _CHANGE_WANTED.search(_STATE.sub(" ", task)) is not None
+
+
+def may_ask_for_data(task: str) -> bool:
+    """True if a task may ask to read a file or to make up data; one about loaded data does not."""
+    return _DATA_WANTED.search(_STATE.sub(" ", task)) is not None
 
 
 def _is_asked(sentence: str, name: str) -> bool:

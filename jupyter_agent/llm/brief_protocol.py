@@ -22,7 +22,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jupyter_agent.core.asked_changes import may_ask_for_change
+from jupyter_agent.core.asked_changes import may_ask_for_change, may_ask_for_data
 from jupyter_agent.core.events import MessageFinished, ReplySource
 from jupyter_agent.core.markdown import code_fence
 from jupyter_agent.core.messages import (
@@ -39,7 +39,7 @@ from jupyter_agent.core.messages import (
 from jupyter_agent.core.plaintext import count, shorten
 from jupyter_agent.core.ports import Model, ReplyPart, Request
 from jupyter_agent.llm.code_protocol import ACT, in_words, message_in_words, with_call
-from jupyter_agent.llm.spared import sparing, without_made_up_data
+from jupyter_agent.llm.spared import sparing, with_loaded, without_made_up_data
 from jupyter_agent.llm.value_blocks import (
     as_answer,
     as_fitting_answer,
@@ -343,8 +343,9 @@ def _showing(call: ToolCall, turn: BriefTurn) -> ToolCall:
     code = printing_places(_code(call), turn.task)
     if asks_for_function(turn.task):
         code = without_made_up_data(code)
-    elif not may_ask_for_change(turn.task):
-        code = sparing(code, turn.tables)
+    else:
+        code = code if may_ask_for_data(turn.task) else with_loaded(code, turn.tables)
+        code = code if may_ask_for_change(turn.task) else sparing(code, turn.tables)
     code = showing_value(code, keep_prints=has_places(turn.task))
     return replace(call, arguments=json.dumps({"code": code}, ensure_ascii=False))
 

@@ -45,12 +45,25 @@ def without_made_up_data(code: str) -> str:
     return _without(code, body, dropped)
 
 
+def with_loaded(code: str, tables: Collection[str]) -> str:
+    """The code without what makes up or reads anew a table that is loaded: the loaded one is used.
+
+    Code that is not plain Python is returned unchanged.
+
+    Args:
+        code: The code.
+        tables: The names of the tables that are loaded.
+    """
+    tree = code_tree(code)
+    replaced = list(_replaced(tree.body, tables)) if tree is not None else []
+    return _without(code, tree.body, replaced) if tree is not None and replaced else code
+
+
 def sparing(code: str, tables: Collection[str]) -> str:
     """The code so that it leaves the person's tables as they are.
 
-    A table that is made up or read anew under the name of a loaded one is not: the loaded one is
-    used. One that is rebound or changed otherwise is copied first, and the copy is changed. Code
-    that is not plain Python is returned unchanged.
+    One that is rebound or changed is copied first, and the copy is changed. Code that is not plain
+    Python is returned unchanged.
 
     Args:
         code: The code.
@@ -59,10 +72,6 @@ def sparing(code: str, tables: Collection[str]) -> str:
     tree = code_tree(code)
     if tree is None:
         return code
-    replaced = list(_replaced(tree.body, tables))
-    if replaced:
-        code = _without(code, tree.body, replaced)
-        tree = code_tree(code) or ast.Module([], [])
     changed = sorted(_changed(tree) & set(tables))
     bound = {each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)}
     if not changed or bound & set(changed) or not tree.body:
