@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_agent.core.asked_changes import may_ask_for_change
-from jupyter_agent.llm.spared import sparing, without_made_up_data
+from jupyter_agent.core.asked_changes import may_ask_for_change, may_ask_for_data
+from jupyter_agent.llm.spared import sparing, with_loaded, without_made_up_data
 
 HALF = "def half(x):\n    return x / 2"
 
@@ -55,16 +55,29 @@ def test_a_changed_table_is_a_copy(code: str, wanted: str) -> None:
         ("df = pd.read_csv('x.csv')\ndf.x.mean()", "df.x.mean()"),
         ("data = {'x': [1, 2]}\ndf = pd.DataFrame(data)\ndf.x", "data = {'x': [1, 2]}\n\ndf.x"),
         ("df.x.mean()", "df.x.mean()"),
-        ("top = df.head()\ntop['y'] = 1", "top = df.head()\ntop['y'] = 1"),
-        ("def f(df):\n    df = df.head()\n    return df\nf(df)", None),
-        ("f = lambda df: df\ndf.x = 1", None),
-        ("%time df = 1", None),
-        ("df = ", None),
+        ("df = df[df.x > 1]\ndf.x", "df = df[df.x > 1]\ndf.x"),
+        ("%time df = 1", "%time df = 1"),
     ],
 )
-def test_a_table_that_is_loaded(code: str, kept: str | None) -> None:
-    """It is not made up or read again; what changes no table is not touched."""
-    assert sparing(code, ["df"]) == (code if kept is None else kept)
+def test_a_table_that_is_loaded(code: str, kept: str) -> None:
+    """It is not made up or read again."""
+    assert with_loaded(code, ["df"]) == kept
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "df.x.mean()",
+        "top = df.head()\ntop['y'] = 1",
+        "def f(df):\n    df = df.head()\n    return df\nf(df)",
+        "f = lambda df: df\ndf.x = 1",
+        "%time df = 1",
+        "df = ",
+    ],
+)
+def test_code_that_changes_no_table(code: str) -> None:
+    """It stays as it is."""
+    assert sparing(code, ["df"]) == code
 
 
 @pytest.mark.parametrize(
@@ -78,8 +91,27 @@ def test_a_table_that_is_loaded(code: str, kept: str | None) -> None:
         ("Sort df by x, in place.", True),
         ("Read the table again.", True),
         ("Fill what is missing with 0.", True),
+        ("The file is already loaded as df. Is x normally distributed?", False),
+        ("Test x for normality; an alpha of 0.05 is important.", False),
+        ("The rows should be removed.", True),
     ],
 )
 def test_tasks_that_change_something(task: str, wanted: bool) -> None:
     """A task with a word for a change may change a table; a question may not."""
     assert may_ask_for_change(task) is wanted
+
+
+@pytest.mark.parametrize(
+    ("task", "wanted"),
+    [
+        ("The table x.csv is loaded as the DataFrame `df`. What is the mean of y?", False),
+        ("Create a new column y, and give its mean.", False),
+        ("Load x.csv again and give the mean of y.", True),
+        ("Reading x.csv, what is the mean of y?", True),
+        ("Make a DataFrame with the numbers from 1 to 5.", True),
+        ("Show it with random data.", True),
+    ],
+)
+def test_tasks_that_want_other_data(task: str, wanted: bool) -> None:
+    """A task that reads a file or makes up data gets them, under whatever name."""
+    assert may_ask_for_data(task) is wanted
