@@ -38,19 +38,22 @@ from jupyter_agent.core.messages import (
 )
 from jupyter_agent.core.plaintext import count, shorten
 from jupyter_agent.core.ports import Model, ReplyPart, Request
+from jupyter_agent.llm.answer_format import (
+    as_fitting_answer,
+    fits,
+    has_places,
+    printing_places,
+    shows_places,
+)
 from jupyter_agent.llm.code_protocol import ACT, in_words, message_in_words, with_call
 from jupyter_agent.llm.spared import sparing, with_loaded, without_made_up_data
 from jupyter_agent.llm.value_blocks import (
     as_answer,
-    as_fitting_answer,
     asks_for_function,
-    fits,
-    has_places,
-    print_line,
-    printing_places,
     same_code,
     showing_value,
     shown_value,
+    uses_any,
     wants_words,
 )
 from jupyter_agent.llm.wire import NO_OUTPUT, arguments_object
@@ -69,19 +72,18 @@ _TABLE = re.compile(r"(?m)^@?(\w+): (?:\w+ )?(?:DataFrame|Series)\b")
 """Where the context says that a variable is a table."""
 _LOADED = "The variables that are loaded:"
 """How the part of the context begins that lists the variables; rules and notes are no such part."""
-_HOW = """\
-Reply with one ```python block that does the whole task, and nothing else. It runs at once in the \
-kernel.
-"""
-_VALUE = (
-    "(The last line of the block is an expression: the value that is asked for. Do not print it.)"
-)
+_HOW = "Reply with one ```python block that does the task with the variables that are loaded."
+_VALUE = "Its last line is an expression that gives the answer."
+_PRINTED = "Reply with one ```python block that prints the answer in the format that is asked for."
 _FUNCTION = "(Write the function alone: no example data and no call of it.)"
-_PRINTED = "(The last line of the block prints the answer in this format: {line})"
-_MEND = "(Write the whole corrected ```python block.)"
+_MEND = "(Write the whole corrected ```python block, with the answer in its last line.)"
 _AGAIN = "(This is the code that failed. Do it in another way: write another ```python block.)"
 _RUN_IT = "(Nothing was run. Write the ```python block that does it.)"
-_SHOW_IT = "(It showed nothing. Write the whole ```python block again; its last line prints it.)"
+_USE_THEM = (
+    "(This uses none of the loaded variables: {names}. Compute the answer from them: write another "
+    "```python block.)"
+)
+_SHOW_IT = "(It showed no value. Write the whole ```python block again; its last line prints it.)"
 _FROM_OUTPUT = "You write down the answer to a task, from the output of code that was run for it."
 _PUT_IN_WORDS = (
     "{task}\n\nThe output:\n{output}\n\nWrite the answer that the task asks for, in its format, "
@@ -200,9 +202,9 @@ class BriefTurn:
         last = self.runs[-1]
         if last.failed:
             return "ask" if tools_allowed and self.attempts else "answer"
-        if not wants_words(self.task) or fits(self.task, last.output):
+        if not (has_places(self.task) or wants_words(self.task)) or fits(self.task, last.output):
             return "answer"
-        if shown_value(last.output):
+        if shown_value(last.output) and not shows_places(self.task, last.output):
             return "words"
         return "ask" if tools_allowed and self._shall_show else "answer"
 
@@ -228,15 +230,17 @@ class BriefTurn:
             is_due = bool(self.runs) or self.about_objects or has_places(self.task)
             return _RUN_IT if is_due and not self.is_steered else ""
         code = _code(calls[0])
-        is_known = any(run.failed and same_code(run.code, code) for run in self.runs)
-        return _AGAIN if is_known else ""
+        if any(run.failed and same_code(run.code, code) for run in self.runs):
+            return _AGAIN
+        is_made_up = has_places(self.task) and self.tables and not uses_any(code, self.tables)
+        return _USE_THEM.replace("{names}", ", ".join(self.tables)) if is_made_up else ""
 
     def answer(self) -> str:
         """The answer of a turn that is over: the value of the last run, or that it failed."""
         last = self.runs[-1]
         if not last.failed:
             fitting = fits(self.task, last.output)
-            return as_fitting_answer(last.output) if fitting else as_answer(last.output)
+            return as_fitting_answer(self.task, last.output) if fitting else as_answer(last.output)
         times = count(sum(run.failed for run in self.runs), "time")
         error = _end_of(last.output)
         ticks = code_fence(error)
@@ -284,10 +288,11 @@ def _sent(request: Request, step: Step) -> Request:
     """The request as the model gets it."""
     if step == "pass on":
         return in_words(request)
-    if step == "ask":
-        system = f"{request.system.rstrip()}\n\n{_HOW}"
-        return Request(system, tuple(_messages(request.messages)))
     turn = BriefTurn.of(request.messages)
+    if step == "ask":
+        # Small models heed their system prompt most. It is the same for all but few tasks.
+        how = _PRINTED if has_places(turn.task) else f"{_HOW} {_VALUE}"
+        return Request(f"{request.system.rstrip()} {how}\n", tuple(_messages(request.messages)))
     output = shorten(shown_value(turn.runs[-1].output), _LONGEST_OUTPUT)
     said = _PUT_IN_WORDS.replace("{task}", turn.task).replace("{output}", output)
     return Request(_FROM_OUTPUT, (Message("user", (Text(said),)),))
@@ -303,16 +308,10 @@ def _messages(messages: Iterable[Message]) -> Iterator[Message]:
         elif _is_task(message):
             others = [block for block in message.blocks if not isinstance(block, Text)]
             texts = [block for block in message.blocks if isinstance(block, Text)]
-            yield replace(message, blocks=(*others, *texts, Context(_ending(task))))
+            ending = [Context(_FUNCTION)] if asks_for_function(task) else []
+            yield replace(message, blocks=(*others, *texts, *ending))
         else:
             yield message_in_words(message)
-
-
-def _ending(task: str) -> str:
-    """How the block for a task ends: small models heed best what they read last."""
-    if has_places(task):
-        return _PRINTED.replace("{line}", print_line(task))
-    return _FUNCTION if asks_for_function(task) else _VALUE
 
 
 def _outcome(blocks: Iterable[Block], task: str) -> Iterator[Block]:
@@ -321,11 +320,11 @@ def _outcome(blocks: Iterable[Block], task: str) -> Iterator[Block]:
         if not isinstance(block, ToolResult):
             yield block
         elif block.is_error:
-            yield Context(f"Error:\n{_end_of(block.text)}\n{_MEND}\n{_ending(task)}")
+            yield Context(f"Error:\n{_end_of(block.text)}\n{_MEND}")
         else:
             value = shown_value(block.text)
             yield Context(f"Output:\n{shorten(value, _LONGEST_OUTPUT) or NO_OUTPUT}")
-            if not value and has_places(task):
+            if has_places(task) and (not value or shows_places(task, block.text)):
                 yield Context(_SHOW_IT)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection
 
 from jupyter_agent.core.markdown import code_fence
 from jupyter_agent.core.plaintext import shorten
@@ -18,10 +18,6 @@ from jupyter_agent.llm.wire import NO_OUTPUT
 
 _LONGEST_ANSWER = 2_000
 """Characters of an output that become an answer; the transcript has the whole."""
-_PLACE = re.compile(r"@(\w+)\[([^\W\d][^\[\]\n]*)\]")
-"""A place for a value in a task's format: `@name[value]`. A quoted `@df["a"]` is none."""
-_FIELD = re.compile(r"@(\w+)\[([^\[\]\n]*)\]")
-"""A value in its place, in an output."""
 _WORDS_WANTED = re.compile(
     r"(?i)\b(?:answer|reply|respond)\b[^.\n]{0,40}\b(?:format|form|words|sentences?|markdown|json)\b"
     r"|\bin (?:your own |a few |plain )?words\b|\bin (?:one|two|three|a) (?:short )?sentences?\b"
@@ -38,9 +34,8 @@ _NOTICE = re.compile(r" ?\[shown to the person[^\]\n]*\]")
 _SCALAR = re.compile(r"\bnp\.(?:float|int|uint|str|bool)\w*\(([^()\n]*)\)")
 _TRUTH = re.compile(r"\bnp\.(True|False)_")
 """How numpy writes its own numbers and truths."""
-_WORDS = 3
-"""Words of a place that make a name in code."""
-_NO_WORD = re.compile(r"[^a-z0-9]+")
+_READS = re.compile(r"\b(?:read|load)\w*\(|\bopen\(|\bglobals\(|\beval\(")
+"""Code that takes its data from elsewhere."""
 _NO_VALUE = re.compile(r"\bplt\.|\.(?:plot|hist|boxplot|savefig)\b")
 """Code that draws: the value of its last line is an object that says nothing."""
 
@@ -80,73 +75,26 @@ def same_code(one: str, other: str) -> bool:
     return first == second
 
 
+def uses_any(code: str, names: Collection[str]) -> bool:
+    """True if code reads one of some names, or a file; also if it is no plain Python.
+
+    An answer that a model makes up is code, too: `print("@mean[2.5]")`.
+    """
+    tree = code_tree(code)
+    if tree is None:
+        return True
+    read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return not read.isdisjoint(names) or _READS.search(code) is not None
+
+
 def wants_words(task: str) -> bool:
-    """True if a task asks for words or for a format, where a value alone does not do."""
-    return has_places(task) or _WORDS_WANTED.search(task) is not None
-
-
-def has_places(task: str) -> bool:
-    """True if a task gives a format with places for values: `@name[value]`."""
-    return _PLACE.search(task) is not None
+    """True if a task asks for words, where a value alone does not do."""
+    return _WORDS_WANTED.search(task) is not None
 
 
 def asks_for_function(task: str) -> bool:
     """True if a task asks for a function to be written."""
     return _FUNCTION_WANTED.search(task) is not None
-
-
-def print_line(task: str) -> str:
-    """The line of code that prints the places of a task's format, each with a name in it."""
-    places = dict(_PLACE.findall(task))
-    return _print_of({name: _identifier(place, name) for name, place in places.items()})
-
-
-def printing_places(code: str, task: str) -> str:
-    """The code with its lines of the answer's format as Python, if it is no Python otherwise.
-
-    Models write the format itself as a line of code: `@mean[m]` becomes `print(f"@mean[{m}]")`,
-    and `@mean[m], @sum[s] = …` an assignment to `m, s` with that print at the end.
-    """
-    if code_tree(code) is not None or not has_places(task):
-        return code
-    lines, is_assigned = [], False
-    for line in code.split("\n"):
-        head, equals, value = line.partition("] = ")
-        fields = _FIELD.findall(head + "]" if equals else line)
-        if not line.startswith("@") or not fields:
-            lines.append(line)
-        elif equals:
-            is_assigned = True
-            lines.append(
-                f"{', '.join(_identifier(place, name) for name, place in fields)} = {value}"
-            )
-        else:
-            lines.append(_print_of({name: value.strip("{}") for name, value in fields}))
-    if is_assigned:
-        lines.append(print_line(task))
-    mended = "\n".join(lines)
-    return code if code_tree(mended) is None else mended
-
-
-def _identifier(place: str, name: str) -> str:
-    """The words of a place as a name in code; the name of the place where they are many."""
-    words = _NO_WORD.sub("_", place.lower()).strip("_")
-    return words if words.isidentifier() and words.count("_") < _WORDS else name
-
-
-def _print_of(values: Mapping[str, str]) -> str:
-    parts = (f"@{name}[{{{value}}}]" for name, value in values.items())
-    return 'print(f"' + ", ".join(parts) + '")'
-
-
-def fits(task: str, output: str) -> bool:
-    """True if an output is the answer in the format of the task, `@name[value]` for each name."""
-    wanted = dict(_PLACE.findall(task))
-    given = dict(found for each in _answer_lines(output) for found in _FIELD.findall(each))
-    return bool(wanted) and all(
-        given.get(name, "").strip() not in ("", place) and "{" not in given[name]
-        for name, place in wanted.items()
-    )
 
 
 def shown_value(output: str) -> str:
@@ -162,7 +110,7 @@ def plain_numbers(text: str) -> str:
 
 def as_answer(output: str) -> str:
     """The answer that an output makes, as Markdown."""
-    value = _unquoted(shown_value(output))
+    value = unquoted(shown_value(output))
     if not value.strip():
         return "Done. The code ran without an error and showed no value."
     if "\n" not in value:
@@ -172,18 +120,7 @@ def as_answer(output: str) -> str:
     return f"{ticks}text\n{value}\n{ticks}"
 
 
-def as_fitting_answer(output: str) -> str:
-    """The lines of an output that give values in their places."""
-    return "\n".join(line.strip() for line in _answer_lines(output))
-
-
-def _answer_lines(output: str) -> list[str]:
-    """The lines that begin with a place: elsewhere `@name[value]` may be a cell of the data."""
-    lines = _unquoted(shown_value(output)).split("\n")
-    return [line for line in lines if _FIELD.match(line.lstrip(" *-'\""))]
-
-
-def _unquoted(value: str) -> str:
+def unquoted(value: str) -> str:
     """A text without the quotes of its repr."""
     if value[:1] in "'\"" and value[-1:] == value[:1]:
         try:

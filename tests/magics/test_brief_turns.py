@@ -82,14 +82,15 @@ def test_the_first_success_ends_the_turn(kernel: LiveKernel) -> None:
 
 
 def test_what_the_model_is_sent(kernel: LiveKernel) -> None:
-    """The table stands before the task, the task is the last word, and no example leaks."""
+    """The table stands before the task, the task is the last word, and all of it is short."""
     _, (body,) = turn(kernel, "How many rows has df?", block("len(df)"))
     system, user = body["messages"]
     assert [user["role"], len(body["messages"])] == ["user", 2]
     text = json.dumps(user["content"])
-    places = [text.index(each) for each in ("weight: float64", "How many rows", "last line")]
+    places = [text.index(each) for each in ("columns: weight float64", "How many rows has df?")]
     assert places == sorted(places)
-    assert len(system["content"]) < 1_000
+    assert user["content"].endswith("How many rows has df?")
+    assert len(system["content"]) < 500
 
 
 def test_two_repairs(kernel: LiveKernel) -> None:
@@ -143,7 +144,14 @@ def test_the_format_of_the_answer(kernel: LiveKernel) -> None:
 
     shown = block("mean = df.weight.mean()\nprint(f'@mean_weight[{mean}]')")
     _, bodies = turn(kernel, FORMAT, block("df.weight.mean() and None"), shown)
-    assert answer(kernel) == "@mean_weight[76.0]" and "showed nothing" in last(bodies[1])
+    assert answer(kernel) == "@mean_weight[76.0]" and "showed no value" in last(bodies[1])
+
+
+def test_an_answer_that_is_made_up(kernel: LiveKernel) -> None:
+    """A value that the code does not compute from the tables is sent back once."""
+    made_up, computed = "print('@mean_weight[75.5]')", "print(f'@mean_weight[{df.weight.mean()}]')"
+    _, bodies = turn(kernel, FORMAT, block(made_up), block(computed))
+    assert answer(kernel) == "@mean_weight[76.0]" and "none of the loaded" in last(bodies[1])
 
 
 def test_an_answer_without_code(kernel: LiveKernel) -> None:

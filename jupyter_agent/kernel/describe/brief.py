@@ -24,10 +24,11 @@ _COUNTED = 2_000_000
 
 
 def brief_frame(value: Any, level: Level, limit: int) -> str:
-    """A pandas DataFrame: a headline, then a line for each column.
+    """A pandas DataFrame: one line with its columns and their types.
 
-    With values (`level` is `sample`) a column has its first different ones, and the number of its
-    missing ones. Empty for any other object, and where the person registered a describer.
+    With values (`level` is `sample`) each column has a line of its own, with its first different
+    values and the number of its missing ones. Empty for any other object, and where the person
+    registered a describer.
 
     Args:
         value: The object.
@@ -40,14 +41,17 @@ def brief_frame(value: Any, level: Level, limit: int) -> str:
         return ""
     names = column_names(value)
     headline = f"DataFrame, {count(len(value), 'row')}{_index(value.index)}"
-    columns = list(_columns(value, names[:_COLUMNS], level))
-    if len(names) > _COLUMNS or sum(len(each) + 1 for each in columns) > limit:
+    if shows_values(level):
+        columns, around, between = list(_with_values(value, names[:_COLUMNS])), "\n- ", "\n- "
+    else:
+        columns, around, between = list(_with_types(value, names[:_COLUMNS])), ", columns: ", ", "
+    if len(names) > _COLUMNS or sum(len(each) + len(between) for each in columns) > limit:
         # Half of the room is for the names of the others.
-        sizes = accumulate(len(each) + 1 for each in columns)
+        sizes = accumulate(len(each) + len(between) for each in columns)
         kept = sum(size <= limit // 2 for size in sizes)
         rest = inert(", ".join(names[kept:]), max(0, limit // 2 - 60))
-        columns[kept:] = [f"(and {count(len(names) - kept, 'column')} more: {rest})"]
-    return "\n".join([headline, *columns])
+        columns[kept:] = [f"and {count(len(names) - kept, 'column')} more: {rest}"]
+    return f"{headline}{around}{between.join(columns)}" if columns else headline
 
 
 def _index(index: Any) -> str:
@@ -58,14 +62,19 @@ def _index(index: Any) -> str:
     return f", index: {', '.join(names) or kind}"
 
 
-def _columns(value: Any, names: list[str], level: Level) -> Iterator[str]:
+def _with_types(value: Any, names: list[str]) -> Iterator[str]:
+    for name, dtype in zip(names, value.dtypes.array[: len(names)], strict=True):
+        yield f"{name} {pandas_dtype(dtype)}"
+
+
+def _with_values(value: Any, names: list[str]) -> Iterator[str]:
     missing: list[int] = []
-    if shows_values(level) and value.size <= _COUNTED:
+    if value.size <= _COUNTED:
         missing = value.isna().sum().tolist()
     columns = zip_longest(names, value.dtypes.array[: len(names)], missing[: len(names)])
     for place, (name, dtype, absent) in enumerate(columns):
-        words = [f"- {name}: {pandas_dtype(dtype)}"]
-        if shows_values(level) and len(value):
+        words = [f"{name}: {pandas_dtype(dtype)}"]
+        if len(value):
             held = value.iloc[:_ROWS, place].tolist()
             first = dict.fromkeys(short(one, _LONGEST_VALUE) for one in held)
             most = _NUMBERS if dtype.kind in "iuf" else _VALUES
