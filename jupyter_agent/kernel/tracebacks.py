@@ -13,6 +13,7 @@ from typing import Any
 import IPython
 from IPython.core.error import UsageError
 
+from jupyter_agent.core.quoting import CAUSED
 from jupyter_agent.kernel.marks import AGENT_FILE
 
 MAX_FRAMES = 12
@@ -59,7 +60,7 @@ def _chain(error: BaseException) -> Iterator[tuple[str, BaseException]]:
         seen.add(id(current))
         chain.append((link, current))
         if current.__cause__ is not None:
-            link, current = "caused the error below\n", current.__cause__
+            link, current = CAUSED, current.__cause__
         elif current.__context__ is not None and not current.__suppress_context__:
             link, current = "while it was handled, the error below came up\n", current.__context__
         else:

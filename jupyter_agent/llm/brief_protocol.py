@@ -38,6 +38,7 @@ from jupyter_agent.core.messages import (
 )
 from jupyter_agent.core.plaintext import count, shorten
 from jupyter_agent.core.ports import Model, ReplyPart, Request
+from jupyter_agent.core.quoting import CAUSED
 from jupyter_agent.llm.answer_format import (
     as_fitting_answer,
     fits,
@@ -46,6 +47,7 @@ from jupyter_agent.llm.answer_format import (
     shows_places,
 )
 from jupyter_agent.llm.code_protocol import ACT, in_words, message_in_words, with_call
+from jupyter_agent.llm.own_repairs import repaired
 from jupyter_agent.llm.spared import sparing, with_loaded, without_made_up_data
 from jupyter_agent.llm.value_blocks import (
     as_answer,
@@ -78,6 +80,7 @@ _PRINTED = "Reply with one ```python block that prints the answer in the format 
 _FUNCTION = "(Write the function alone: no example data and no call of it.)"
 _MEND = "(Write the whole corrected ```python block, with the answer in its last line.)"
 _AGAIN = "(This is the code that failed. Do it in another way: write another ```python block.)"
+_REPAIRED = "The name that was meant is sure from the error, so it is put right here."
 _RUN_IT = "(Nothing was run. Write the ```python block that does it.)"
 _USE_THEM = (
     "(This uses none of the loaded variables: {names}. Compute the answer from them: write another "
@@ -112,6 +115,9 @@ class BriefProtocol:
         if step == "answer":
             yield _own(turn.answer())
             return
+        if step == "ask" and (code := turn.own_repair()):
+            yield _own_block(code)
+            return
         parts = self._block(request, turn) if step == "ask" else self._asked(_sent(request, step))
         async with aclosing(parts) as stream:
             async for part in stream:
@@ -120,7 +126,8 @@ class BriefProtocol:
     def body(self, request: Request) -> JsonObject:
         turn = BriefTurn.of(request.messages)
         step = turn.next_step(request.tools_allowed) if _acts(request) else "pass on"
-        return {} if step == "answer" else self._provider.body(_sent(request, step))
+        is_own = step == "answer" or (step == "ask" and turn.own_repair())
+        return {} if is_own else self._provider.body(_sent(request, step))
 
     async def close(self) -> None:
         await self._provider.close()
@@ -235,6 +242,14 @@ class BriefTurn:
         is_made_up = has_places(self.task) and self.tables and not uses_any(code, self.tables)
         return _USE_THEM.replace("{names}", ", ".join(self.tables)) if is_made_up else ""
 
+    def own_repair(self) -> str:
+        """The code that failed last, repaired without the model; empty if that cannot be."""
+        if not self.runs or not self.runs[-1].failed or self.is_steered:
+            return ""
+        code = repaired(self.runs[-1].code, self.runs[-1].output)
+        is_known = any(same_code(run.code, code) for run in self.runs)
+        return "" if is_known else code
+
     def answer(self) -> str:
         """The answer of a turn that is over: the value of the last run, or that it failed."""
         last = self.runs[-1]
@@ -273,8 +288,9 @@ def _code(call: ToolCall) -> str:
 
 def _end_of(error: str) -> str:
     """The last lines of an error: where it came up, what it says, and the hint."""
-    kept = error.strip()[-_LONGEST_ERROR:]
-    return kept if len(kept) == len(error.strip()) else kept.partition("\n")[2] or kept
+    own = error.rpartition(CAUSED)[2].strip()
+    kept = own[-_LONGEST_ERROR:]
+    return kept if len(kept) == len(own) else kept.partition("\n")[2] or kept
 
 
 # What is sent, and what comes back ---------------------------------------------------------------
@@ -353,3 +369,9 @@ def _own(text: str, usage: Usage | None = None, calls: int = 0) -> MessageFinish
     """An answer of the protocol's own, for which the model was asked `calls` times in vain."""
     message = Message("assistant", (Text(text),))
     return MessageFinished(message, usage or Usage(), "end", calls)
+
+
+def _own_block(code: str) -> MessageFinished:
+    """A block of the protocol's own, for which the model was not asked."""
+    text = f"{_REPAIRED}\n\n```python\n{code}\n```"
+    return with_call(MessageFinished(Message("assistant", (Text(text),)), Usage(), "end", 0))

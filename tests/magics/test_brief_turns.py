@@ -147,6 +147,24 @@ def test_the_format_of_the_answer(kernel: LiveKernel) -> None:
     assert answer(kernel) == "@mean_weight[76.0]" and "showed no value" in last(bodies[1])
 
 
+def test_a_repair_without_the_model(kernel: LiveKernel) -> None:
+    """A column whose name differs in blanks alone, and a missing import, cost no model call."""
+    kernel.helper("df2 = df.rename(columns={'weight': ' Weight. kg'})", "%reset_selective -f ^np$")
+    code = "np.mean(df2['weight.kg'])"
+    with ModelServer([block(code), Reply(text="One call too many.")]) as server:
+        kernel.helper(f"%agent config api_base {server.openai_url}")
+        logs = kernel.logs()
+        cell = kernel.run("%%agent --fresh\nWhat is the mean weight in df2?")
+        assert len(server.bodies) == 1
+    done = kernel.turn(cell, logs)
+    assert answer(kernel) == "76.0" and [each.is_error for each in done.results] == [
+        True,
+        True,
+        False,
+    ]
+    assert kernel.value("_agent.code")[-1].endswith("np.mean(df2[' Weight. kg'])")
+
+
 def test_an_answer_that_is_made_up(kernel: LiveKernel) -> None:
     """A value that the code does not compute from the tables is sent back once."""
     made_up, computed = "print('@mean_weight[75.5]')", "print(f'@mean_weight[{df.weight.mean()}]')"
