@@ -184,7 +184,7 @@ def _of_call(error: TypeError) -> str:
 def _wanted_keys(error: KeyError) -> list[str]:
     """The texts among the keys that were not found: the error's own, or those that it quotes."""
     key = error.args[0] if error.args else ""
-    if type(key) is tuple:
+    if type(key) in (tuple, list):
         return [each for each in key if type(each) is str]
     if type(key) is not str:
         return []

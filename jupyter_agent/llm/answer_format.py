@@ -32,6 +32,7 @@ _DIGITS = {
 }
 """The words for a number of decimals."""
 _LONG_FLOAT = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
+_PLAIN = re.compile(r"-?\d[\d.]*(?:e[-+]?\d+)?|True|False")
 _WORDS = 3
 """Words of a place that make a name in code."""
 _NO_WORD = re.compile(r"[^a-z0-9]+")
@@ -151,6 +152,17 @@ def shows_places(task: str, output: str) -> bool:
     wanted = dict(_PLACE.findall(task))
     given = [found for line in _answer_lines(output) for found in _FIELD.findall(line)]
     return bool(given) and all(wanted.get(name) == place.strip() for name, place in given)
+
+
+def in_its_place(task: str, output: str) -> str:
+    """An output as the value in the only place of a task's format, if it is a number or a truth.
+
+    Other outputs are returned unchanged.
+    """
+    names, value = {name for name, _ in _PLACE.findall(task)}, unquoted(shown_value(output)).strip()
+    if len(names) != 1 or not _PLAIN.fullmatch(value):
+        return output
+    return f"@{names.pop()}[{value}]"
 
 
 def as_fitting_answer(task: str, output: str) -> str:

@@ -43,6 +43,7 @@ from jupyter_agent.llm.answer_format import (
     as_fitting_answer,
     fits,
     has_places,
+    in_its_place,
     printing_places,
     shows_places,
 )
@@ -209,7 +210,7 @@ class BriefTurn:
         last = self.runs[-1]
         if last.failed:
             return "ask" if tools_allowed and self.attempts else "answer"
-        if not (has_places(self.task) or wants_words(self.task)) or fits(self.task, last.output):
+        if not (has_places(self.task) or wants_words(self.task)) or fits(self.task, self._shown):
             return "answer"
         if shown_value(last.output) and not shows_places(self.task, last.output):
             return "words"
@@ -222,6 +223,11 @@ class BriefTurn:
             return 2
         failures = next((n for n, run in enumerate(reversed(self.runs)) if not run.failed), None)
         return max(0, REPAIRS + 1 - (len(self.runs) if failures is None else failures))
+
+    @property
+    def _shown(self) -> str:
+        """What the last run showed, its only value in the only place of the task's format."""
+        return in_its_place(self.task, self.runs[-1].output)
 
     @property
     def _shall_show(self) -> bool:
@@ -254,8 +260,8 @@ class BriefTurn:
         """The answer of a turn that is over: the value of the last run, or that it failed."""
         last = self.runs[-1]
         if not last.failed:
-            fitting = fits(self.task, last.output)
-            return as_fitting_answer(self.task, last.output) if fitting else as_answer(last.output)
+            fitting = fits(self.task, self._shown)
+            return as_fitting_answer(self.task, self._shown) if fitting else as_answer(last.output)
         times = count(sum(run.failed for run in self.runs), "time")
         error = _end_of(last.output)
         ticks = code_fence(error)

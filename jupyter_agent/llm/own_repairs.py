@@ -11,11 +11,12 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Callable
+from collections.abc import Mapping
 
 _KEY = re.compile(r"(?m)^KeyError: (.+)$")
 _NAME = re.compile(r"(?m)^NameError: name '(\w+)' is not defined")
 _NEAREST = re.compile(r"\(hint: Nearest (?:columns|keys|variables): (.*)\.\)", re.DOTALL)
+_QUOTED = re.compile(r"'([^'\n]{1,200})'")
 _NOT_IMPORTED = re.compile(r"\(hint: It is not imported: (import [\w.]+ as \w+)\.\)")
 
 
@@ -32,13 +33,23 @@ def repaired(code: str, error: str) -> str:
     if missing := _NOT_IMPORTED.search(error):
         return f"{missing[1]}\n{code}"
     key, name = _last(_KEY, error), _last(_NAME, error)
-    wanted = _text(key) if key else name
-    meant = _nearest(wanted, error) if wanted else ""
-    if not meant:
-        return ""
-    if key:
-        return _replaced(code, tokenize.STRING, lambda each: _text(each) == wanted, repr(meant))
-    return _replaced(code, tokenize.NAME, lambda each: each == wanted, meant)
+    hint = _NEAREST.search(error)
+    listed = hint[1] if hint else ""
+    if not key:
+        meant = _among(listed, name)
+        return _replaced(code, tokenize.NAME, {name: meant}) if meant else ""
+    found = {wanted: _among(listed, wanted) for wanted in _keys(key)}
+    return _replaced(code, tokenize.STRING, {old: repr(new) for old, new in found.items() if new})
+
+
+def _keys(error: str) -> list[str]:
+    """The keys that a KeyError names: its own, a list of them, or those that its text quotes."""
+    value = _value(error)
+    if isinstance(value, list | tuple):
+        return [each for each in value if isinstance(each, str)]
+    if not isinstance(value, str):
+        return []
+    return [value, *_QUOTED.findall(value)]
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str:
@@ -46,25 +57,25 @@ def _last(pattern: re.Pattern[str], text: str) -> str:
     return str(found[-1]).strip() if found else ""
 
 
-def _text(literal: str) -> str:
-    """The text that a literal stands for; empty for anything else."""
+def _value(literal: str) -> object:
     try:
-        value = ast.literal_eval(literal)
+        return ast.literal_eval(literal)
     except (SyntaxError, ValueError):
-        return ""
-    return value if isinstance(value, str) else ""
+        return None
 
 
-def _nearest(wanted: str, error: str) -> str:
-    """The first of the nearest names, if its letters and digits are those of the wanted one."""
-    hint = _NEAREST.search(error)
-    if hint is None:
-        return ""
-    listed = hint[1]
-    ends = [each.start() for each in re.finditer(", ", listed)]
-    for end in (*ends, len(listed)):  # a name may have a comma of its own
-        if _folded(listed[:end]) == _folded(wanted) != "":
-            return listed[:end] if listed[:end] != wanted else ""
+def _among(listed: str, wanted: str) -> str:
+    """The name in a list of names that has the letters and digits of the wanted one.
+
+    Empty if there is none, or if it is the wanted one itself. A name may have a comma of its own.
+    """
+    commas = list(re.finditer(", ", listed))
+    starts = [0, *(each.end() for each in commas)]
+    ends = [*(each.start() for each in commas), len(listed)]
+    for first, start in enumerate(starts):
+        for end in ends[first:]:
+            if _folded(listed[start:end]) == _folded(wanted) != "":
+                return listed[start:end] if listed[start:end] != wanted else ""
     return ""
 
 
@@ -72,21 +83,28 @@ def _folded(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def _replaced(code: str, kind: int, is_meant: Callable[[str], bool], new: str) -> str:
-    """The code with other tokens in place of those meant, but for attributes; empty if none is."""
+def _replaced(code: str, kind: int, new: Mapping[str, str]) -> str:
+    """The code with other tokens in place of some, but for attributes; empty if it has none.
+
+    Args:
+        code: The code.
+        kind: `tokenize.NAME`, or `tokenize.STRING` for the texts of literals.
+        new: What to write, by the name or the text.
+    """
     lines = code.splitlines(keepends=True)
     found = []
     try:
         before = ""
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
-            if token.type == kind and before != "." and is_meant(token.string):
-                found.append(token)
+            text = _value(token.string) if kind == tokenize.STRING else token.string
+            if token.type == kind and before != "." and isinstance(text, str) and text in new:
+                found.append((token, new[text]))
             before = token.string
     except (tokenize.TokenError, SyntaxError):
         return ""
-    for token in reversed(found):
+    for token, text in reversed(found):
         (row, begin), (last, end) = token.start, token.end
         if row == last:
             line = lines[row - 1]
-            lines[row - 1] = f"{line[:begin]}{new}{line[end:]}"
+            lines[row - 1] = f"{line[:begin]}{text}{line[end:]}"
     return "".join(lines) if found else ""

@@ -8,6 +8,7 @@ from jupyter_agent.llm.answer_format import (
     as_fitting_answer,
     fits,
     has_places,
+    in_its_place,
     printing_places,
     shows_places,
 )
@@ -109,3 +110,18 @@ def test_places() -> None:
     """Places for values are told from what is marked as an object."""
     assert has_places("Give @mean[value] and @count[value].")
     assert not has_places('The mean of @df["weight"] and of @df[0].')
+
+
+@pytest.mark.parametrize(
+    ("task", "output", "placed"),
+    [
+        ("@mean[m]", "np.float64(3.5)", "@mean[3.5]"),
+        ("@is_normal[true or false]", "True", "@is_normal[True]"),
+        ("@mean[m]", "The mean is 3.5", "The mean is 3.5"),
+        ("@mean[m], @sum[s]", "3.5", "3.5"),
+        ("@mean[m]", "@mean[3.5]", "@mean[3.5]"),
+    ],
+)
+def test_a_lonely_value(task: str, output: str, placed: str) -> None:
+    """The only value goes to the only place."""
+    assert in_its_place(task, output) == placed

@@ -20,6 +20,17 @@ NAME = "NameError: name 'DF' is not defined\n(hint: Nearest variables: df, df2.)
             KEY.format("avg wait"),
             "df['avg wait'] + df.a['avg wait']",
         ),
+        ("df['avg.wait']", KEY.format("a, b, avg wait"), "df['avg wait']"),
+        (
+            "df[['a_1', 'b.2']]",
+            "KeyError: \"['a_1', 'b.2'] not in index\"\n(hint: Nearest columns: a 1,  B 2 .)",
+            "df[['a 1', ' B 2 ']]",
+        ),
+        (
+            "df.dropna(subset=['a_1'])",
+            "KeyError: ['a_1']\n(hint: Nearest columns: a 1.)",
+            "df.dropna(subset=['a 1'])",
+        ),
         ("df['avg.wait']", KEY.format("avg, b"), ""),
         ("df[key]", KEY.format("avg wait"), ""),
         ("df['avg.wait']", KEY.format("avg.wait"), ""),
