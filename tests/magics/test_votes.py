@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 
 import pytest
 from live_kernel import Json, LiveKernel, Turn, execute_code
-from model_server import ModelServer, Reply, failed
+from model_server import Call, ModelServer, Reply, failed
 
 MINE = "rows = [3, 1, 2]\nrate = 2\ndef grow():\n    rows.append(9)\n    return len(rows)"
 CASSETTE = "votes.cassette.jsonl"
@@ -105,19 +106,21 @@ def test_a_change_that_is_asked_for(kernel: LiveKernel) -> None:
 
 
 def test_inputs_stay(kernel: LiveKernel) -> None:
-    """A name that the task only reads stays the person's; a name that it asks for is bound anew,
-    and one undo takes all of it back.
+    """A name that the task only reads stays the person's, and the code of the answer leaves it
+    alone; one that it asks for is bound anew. One undo takes a turn's names back.
     """
-    task = "Compute the sum of rows, and double rate."
-    code = "rows = rows + [1]\nrate = rate * 2\ntotal = sum(rows)\ntotal"
-    turn = vote(kernel, code, code, task=task)
-    assert kernel.value("rows, rate, total") == ([3, 1, 2], 4, 7)
+    code = "rows = rows + [1]\ntotal = sum(rows)\ntotal"
+    turn = vote(kernel, code, code, task="What is the sum of rows and 1?")
+    assert kernel.value("rows, total") == ([3, 1, 2], 7)
     assert "All 2 attempts agree." in turn.cell.transcript
-    kernel.helper("saved = [str.__str__(each) for each in _agent.code]")
+    kernel.helper("code = [str.__str__(each) for each in _agent.code]", "del total")
+    kernel.helper("exec('\\n'.join(code))")
+    assert kernel.value("rows, total") == ([3, 1, 2], 7)
+    double = "rate = rate * 2\ntwice = rate\nrate"
+    vote(kernel, double, double, task="Set rate to its double.")
+    assert kernel.value("rate, twice") == (4, 4)
     kernel.helper("%agent undo")
-    assert kernel.value("rows, rate, 'total' in globals()") == ([3, 1, 2], 2, False)
-    kernel.helper("exec('\\n'.join(saved))")
-    assert kernel.value("rows, rate, total") == ([3, 1, 2], 4, 7)
+    assert kernel.value("rate, 'twice' in globals()") == (2, False)
 
 
 def test_functions_leave_scratch(kernel: LiveKernel) -> None:
@@ -177,23 +180,24 @@ def test_nothing_else_is_changed(kernel: LiveKernel) -> None:
 
 def test_an_interrupt_in_the_second_attempt(kernel: LiveKernel) -> None:
     """It ends the turn: nothing is kept, and the conversation can go on."""
-    kernel.script(
-        "Wait.",
-        execute_code("first = 1\nfirst"),
-        {"text": "One."},
-        execute_code(
-            "rows.append(4)\nopen('begun', 'w').close() if False else None\n"
-            "print('going', flush=True)\nimport time\ntime.sleep(60)"
-        ),
-    )
-    running = kernel.start("%%agent --samples 3\nWait.")
-    running.wait_for("going")
-    kernel.interrupt()
-    cell = running.finish()
-    assert "Nothing of its attempts is kept." in cell.error
-    assert kernel.value("rows, 'first' in globals()") == ([3, 1, 2], False)
-    vote(kernel, "5", "5")
-    assert kernel.value("str(_agent)") == "Answer 1."
+
+    def run(code: str) -> Reply:
+        return Reply(calls=(Call("execute_code", json.dumps({"code": code})),))
+
+    first, second = run("first = 1\nfirst"), run("rows.append(4)\nsecond = 2\nsecond")
+    held = Reply(text=("So far: ", "2."), hold="2.")
+    with ModelServer([first, Reply(text="One."), second, held, Reply(text="Hello.")]) as server:
+        kernel.helper("%agent config provider openai", "%agent config model m")
+        kernel.helper(f"%agent config api_base {server.openai_url}")
+        running = kernel.start("%%agent --samples 3\nHow many?")
+        running.await_that(lambda: len(server.bodies) == 4)
+        kernel.interrupt()
+        cell = running.finish()
+        assert "Nothing of its attempts is kept." in cell.error
+        assert kernel.value("rows, 'first' in globals()") == ([3, 1, 2], False)
+        assert kernel.run("%%agent\nGo on.").status == "ok"
+        sent = str(server.bodies[-1]["messages"])
+    assert "The person interrupted the turn here" in sent and "second = 2" not in sent
 
 
 def test_record_and_replay(kernel: LiveKernel) -> None:
