@@ -20,25 +20,28 @@ from jupyter_agent.core.events import (
     Event,
     MessageFinished,
     Noticed,
+    QuestionAnswered,
+    QuestionAsked,
     Sink,
     Steered,
     ToolFinished,
     Voted,
 )
-from jupyter_agent.core.history import INTERRUPTED_NOTE, task_index
+from jupyter_agent.core.history import INTERRUPTED_NOTE, repair, task_index
 from jupyter_agent.core.legible import stable
-from jupyter_agent.core.messages import Context, Message, Said, ToolResult
+from jupyter_agent.core.messages import Context, Message, Said, ToolResult, Usage
 from jupyter_agent.core.plaintext import count, one_line
-from jupyter_agent.errors import ProviderError, ReplayMismatch
+from jupyter_agent.errors import ProviderError, ReplayMismatch, broken_off
 from jupyter_agent.llm.code_protocol import ACT
 from jupyter_agent.llm.value_blocks import as_fitting_answer, fits, plain_numbers
 
 _NUMBER = re.compile(r"((?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w))")
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
 """How far two numbers may be apart by rounding alone."""
+_NOT_RUN = ("refused", "not_run")
 _SHORT = 40
 """Characters of a value that are shown."""
-_TYPED = "(Typed by the person while an earlier attempt at this task ran:)\n{lines}"
+_HEARD = "(The person said this while another attempt at this task ran:)\n{lines}"
 _TAKEN = (
     "(Several attempts were made at this task, each in scratch, and the result of this one was "
     "taken.{names})"
@@ -82,7 +85,7 @@ class Attempt:
         history: The conversation with its messages.
         value: Its value, normalized; None if it has no vote, since it ended without success.
         is_intact: True if it left the person's variables as they were.
-        typed: The lines that the person typed while it ran.
+        heard: What the person typed and answered while it ran, line by line.
     """
 
     number: int
@@ -90,7 +93,7 @@ class Attempt:
     history: tuple[Message, ...] = ()
     value: str | None = None
     is_intact: bool = True
-    typed: tuple[str, ...] = ()
+    heard: tuple[str, ...] = ()
 
 
 async def run_attempts(
@@ -102,46 +105,39 @@ async def run_attempts(
     error that is no failure of the model, end the turn at once, and nothing is taken.
     """
     base = list(history)
-    task = base[task_index(base)].text
     made: list[Attempt] = []
     turn: RunningTurn | None = None
-    over = ""
-    while len(made) < agent.samples and not over:
-        number = len(made) + 1
-        history[:] = [*base, *_typed_before(made)]
-        emit(AttemptStarted(number, agent.samples))
-        seen = _Seen(emit)
-        place.begin()
-        try:
-            turn = RunningTurn(agent, history, seen, turn)
-            outcome = await turn.outcome()
-        finally:
-            end = place.end()
-        if outcome.stop_reason == "interrupted":
-            history[:] = [*base, Message("user", (Context(INTERRUPTED_NOTE),))]
-            return outcome
-        if outcome.error and not _is_of_model(outcome.error):
-            return outcome
-        value = seen.value(task) if outcome.stop_reason == "end" else None
-        made.append(
-            Attempt(number, outcome, tuple(history), value, end.is_intact, tuple(seen.typed))
-        )
-        over = _why_over(agent, turn, end)
-    outcome = _decided(agent, history, emit, place, made, over)
-    for text in agent.user.said():
-        history.append(Message("user", (Said(text),)))
-        emit(Steered(text))
+    try:
+        over = ""
+        while len(made) < agent.samples and not over:
+            history[:] = [*base, *_heard(made)]
+            emit(AttemptStarted(len(made) + 1, agent.samples))
+            turn = RunningTurn(agent, history, seen := _Seen(emit), turn)
+            place.begin()
+            try:
+                outcome = await turn.outcome()
+            finally:
+                end = place.end()
+            if outcome.stop_reason == "interrupted":
+                history[:] = [*base, Message("user", (Context(INTERRUPTED_NOTE),))]
+                return outcome
+            if outcome.error and not _is_of_model(outcome.error):
+                return outcome
+            made.append(seen.attempt(len(made) + 1, outcome, history, end))
+            over = _why_over(agent, turn, end)
+        outcome = _decided(history, emit, place, made, over)
+        for text in agent.user.said():
+            history.append(Message("user", (Said(text),)))
+            emit(Steered(text))
+    except Exception as error:
+        history[:] = repair(history)
+        outcome = TurnOutcome("error", Usage(), broken_off(error))
     is_whole = not any(each.outcome.error for each in made)
-    return replace(outcome, usage=turn.usage if turn else outcome.usage, is_whole=is_whole)
+    return replace(outcome, usage=turn.usage if turn else Usage(), is_whole=is_whole)
 
 
 def _decided(
-    agent: Agent,
-    history: list[Message],
-    emit: Sink,
-    place: Attempts,
-    made: Sequence[Attempt],
-    over: str,
+    history: list[Message], emit: Sink, place: Attempts, made: Sequence[Attempt], over: str
 ) -> TurnOutcome:
     """Take one attempt, tell why, and put its messages into the history."""
     vote = Vote(made)
@@ -159,16 +155,15 @@ def _decided(
         note = _TAKEN.format(names=names)
         if left:
             emit(Noticed(f"Not carried over from scratch: {'; '.join(left)}.", in_sight=True))
-    typed = (text for each in made[taken.number :] for text in each.typed)
-    later = (Message("user", (Said(text),)) for text in typed)
+    later = _heard(made[taken.number :])
     history[:] = [*taken.history, Message("user", (Context(note),)), *later]
     return taken.outcome
 
 
-def _typed_before(made: Sequence[Attempt]) -> Iterator[Message]:
-    """What the person typed during earlier attempts, for the next one."""
-    if lines := "\n".join(text for each in made for text in each.typed):
-        yield Message("user", (Context(_TYPED.format(lines=lines)),))
+def _heard(made: Sequence[Attempt]) -> Iterator[Message]:
+    """What the person said during attempts, for a conversation that lacks it."""
+    if lines := "\n".join(text for each in made for text in each.heard):
+        yield Message("user", (Context(_HEARD.format(lines=lines)),))
 
 
 def _is_of_model(error: Exception) -> bool:
@@ -256,8 +251,9 @@ class _Seen:
     """A sink that passes events on, and notes what an attempt showed, said, and was told."""
 
     def __init__(self, emit: Sink) -> None:
-        self.typed: list[str] = []
         self._emit = emit
+        self._heard: list[str] = []
+        self._question = ""
         self._code: set[str] = set()
         self._text = ""
         self._ran: list[ToolResult] = []
@@ -268,12 +264,25 @@ class _Seen:
                 self._code |= {call.id for call in message.tool_calls if call.name == ACT}
                 self._text = "" if message.tool_calls else message.text
             case ToolFinished(result=result) if result.call_id in self._code:
-                self._ran.append(result)
+                if result.details.get("state") not in _NOT_RUN:
+                    self._ran.append(result)
+            case QuestionAsked(question=question):
+                self._question = question
+            case QuestionAnswered(text=text, by="person"):
+                self._heard.append(f"{self._question} – {text}")
             case Steered(text=text):
-                self.typed.append(text)
+                self._heard.append(text)
         self._emit(event)
 
-    def value(self, task: str) -> str | None:
+    def attempt(
+        self, number: int, outcome: TurnOutcome, history: Sequence[Message], end: AttemptEnd
+    ) -> Attempt:
+        """The attempt that has ended."""
+        task = history[task_index(history)].text
+        value = self._value(task) if outcome.stop_reason == "end" else None
+        return Attempt(number, outcome, tuple(history), value, end.is_intact, tuple(self._heard))
+
+    def _value(self, task: str) -> str | None:
         """The attempt's value; None if its last code failed.
 
         That is what the last code with an output showed; the text of the answer if there is none.
@@ -291,9 +300,12 @@ class _Seen:
 
 
 def _shown(result: ToolResult) -> str:
-    """What code showed the person: its output, without warnings and pictures."""
-    shown = [each for each in result.display if each.kind in ("stdout", "result", "display")]
-    return "\n".join(str(each.data.get("text/plain", "")) for each in shown)
+    """What code printed, and the value of its last expression; else what it displayed."""
+    for kinds in (("stdout", "result"), ("display",)):
+        shown = [str(o.data.get("text/plain", "")) for o in result.display if o.kind in kinds]
+        if any(map(str.strip, shown)):
+            return "\n".join(shown)
+    return ""
 
 
 def normalized(text: str) -> str:

@@ -83,7 +83,7 @@ class Scratch:
     def forget(self) -> None:
         """Discard the scratch names, as at the end of a turn."""
         # New dicts: functions that were stored in a kept object go on reading the old ones.
-        self._own = Overlay()
+        self._own, self.holds = Overlay(), False
 
     def set_aside(self) -> Overlay:
         """Begin anew; returns the names so far, for `adopt`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, partial
@@ -207,11 +207,16 @@ class AgentSetup:
             approval_gate=self._approval_gate(tape, user),
             user=user,
             budget=_budget(settings, provider),
-            advice=self.resources.advice if settings.tools.enable_memory else str,
+            advice=self._advice(settings, kind),
             compactor=self.compactor(tape) if settings.compaction.enabled else None,
             samples=settings.answers.samples if kind == "vote" else 1,
         )
         return agent, tape
+
+    def _advice(self, settings: Settings, kind: TurnKind) -> Callable[[], str]:
+        """What a model is advised to save for later, except where nothing may be saved."""
+        saves = settings.tools.enable_memory and kind != "vote"
+        return self.resources.advice if saves else str
 
     def compactor(self, tape: Tape) -> Compactor:
         """The conversation's compactor, which keeps its token counts from turn to turn."""

@@ -199,7 +199,7 @@ class Approvals:
             return self._no_changes
         if tool.effect == "reads":
             return ""
-        around = self._for_planning(self._surroundings())
+        around = self._for_planning(self._surroundings(prepared))
         verdict = judge(tool.name, tool.effect, prepared.values, "ask_risky", around)
         written = [path for path in verdict.writes if path.is_relative_to(around.root)]
         if verdict.decision == "allow" and not written:
@@ -214,12 +214,8 @@ class Approvals:
 
     def _ruling(self, prepared: Prepared, settings: Settings) -> Ruling:
         """The policy's verdict on a call, as a ruling."""
-        tool, mode, around = prepared.tool, settings.approvals.mode, self._surroundings()
+        tool, mode, around = prepared.tool, settings.approvals.mode, self._surroundings(prepared)
         if tool.effect == "executes" and not is_served(tool.name):
-            scratch = self._kernel.executor.scratch
-            if prepared.values.get("scratch") or scratch.holds:
-                names = KnownNames(scratch.names())
-                around = replace(around, names=names, own_names=names)  # deleted in scratch alone
             self._contexts[prepared.call.id] = around
         verdict = judge(tool.name, tool.effect, prepared.values, mode, around)
         return Ruling(
@@ -259,7 +255,16 @@ class Approvals:
         is_nothing = verdict.contents.is_all and covered and not verdict.tool
         return None if verdict.risks and is_nothing else tuple(shown)
 
-    def _surroundings(self) -> PolicyContext:
+    def _surroundings(self, prepared: Prepared) -> PolicyContext:
+        """What the policy knows of the place where a call runs."""
+        around = self._outside_of_scratch()
+        scratch = self._kernel.executor.scratch
+        if not (prepared.values.get("scratch") or scratch.holds) or is_served(prepared.tool.name):
+            return around
+        names = KnownNames(scratch.names())
+        return replace(around, names=names, own_names=names)  # deleted in scratch alone
+
+    def _outside_of_scratch(self) -> PolicyContext:
         kernel = self._kernel
         workspace = kernel.workspace
         return replace(
