@@ -91,7 +91,8 @@ def test_errors_and_figures(desk: LiveKernel) -> None:
 
 def test_kept_names(desk: LiveKernel) -> None:
     """`keep` binds the very objects without another run; a function sees the person's names from
-    then on; classes, unknown names and failed code keep nothing. The code of the answer and the promoted cell have what led to them.
+    then on; classes, unknown names and failed code keep nothing. The code of the answer and the
+    promoted cell have what led to them.
     """
     turn = desk.agent(
         scratch("noise = 1"),
