@@ -32,8 +32,9 @@ from jupyter_agent.core.legible import stable
 from jupyter_agent.core.messages import Context, Message, Said, ToolResult, Usage
 from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.errors import ProviderError, ReplayMismatch, broken_off
+from jupyter_agent.llm.answer_format import as_fitting_answer, fits
 from jupyter_agent.llm.code_protocol import ACT
-from jupyter_agent.llm.value_blocks import as_fitting_answer, fits, plain_numbers
+from jupyter_agent.llm.value_blocks import plain_numbers, unquoted
 
 _NUMBER = re.compile(r"((?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w))")
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
@@ -294,7 +295,7 @@ class _Seen:
         output = next(filter(str.strip, shown), "")
         for text in (self._text, output):
             if fits(task, text):
-                parts = as_fitting_answer(text).split("@")
+                parts = as_fitting_answer(task, text).split("@")
                 return " ".join(sorted(normalized(part.strip(" ,;\n")) for part in parts)).strip()
         return normalized(output or self._text)
 
@@ -310,8 +311,7 @@ def _shown(result: ToolResult) -> str:
 
 def normalized(text: str) -> str:
     """A value without differences of blanks, quotes, addresses and numpy's number types."""
-    value = " ".join(plain_numbers(stable(text)).split())
-    return value[1:-1] if value[:1] in ("'", '"') and value[-1:] == value[:1] else value
+    return " ".join(unquoted(plain_numbers(stable(text)).strip()).split())
 
 
 def same_value(one: str | None, other: str | None) -> bool:
