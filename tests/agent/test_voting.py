@@ -167,9 +167,9 @@ class Place:
 class Turn:
     """A turn of three attempts at a task."""
 
-    def __init__(self, model: Model, *losing: int, **options: Any) -> None:
+    def __init__(self, model: Model, *losing: int, task: str = "How many?", **options: Any) -> None:
         self.events: list[Event] = []
-        self.history = [Message("user", (Text("How many?"),))]
+        self.history = [Message("user", (Text(task),))]
         self.place = Place(*losing)
         self._agent = Agent(model, Toolbox([]), "system", samples=3, **options)
 
@@ -199,6 +199,14 @@ async def test_attempts_in_order() -> None:
     assert turn.place.log == ["begin", "end"] * 3 + ["adopt 2"]
     assert [m.role for m in turn.history] == ["user", "assistant", "user"]
     assert "\n7\n(Several attempts were made" in turn.text and "now: total." in turn.text
+
+
+async def test_values_in_their_places() -> None:
+    """Where the task gives a format the values in it are compared, whatever is said around them."""
+    model = Model("@mean[16.5], @n[4]", "I found:\n@n[4] @mean[16.50]", "@mean[15], @n[4]")
+    turn = Turn(model, task="Mean and count, as @mean[mean], @n[count]?")
+    await turn.run()
+    assert turn.vote == "2 of 3 attempts agree on mean[16.5] n[4]; the other: mean[15] n[4]."
 
 
 async def test_what_a_person_types() -> None:

@@ -160,6 +160,25 @@ def test_different_values_and_failures(kernel: LiveKernel) -> None:
     assert kernel.value("'z' in globals(), str(_agent)") == (False, "Answer 1.")
 
 
+def test_tools_see_scratch(kernel: LiveKernel) -> None:
+    """Within an attempt all code and tools see what it bound; exploring code gives the person only
+    what it is told to keep, and a name that the attempt deletes stays the person's.
+    """
+    replies = [
+        execute_code({"code": "noise = 1\nspare = 2", "scratch": True, "keep": ["spare"]}),
+        execute_code("more = noise + spare\ndel rate"),
+        {"calls": [{"name": "inspect_variable", "arguments": {"name": "more"}}]},
+        execute_code("more, 'rate' in globals()"),
+        {"text": "Three."},
+    ]
+    kernel.script("Try.", *replies, *replies)
+    logs = kernel.logs()
+    turn = kernel.turn(kernel.run("%%agent --samples 2\nTry."), logs)
+    assert not any(result.is_error for result in turn.results), turn.results
+    assert [result.text for result in turn.results[3::4]] == ["(3, False)"] * 2
+    assert kernel.value("more, spare, rate, 'noise' in globals()") == (3, 2, 2, False)
+
+
 def test_nothing_else_is_changed(kernel: LiveKernel) -> None:
     """Files are neither written by tools nor by code, and the model reads why."""
     write = {"name": "write_file", "arguments": {"path": "new.txt", "content": "x"}}
@@ -216,6 +235,12 @@ def test_record_and_replay(kernel: LiveKernel) -> None:
         assert kernel.value("x, str(_agent)") == (2, "Answer 2.")
     assert shown["replay"].displays == shown["record"].displays == shown["cached"].displays
     assert "2 of 3 attempts agree on 2; the other: 1." in shown["replay"].transcript
+    recorded = (kernel.folder / CASSETTE).read_bytes()
+    kernel.helper("%agent config mode record")
+    kernel.script("Once.", execute_code("1"), {"text": "One."})
+    cell = kernel.run("%%agent --samples 2\nOnce.")
+    assert "Only attempt 1 of 2 counts. 1 attempt did not succeed." in cell.transcript
+    assert (kernel.folder / CASSETTE).read_bytes() == recorded
     shutil.move(kernel.folder / CASSETTE, kernel.folder / "done.jsonl")
 
 
