@@ -179,12 +179,15 @@ class TurnView:
     @property
     def answer(self) -> str:
         """The text of the last of `own_steps` if it called no tools, else empty."""
-        steps = self.own_steps
-        return steps[-1].text if steps and not steps[-1].calls else ""
+        step = self.answer_step
+        return step.text if step else ""
 
-    def is_answer(self, step: StepView) -> bool:
-        """True for the step whose text is the answer."""
-        return not step.calls and any(step is last for last in self.own_steps[-1:])
+    @property
+    def answer_step(self) -> StepView | None:
+        """The step whose text is the answer; None if there is none yet."""
+        own = (step for step in reversed(self.steps) if step.attempt == self.attempt)
+        last = next(own, None)
+        return last if last and not last.calls else None
 
     @property
     def calls(self) -> tuple[CallView, ...]:

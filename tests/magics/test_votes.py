@@ -10,6 +10,9 @@ import pytest
 from live_kernel import Json, LiveKernel, Turn, execute_code
 from model_server import Call, ModelServer, Reply, failed
 
+from jupyter_agent.stores.runs import read_run
+from jupyter_agent.widgets.saved import plain_transcript
+
 MINE = "rows = [3, 1, 2]\nrate = 2\ndef grow():\n    rows.append(9)\n    return len(rows)"
 CASSETTE = "votes.cassette.jsonl"
 
@@ -30,7 +33,7 @@ def given(kernel: LiveKernel) -> Iterator[None]:
 
 def vote(kernel: LiveKernel, *codes: str, task: str = "What is it?") -> Turn:
     """A turn with an attempt for each code, whose answer has the attempt's number."""
-    replies: list[Json] = []
+    replies: list[Json] = []  # of all attempts
     for number, code in enumerate(codes, 1):
         replies += [execute_code(code), {"text": f"Answer {number}."}]
     kernel.script(task, *replies)
@@ -61,6 +64,8 @@ def test_the_majority_is_taken(kernel: LiveKernel) -> None:
     assert all(f"Attempt {n} of 3" in said for n in (1, 2, 3)), said
     assert [e["number"] for e in turn.events if e["type"] == "step_started"] == [1, 2, 3, 4, 5, 6]
     assert "Answer 1." in said and "Answer 2." not in said  # it is below
+    view = read_run(max(kernel.logs())).view  # as a later kernel shows it
+    assert "\n".join(plain_transcript(view).split("\n")[:-2]) == said
     cell = kernel.run("%agent cells")
     (payload,) = [part for part in cell.reply["payload"] if part["source"] == "set_next_input"]
     kernel.helper("del right, runs, made", payload["text"])
