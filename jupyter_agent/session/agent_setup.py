@@ -237,7 +237,7 @@ class AgentSetup:
     def _still_in_force(self) -> list[str]:
         """Texts to repeat in a shortened conversation: plan, skills, rules, the variables."""
         level = self.settings.context.detail
-        state = KernelState(self._kernel.snapshot().values)
+        state = KernelState(self._variables())
         return [
             f"Your plan:\n{self.plan}" if self.plan.items else "",
             self.resources.skills.active_text(),
