@@ -82,19 +82,23 @@ class Agent:
     advice: Callable[[], str] = str
     """Returns text for the model after a step, besides the results; mostly empty."""
     compactor: Compactor | None = None
+    samples: int = 1
+    """The attempts at the task; see `voting`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
     """The end of a turn. `error` is the exception to raise if `stop_reason` is `error`.
 
-    `why` is a line about the budget or the repetition that ended it; else empty.
+    `why` is a line about the budget or the repetition that ended it; else empty. `is_whole` is
+    False if the model failed in one of several attempts.
     """
 
     stop_reason: TurnStop
     usage: Usage
     error: AgentError | None = None
     why: str = ""
+    is_whole: bool = True
 
 
 async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> TurnOutcome:
@@ -107,29 +111,39 @@ async def run_turn(agent: Agent, history: list[Message], emit: Sink) -> TurnOutc
     ends the turn as `interrupted` and is not passed on. An unforeseen exception (the agent's code
     may have patched a function of Python) ends the turn as `error`.
     """
-    turn = _Turn(agent, history, emit)
+    turn = RunningTurn(agent, history, emit)
     try:
-        stop = await turn.run()
-        return TurnOutcome(stop, turn.usage, why=turn.why)
-    except asyncio.CancelledError:
-        _stay_cancelled_no_longer()
-        history.append(Message("user", (Context(INTERRUPTED_NOTE),)))
-        return TurnOutcome("interrupted", turn.usage)
-    except ProviderError as error:
-        return TurnOutcome("error", turn.usage, error)
-    except Exception as error:
-        history[:] = repair(history)
-        return TurnOutcome("error", turn.usage, broken_off(error))
+        return await turn.outcome()
     finally:
         turn.hear()
 
 
-class _Turn:
-    """The state of one turn: the growing history and the usage so far."""
+class RunningTurn:
+    """The state of one turn, or of one attempt at it: the growing history and the usage so far.
 
-    def __init__(self, agent: Agent, history: list[Message], emit: Sink) -> None:
-        self.usage = Usage()
+    Args:
+        agent: The parts that run it.
+        history: The conversation, which ends with the task.
+        emit: Takes the events.
+        after: The attempt before this one, whose steps, tokens and ids of calls count on.
+
+    Attributes:
+        usage: The tokens so far, those of earlier attempts included.
+        steps: The steps so far, likewise.
+        why: As in `TurnOutcome`.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        history: list[Message],
+        emit: Sink,
+        after: RunningTurn | None = None,
+    ) -> None:
+        self.usage: Usage = after.usage if after else Usage()
+        self.steps: int = after.steps if after else 0
         self.why = ""
+        self._attempt: int = after._attempt + 1 if after else 0
         self._repetition = RepetitionDetector()
         self._compacted = False
         self._asked_for = 0.0  # seconds of the running call in which the user was asked
@@ -140,17 +154,35 @@ class _Turn:
         self._begun: set[str] = set()
         self._ran: set[str] = set()
         self._used_ids = {call.id for message in history for call in message.tool_calls}
+        self._used_ids |= after._used_ids if after else set()
+
+    async def outcome(self) -> TurnOutcome:
+        """Run it; the history is valid afterwards, as `run_turn` says."""
+        history = self._history
+        try:
+            stop = await self.run()
+            return TurnOutcome(stop, self.usage, why=self.why)
+        except asyncio.CancelledError:
+            _stay_cancelled_no_longer()
+            history.append(Message("user", (Context(INTERRUPTED_NOTE),)))
+            return TurnOutcome("interrupted", self.usage)
+        except ProviderError as error:
+            return TurnOutcome("error", self.usage, error)
+        except Exception as error:
+            history[:] = repair(history)
+            return TurnOutcome("error", self.usage, broken_off(error))
 
     async def run(self) -> TurnStop:
         """Ask and act until the model calls no more tools, or a limit ends the turn."""
         limit = self._agent.max_steps
         said: tuple[str, ...] = ()
-        for number in range(1, limit + 1):
+        for number in range(self.steps + 1, limit + 1):
             # A provider that answers at once (a replay) never suspends; an interrupt arrives here.
             await asyncio.sleep(0)
             if self._is_out_of_budget(number - 1):
                 self._put(said)
                 return "budget"
+            self.steps = number
             self._emit(StepStarted(number, limit))
             self._put(said)
             reply = await self._ask()
@@ -223,6 +255,7 @@ class _Turn:
             agent.toolbox.specs,
             tools_allowed=tools_allowed,
             characters=self._text_length.of(self._history),
+            attempt=self._attempt,
         )
 
     async def _ask_once(self, tools_allowed: bool) -> MessageFinished:
@@ -363,7 +396,8 @@ class _Turn:
     async def _last_call(self, steps: int, words: str, said: Sequence[str]) -> None:
         """Ask once more after the last step, without tools, for the best answer so far."""
         self._history.append(Message("user", (Context(words),)))
-        self._emit(StepStarted(steps + 1, self._agent.max_steps))
+        self.steps = steps + 1
+        self._emit(StepStarted(self.steps, self._agent.max_steps))
         self._put(said)
         reply = await self._ask(tools_allowed=False)
         if reply.message.blocks:

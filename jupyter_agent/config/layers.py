@@ -141,7 +141,8 @@ _OWN_FILE_DECIDES = frozenset(
 )
 """Settings that no folder loosens where the person's own file sets them, trusted or not."""
 _LESS_IS_STRICTER = frozenset(
-    {"approvals.timeout"} | {key for key in KEYS if key.startswith(("budget.", "mcp."))}
+    {"approvals.timeout", "answers.samples"}
+    | {key for key in KEYS if key.startswith(("budget.", "mcp."))}
 )
 _MORE_IS_STRICTER = frozenset({"undo.max_file_mb", "undo.max_total_mb"})
 _HARMLESS = frozenset(

@@ -105,6 +105,18 @@ class ToolsSettings(_Group):
     )
 
 
+class AnswersSettings(_Group):
+    """How an answer is made."""
+
+    samples: int = Field(
+        1,
+        ge=1,
+        le=9,
+        description="Attempts at each task, each in scratch: their values are compared, and the "
+        "most frequent one is taken. 1 makes one attempt, outside of scratch.",
+    )
+
+
 class ApprovalsSettings(_Group):
     """What the agent may do without being asked."""
 
@@ -318,6 +330,7 @@ class Settings(_Group):
     mcp: McpSettings = McpSettings()
     memory: MemorySettings = MemorySettings()
     tools: ToolsSettings = ToolsSettings()
+    answers: AnswersSettings = AnswersSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
     context: ContextSettings = ContextSettings()
     privacy: PrivacySettings = PrivacySettings()

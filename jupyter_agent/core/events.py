@@ -18,10 +18,10 @@ TurnStop = Literal["end", "step_limit", "budget", "stuck", "interrupted", "refus
 ReplyStop = Literal["end", "tool_use", "max_tokens", "refused"]
 ReplySource = Literal["live", "recorded", "scripted"]
 ApprovalAnswer = Literal["yes", "no", "always"]
-Decider = Literal["person", "time_out", "no_answer", "stopped", "nobody", "plan"]
+Decider = Literal["person", "time_out", "no_answer", "stopped", "nobody", "plan", "vote"]
 """Who decided: the person; nobody within the time-out; nobody, as empty lines were no answer;
 nobody, as the turn was stopped at the question; nobody, as nobody could be asked; the rule that a
-turn which plans changes nothing."""
+turn which plans, or compares attempts, changes nothing."""
 SeenIn = Literal["output", "task", "variable", "earlier", "code", "computed", "weak"]
 """The source of a number: a call's result, the task, the description of a variable, an output of an
 earlier turn, the code that ran; or a computation from numbers beside it. `weak` is a place that
@@ -201,6 +201,32 @@ class Noticed:
     lasting: bool = True
     in_sight: bool = False
     type: Literal["noticed"] = "noticed"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    """An attempt of a turn with several begins. `number` counts from 1; `total` is how many there
+    are to be. The numbers of steps go on from the attempt before."""
+
+    number: int
+    total: int
+    type: Literal["attempt_started"] = "attempt_started"
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """The attempts of a turn were compared: what follows is about one of them alone.
+
+    Args:
+        attempt: The number of the attempt whose result is taken.
+        text: How the attempts differ, for the user.
+        values: The value of each attempt in short; empty for one without success.
+    """
+
+    attempt: int
+    text: str
+    values: tuple[str, ...] = ()
+    type: Literal["voted"] = "voted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +450,8 @@ class TurnFinished:
 Event = (
     TurnStarted
     | Noticed
+    | AttemptStarted
+    | Voted
     | StepStarted
     | Requested
     | Preparing

@@ -41,6 +41,9 @@ class Request:
         characters: The length of the messages' text if the caller counted it. It is for the log
             and is not sent.
         purpose: `reply` for a step of a turn, `summary` for the summary of earlier steps.
+        attempt: The number of the attempt, from 0, in a turn that compares several: they need
+            replies that differ.
+        steady: True asks for the likeliest reply, so that the same request has the same one.
     """
 
     system: str
@@ -49,6 +52,8 @@ class Request:
     tools_allowed: bool = True
     characters: int = 0
     purpose: Literal["reply", "summary"] = "reply"
+    attempt: int = 0
+    steady: bool = False
 
 
 ReplyPart = Noticed | Preparing | Retrying | TextDelta | ThinkingDelta | MessageFinished

@@ -20,6 +20,7 @@ from jupyter_agent.core.events import (
     Advised,
     ApprovalAnswered,
     ApprovalAsked,
+    AttemptStarted,
     Compacted,
     EffectDecided,
     Event,
@@ -40,6 +41,7 @@ from jupyter_agent.core.events import (
     TurnFinished,
     TurnStarted,
     TurnStop,
+    Voted,
 )
 from jupyter_agent.core.legible import code_gist, line
 from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
@@ -125,7 +127,7 @@ class StepView:
     """One model call and its tool calls. `notices` name retries, compactions and advice.
 
     `said` holds the user's lines that the model reads at this step, `preparing` the progress
-    before the model can answer.
+    before the model can answer. `attempt` is the number of its attempt; 0 in a turn without.
     """
 
     number: int
@@ -135,6 +137,7 @@ class StepView:
     notices: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     preparing: str = ""
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,8 @@ class TurnView:
     """A turn so far. `stop_reason` is None while it runs.
 
     `notices` are about the session's surroundings; the live view alone shows those that do not
-    last.
+    last. `attempt` is the number of the attempt that runs, of `attempts`, and after the vote of the
+    one that was taken; 0 in a turn without.
     """
 
     task: str = ""
@@ -164,13 +168,26 @@ class TurnView:
     error: str = ""
     plan: tuple[PlanItemView, ...] = ()
     notices: tuple[Noticed, ...] = ()
+    attempt: int = 0
+    attempts: int = 0
+
+    @property
+    def own_steps(self) -> tuple[StepView, ...]:
+        """The steps of the attempt that counts; in a turn without attempts all of them."""
+        return tuple(step for step in self.steps if step.attempt == self.attempt)
 
     @property
     def answer(self) -> str:
-        """The text of the last step if it called no tools, else empty."""
-        if not self.steps or self.steps[-1].calls:
-            return ""
-        return self.steps[-1].text
+        """The text of the last of `own_steps` if it called no tools, else empty."""
+        step = self.answer_step
+        return step.text if step else ""
+
+    @property
+    def answer_step(self) -> StepView | None:
+        """The step whose text is the answer; None if there is none yet."""
+        own = (step for step in reversed(self.steps) if step.attempt == self.attempt)
+        last = next(own, None)
+        return last if last and not last.calls else None
 
     @property
     def calls(self) -> tuple[CallView, ...]:
@@ -251,8 +268,16 @@ def reduce(view: TurnView, event: Event) -> TurnView:
             return TurnView(task=task, provider=provider, model=model)
         case Noticed():
             return replace(view, notices=(*view.notices, event))
+        case AttemptStarted(number=number, total=total):
+            return replace(view, attempt=number, attempts=total)
+        case Voted(attempt=attempt, text=text):
+            notices = (*view.notices, Noticed(text, in_sight=True))
+            return replace(view, notices=notices, attempt=attempt)
         case StepStarted(number=number, limit=limit):
-            return replace(view, steps=(*view.steps, StepView(number)), max_steps=limit)
+            begins = bool(view.attempt) and not view.own_steps
+            heading = (f"Attempt {view.attempt} of {view.attempts}",) if begins else ()
+            step = StepView(number, notices=heading, attempt=view.attempt)
+            return replace(view, steps=(*view.steps, step), max_steps=limit)
         case TurnFinished():
             return replace(
                 view,

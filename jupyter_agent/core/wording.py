@@ -70,6 +70,7 @@ _REFUSED = {
     "stopped": "nobody answered: stopped",
     "nobody": "refused: nobody could be asked",
     "plan": "refused: this turn only plans",
+    "vote": "refused: attempts change nothing",
 }
 
 
@@ -179,7 +180,7 @@ def _unanswered(view: TurnView) -> Iterator[str]:
 
 
 def _is_no(decided: EffectDecided) -> bool:
-    return decided.answer == "no" and decided.by in ("person", "nobody", "plan")
+    return decided.answer == "no" and decided.by in ("person", "nobody", "plan", "vote")
 
 
 def _deleted(view: TurnView) -> Iterator[str]:

@@ -128,6 +128,17 @@ class NamedInputs:
         self.mended += mended
         return Spoilt(tuple(lines), tuple(mended), tuple(rebound), tuple(mutated))
 
+    def protected(self, code: str) -> frozenset[str]:
+        """The names that code has no business to bind: what it bound in scratch stays there.
+
+        Args:
+            code: The code that ran in scratch.
+        """
+        invented = set(_invented(code))
+        return frozenset(
+            name for name in self._objects if name in invented or self._asked.get(name) == "input"
+        )
+
     def close(self) -> None:
         """End the turn: free the objects, and take `INPUTS` out of the kernel."""
         if self._namespace.get(INPUTS) is self._kept:

@@ -3,15 +3,17 @@
 Names are read as the person has them now; what scratch code binds or deletes stays in scratch until
 the turn ends. Objects are shared, so a change in place reaches the person's object. Functions of
 the person's see their own globals, and `global` in them writes there; so does `import __main__`.
+Functions that leave scratch see the person's globals from then on.
 """
 
 from __future__ import annotations
 
+import dis
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from types import FunctionType
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
 from typing import Any
 
 from jupyter_agent.kernel.changes import Snapshot, changes, snapshot
@@ -20,6 +22,13 @@ from jupyter_agent.kernel.shadow import swapped
 
 _MISSING = object()
 _WORD = re.compile(r"[^\W\d]\w*")
+_GLOBAL = frozenset(
+    {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+)
+"""The instructions that look a name up among the globals."""
+_OF_FUNCTION = ("__kwdefaults__", "__annotations__", "__doc__", "__module__", "__qualname__")
+_CLASS = "a class: its methods see the names of scratch"
+_WRAPPER = "a function that holds another one, which sees the names of scratch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +44,68 @@ class Adopted:
     left: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class Overlay:
+    """The names of one scratch.
+
+    Attributes:
+        space: The names as its code sees them.
+        base: The person's names as scratch last took them over. What differs is scratch's own.
+        wanted: The names that are to leave scratch if its attempt wins the vote.
+    """
+
+    space: dict[str, Any] = field(default_factory=dict)
+    base: dict[str, Any] = field(default_factory=dict)
+    wanted: dict[str, None] = field(default_factory=dict)
+
+    def owns(self, name: str) -> bool:
+        """True if scratch code has bound or deleted a name."""
+        return self.space.get(name, _MISSING) is not self.base.get(name, _MISSING)
+
+
 class Scratch:
     """The scratch namespace of one turn in one shell.
 
     Args:
         shell: The IPython shell.
+
+    Attributes:
+        holds: True while attempts are compared: all of the agent's code runs in scratch, and
+            what is to leave it is only noted.
     """
 
     def __init__(self, shell: Any) -> None:
+        self.holds = False
         self._shell = shell
         self._person: dict[str, Any] = shell.user_ns
-        self._space: dict[str, Any] = {}
-        self._base: dict[str, Any] = {}
+        self._own = Overlay()
 
     def forget(self) -> None:
         """Discard the scratch names, as at the end of a turn."""
-        # A new dict: functions that were stored in a kept object go on reading the old one.
-        self._space, self._base = {}, {}
+        # New dicts: functions that were stored in a kept object go on reading the old ones.
+        self._own, self.holds = Overlay(), False
+
+    def set_aside(self) -> Overlay:
+        """Begin anew; returns the names so far, for `adopt`."""
+        aside, self._own = self._own, Overlay()
+        return aside
 
     def names(self) -> Mapping[str, Any]:
         """The names as scratch code sees them now."""
         self._refresh()
-        return self._space
+        return self._own.space
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note the names that code binds in this context: they are to leave scratch."""
+        before = dict(self.names())
+        yield
+        own = self._own
+        own.wanted |= {
+            name: None
+            for name, value in self.names().items()
+            if before.get(name, _MISSING) is not value and not name.startswith("_")
+        }
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -98,28 +147,45 @@ class Scratch:
         """The person's names that mean something else in scratch, sorted."""
         return tuple(
             sorted(
-                name
-                for name, value in self._base.items()
-                if not name.startswith("_") and self._space.get(name, _MISSING) is not value
+                name for name in self._own.base if not name.startswith("_") and self._own.owns(name)
             )
         )
 
-    def adopt(self, names: list[str]) -> Adopted:
+    def adopt(self, names: Iterable[str], overlay: Overlay | None = None) -> Adopted:
         """Bind scratch names in the person's namespace, to the same objects.
 
-        Functions and classes that scratch code defined are left: their globals are scratch's.
+        A function that scratch code defined is bound as a copy that sees the person's globals, if
+        each global name that it uses means the same there. Classes are left: their methods see
+        the names of scratch.
+
+        Args:
+            names: The names. While `holds` is True they are only noted.
+            overlay: What `set_aside` returned; None for the scratch of now.
         """
-        kept, left = [], []
+        own = overlay or self._own
+        if self.holds and overlay is None:
+            own.wanted |= dict.fromkeys(names)
+            return Adopted()
+        left: dict[str, str] = {}
+        functions: dict[str, FunctionType] = {}
+        kept: dict[str, object] = {}
         for name in dict.fromkeys(names):
-            value = self._space.get(name, _MISSING)
-            if value is _MISSING or self._base.get(name, _MISSING) is value:
-                left.append(f"{name} (scratch code has not bound it)")
-            elif self._is_definition(value):
-                left.append(f"{name} (a definition: make it without scratch)")
+            value = own.space.get(name, _MISSING)
+            if value is _MISSING or not own.owns(name):
+                left[name] = "scratch code has not bound it"
+            elif issubclass(type(value), type) and vars(value).get("__module__") == "__main__":
+                left[name] = _CLASS
+            elif type(value) is FunctionType and value.__globals__ is own.space:
+                functions[name] = value
             else:
-                self._person[name] = self._base[name] = value
-                kept.append(name)
-        return Adopted(tuple(kept), tuple(left))
+                kept[name] = own.base[name] = value
+        while reasons := {name: why for name in functions if (why := _tied(name, functions, own))}:
+            left |= reasons
+            functions = {name: each for name, each in functions.items() if name not in reasons}
+        for name, function in functions.items():
+            kept[name] = own.space[name] = own.base[name] = _with_globals(function, self._person)
+        self._person.update(kept)
+        return Adopted(tuple(kept), tuple(f"{name} ({why})" for name, why in left.items()))
 
     def looked_at(self, code: str) -> Snapshot:
         """A snapshot of the person's objects that code mentions, for `mutated`."""
@@ -138,22 +204,53 @@ class Scratch:
         names = [change.name for change in found if change.kind == "mutated"]
         return tuple(name for name in names if not is_same(name, before.values[name]))
 
-    def _is_definition(self, value: object) -> bool:
-        kind = type(value)
-        if issubclass(kind, FunctionType):
-            return object.__getattribute__(value, "__globals__") is self._space
-        return issubclass(kind, type) and vars(value).get("__module__") == "__main__"
-
     def _refresh(self) -> None:
         """Take over what the person's namespace has now, except for names that scratch changed."""
-        space, base, person = self._space, self._base, self._person
-        for name in base.keys() - person.keys():
-            if space.get(name, _MISSING) is base[name]:
-                del space[name]
+        own, person = self._own, self._person
+        for name in own.base.keys() - person.keys():
+            if not own.owns(name):
+                del own.space[name]
         for name, value in list(person.items()):
-            if space.get(name, _MISSING) is base.get(name, _MISSING):
-                space[name] = value
-        self._base = dict(person)
+            if not own.owns(name):
+                own.space[name] = value
+        own.base = dict(person)
+
+
+def _tied(name: str, functions: Mapping[str, FunctionType], own: Overlay) -> str:
+    """Why a function cannot leave scratch together with the others; empty if it can."""
+    function = functions[name]
+    for cell in function.__closure__ or ():
+        try:
+            held = cell.cell_contents
+        except ValueError:
+            continue  # empty
+        if type(held) is FunctionType and held.__globals__ is own.space:
+            return _WRAPPER
+    for used in _global_names(function.__code__):
+        if own.owns(used) and used not in functions:
+            return f"a function that uses `{used}`, which is another object outside of scratch"
+    return ""
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    """The names that code, and the functions in it, look up among the globals."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBAL:
+            yield instruction.argval
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _global_names(part)
+
+
+def _with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
+    """A copy of a function that sees these names."""
+    made = FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    for attribute in _OF_FUNCTION:
+        setattr(made, attribute, getattr(function, attribute))
+    vars(made).update(vars(function))
+    return made
 
 
 def scratch_hint(error: BaseException) -> str:

@@ -307,7 +307,11 @@ def _acts(request: Request) -> bool:
 
 
 def _sent(request: Request, step: Step) -> Request:
-    """The request as the model gets it."""
+    """The request as the model gets it: its likeliest reply counts, but for further attempts."""
+    return replace(_worded(request, step), attempt=request.attempt, steady=True)
+
+
+def _worded(request: Request, step: Step) -> Request:
     if step == "pass on":
         return in_words(request)
     turn = BriefTurn.of(request.messages)

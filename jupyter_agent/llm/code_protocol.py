@@ -110,7 +110,8 @@ class CodeProtocol:
 def in_words(request: Request) -> Request:
     """The request without tools: text explains them."""
     messages = tuple(map(message_in_words, request.messages))
-    return Request(_system(request.system, request.tools), messages)
+    system = _system(request.system, request.tools)
+    return Request(system, messages, attempt=request.attempt)
 
 
 def _system(system: str, tools: Iterable[ToolSpec]) -> str:

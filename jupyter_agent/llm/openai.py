@@ -60,6 +60,8 @@ _CALLING_HOSTS = re.compile(
 )
 """OpenAI's own servers and Azure's, which call tools by the API and in no other way."""
 _NO_KEY_NEEDED = "not-needed"
+_VARIED = 0.8
+"""The temperature of the attempts after the first one."""
 _KNOWN_IN_A_CALL = ("index", "id", "type", "function")
 _STOPS: dict[str, ReplyStop] = {
     "stop": "end",
@@ -144,7 +146,7 @@ class OpenAI(Adapter):
             body["tools"] = self._encoder.tools(request.tools)
             if not request.tools_allowed:
                 body["tool_choice"] = "none"
-        return body | self._options()
+        return body | self._options() | self._sampling(request)
 
     def _new_reply(self) -> _Reply:
         return _Reply()
@@ -173,6 +175,17 @@ class OpenAI(Adapter):
             # Otherwise the reasoning comes in tags within the answer.
             options["reasoning_split"] = True
         return options
+
+    def _sampling(self, request: Request) -> dict[str, Any]:
+        """How replies are drawn: OpenAI's own models do that by themselves, and refuse to be told.
+
+        Attempts must differ, and differ in the same way in each run.
+        """
+        if self.calls_natively:
+            return {}
+        if request.attempt:
+            return {"temperature": _VARIED, "seed": request.attempt}
+        return {"temperature": 0} if request.steady else {}
 
     def _failure(self, error: Exception) -> ProviderError:
         translated = (openai.APIStatusError, openai.APIConnectionError)

@@ -100,7 +100,7 @@ class Scripted:
             yield self._summary()
             return
         turn = request.messages[task_index(request.messages) :]
-        if len(turn) == 1:
+        if len(turn) == 1 and not request.attempt:  # further attempts go on with the replies
             self._current = self._replies(turn[0].text)
         reply = next(self._current, None)
         if reply is None:

@@ -137,7 +137,7 @@ def _steps(view: TurnView, kept: Sequence[Kept]) -> Iterator[tuple[str, str]]:
     first, rest = hoisted(kept)
     if first:
         yield "code", "\n".join(joined_imports(first))
-    for step in view.steps:
+    for step in view.own_steps:
         if not step.calls:
             continue
         part = [each for each in rest if each[0].ran.step == step.number]

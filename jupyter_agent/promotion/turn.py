@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 
@@ -30,15 +30,24 @@ def executed(view: TurnView) -> tuple[Executed, ...]:
     """The code that ran in a turn, in order, with its outcome. Leaves out code that never began.
 
     Bindings of the person's names that did not last, in scratch or because they were taken back,
-    have other names.
+    have other names. Of several attempts it is the code of the one that was taken.
     """
-    return tuple(_in_order([ran for step in view.steps for ran in _of_step(step)]))
+    runs = [ran for step in view.own_steps for ran in _of_step(step)]
+    return tuple(_in_order(_adopted(runs, results(view) if view.attempt else frozenset())))
 
 
-def executed_by(calls: Iterable[CallView]) -> tuple[Executed, ...]:
-    """The same of some calls, without their steps and the model's words."""
+def executed_by(
+    calls: Iterable[CallView], adopted: Collection[str] = frozenset()
+) -> tuple[Executed, ...]:
+    """The same of some calls, without their steps and the model's words.
+
+    Args:
+        calls: The calls, of one attempt.
+        adopted: The names that the person has from its scratch.
+    """
     ran = ((_of_call(call, 0, ""), call.result) for call in calls)
-    return tuple(_in_order([_Run(each, result.details) for each, result in ran if each and result]))
+    runs = [_Run(each, result.details) for each, result in ran if each and result]
+    return tuple(_in_order(_adopted(runs, adopted)))
 
 
 def results(view: TurnView) -> frozenset[str]:
@@ -77,6 +86,16 @@ class _Run:
 
     executed: Executed
     details: JsonObject
+
+
+def _adopted(runs: Sequence[_Run], names: Collection[str]) -> list[_Run]:
+    """The code of an attempt, whose names in scratch became the person's after it."""
+
+    def details(run: _Run) -> JsonObject:
+        shadows = [name for name in run.details.get("shadows", ()) if name not in names]
+        return {**run.details, "shadows": shadows} if "shadows" in run.details else run.details
+
+    return [_Run(run.executed, details(run)) for run in runs] if names else [*runs]
 
 
 def _of_step(step: StepView) -> Iterator[_Run]:

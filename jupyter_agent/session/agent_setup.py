@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, partial
@@ -42,7 +42,7 @@ from jupyter_agent.recording.wrappers import (
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.mentions import described_files
-from jupyter_agent.session.options import GO_ON, is_note
+from jupyter_agent.session.options import GO_ON, TurnKind, is_note
 from jupyter_agent.session.provider_choice import is_brief, token_limit
 from jupyter_agent.session.resources import Resources
 from jupyter_agent.tools.cells import (
@@ -177,11 +177,11 @@ class AgentSetup:
         """The tools that the first turn fixed; empty before it."""
         return self._tools or []
 
-    def agent(self, settings: Settings, user: User, only_plans: bool = False) -> tuple[Agent, Tape]:
+    def agent(self, settings: Settings, user: User, kind: TurnKind = "work") -> tuple[Agent, Tape]:
         """The agent for a turn, and the turn's tape.
 
-        From the first turn on prompt and tools are the same. With `only_plans` the tools that
-        change something are refused.
+        From the first turn on prompt and tools are the same. In a turn that plans or votes the
+        tools that change something are refused.
 
         Raises:
             ConfigError: A setting is wrong, or no model is configured.
@@ -190,7 +190,7 @@ class AgentSetup:
         tape = self._tape = tape_of(provider)
         tape.attend(not isinstance(user, Nobody))
         user = RecordedUser(tape, user)
-        self.approvals.begin(settings, user, only_plans)
+        self.approvals.begin(settings, user, kind)
         if self._system is None:
             self._system = self._system_prompt(settings)
         if self._tools is None:
@@ -207,10 +207,16 @@ class AgentSetup:
             approval_gate=self._approval_gate(tape, user),
             user=user,
             budget=_budget(settings, provider),
-            advice=self.resources.advice if settings.tools.enable_memory else str,
+            advice=self._advice(settings, kind),
             compactor=self.compactor(tape) if settings.compaction.enabled else None,
+            samples=settings.answers.samples if kind == "vote" else 1,
         )
         return agent, tape
+
+    def _advice(self, settings: Settings, kind: TurnKind) -> Callable[[], str]:
+        """What a model is advised to save for later, except where nothing may be saved."""
+        saves = settings.tools.enable_memory and kind != "vote"
+        return self.resources.advice if saves else str
 
     def compactor(self, tape: Tape) -> Compactor:
         """The conversation's compactor, which keeps its token counts from turn to turn."""
@@ -231,7 +237,7 @@ class AgentSetup:
     def _still_in_force(self) -> list[str]:
         """Texts to repeat in a shortened conversation: plan, skills, rules, the variables."""
         level = self.settings.context.detail
-        state = KernelState(self._kernel.snapshot().values)
+        state = KernelState(self._variables())
         return [
             f"Your plan:\n{self.plan}" if self.plan.items else "",
             self.resources.skills.active_text(),
@@ -297,7 +303,7 @@ class AgentSetup:
         earlier = [
             each.text
             for each in unanswered(replaced, but=(task, GO_ON))
-            if not is_note(each.text, "plan", "go")
+            if not is_note(each.text, "plan", "go", "vote")
         ]
         texts = dict.fromkeys((*earlier, note, rules, *self.news, skills, context, files))
         return Message("user", (Text(task), *(Context(text) for text in texts if text)))
@@ -322,6 +328,10 @@ class AgentSetup:
             return ()
         watched.close()
         return tuple(watched.mended)
+
+    def inputs_protected(self, code: str) -> frozenset[str]:
+        """The watched names that scratch code bound and that must stay as they are."""
+        return frozenset() if self._inputs is None else self._inputs.protected(code)
 
     def _noticed(self, code: str) -> Spoilt:
         return Spoilt() if self._inputs is None else self._inputs.after(code)
@@ -361,7 +371,7 @@ class AgentSetup:
             )
         own = [
             *code,
-            *inspect_tools(lambda: user_variables(kernel.shell), self._shapes_only),
+            *inspect_tools(self._variables, self._shapes_only),
             *files,
             *resources.tools(settings),
             *plan_tools(self.plan),
@@ -375,6 +385,11 @@ class AgentSetup:
             *mcp_tools(resources.offer, self._sight, kernel.outputs),
             *served_tools(self._tape),
         ]
+
+    def _variables(self) -> dict[str, object]:
+        """The variables as the agent's code sees them."""
+        shell, scratch = self._kernel.shell, self._kernel.executor.scratch
+        return user_variables(shell, scratch.names() if scratch.holds else None)
 
     def _cell_tools(self, settings: Settings) -> list[Tool]:
         """The tools for the open notebook; a small model has none of them."""

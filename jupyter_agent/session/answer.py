@@ -10,6 +10,7 @@ from decimal import Decimal
 from types import ModuleType
 
 from jupyter_agent.core.events import (
+    AttemptStarted,
     CellChange,
     Event,
     FileChange,
@@ -22,6 +23,7 @@ from jupyter_agent.core.events import (
     TurnStarted,
     TurnStop,
     VariableChange,
+    Voted,
 )
 from jupyter_agent.core.messages import JsonObject, ToolCall, ToolResult, Usage
 from jupyter_agent.core.redact import redact, secret_values
@@ -56,6 +58,8 @@ class Answer(RedactedRepr):
         usage: The tokens of the turn's model calls.
         receipt: What the turn changed.
         stop_reason: Why the turn ended.
+        values: The value of each attempt, cut short, if several were compared
+            (`answers.samples`); empty for an attempt without success.
     """
 
     code: tuple[str, ...]
@@ -64,6 +68,7 @@ class Answer(RedactedRepr):
     usage: Usage
     receipt: Receipt
     stop_reason: TurnStop
+    values: tuple[str, ...]
 
     @property
     def text(self) -> str:
@@ -77,50 +82,104 @@ class Answer(RedactedRepr):
 
 
 def make_answer(
-    text: str, code: Sequence[str], receipt: Receipt, usage: Usage, stop_reason: TurnStop
+    text: str,
+    code: Sequence[str],
+    receipt: Receipt,
+    usage: Usage,
+    stop_reason: TurnStop,
+    values: Sequence[str] = (),
 ) -> Answer:
     answer = Answer(text)
     answer.code = tuple(map(RedactedRepr, code))
     answer.files = tuple(c.path for c in receipt.files if c.kind != "deleted")
     answer.variables = tuple(c.name for c in receipt.variables if c.kind != "deleted")
     answer.usage, answer.receipt, answer.stop_reason = usage, receipt, stop_reason
+    answer.values = tuple(map(RedactedRepr, values))
     return answer
+
+
+class _Findings:
+    """What one attempt at the task showed, said and bound.
+
+    Args:
+        task: The task.
+        earlier: As for `TurnFindings`.
+
+    Attributes:
+        text: The text of the last reply, if it is an answer.
+        index: The numbers that its results showed.
+        varying: Its results' spans that vary from run to run.
+        loops: The names that its code bound in loops alone.
+        others: The other names that its code bound.
+        results: Its calls with their results.
+    """
+
+    def __init__(self, task: str = "", earlier: Index | None = None) -> None:
+        self.text = ""
+        self.index = Index(earlier=earlier)
+        self.index.forget()
+        self.index.add(Source(task, "task"))
+        self.varying: list[Source] = []
+        self.loops: set[str] = set()
+        self.others: set[str] = set()
+        self.results: list[CallView] = []
 
 
 class TurnFindings:
     """A sink that collects the data of the receipt and the answer.
 
+    Where several attempts are compared these are the data of the one that was taken; until then,
+    of the one that runs.
+
     Args:
         earlier: The `index` of the session's turn before this one.
 
     Attributes:
-        index: The numbers that the turn's results showed, read as they came.
-        ran: All code that ran.
+        ran: All code that ran, in all attempts.
         has_reply: True once the model has said or called something.
+        values: The value of each attempt, if several were compared.
     """
 
     lasting_only = True
 
     def __init__(self, earlier: Index | None = None) -> None:
-        self.text = ""
         self.ran: list[str] = []
         self.has_reply = False
-        self.index = Index(earlier=earlier)
-        self.index.forget()
+        self.values: tuple[str, ...] = ()
+        self._task = ""
+        self._earlier = earlier
         self._steps = 0
         self._calls_beside_steps = 0
         self._calls: dict[str, ToolCall] = {}
         self._files: dict[str, FileChange] = {}
         self._saved: list[SavedMemory] = []
         self._cells: list[CellChange] = []
-        self._varying: list[Source] = []
-        self._loops: set[str] = set()
-        self._others: set[str] = set()
-        self._results: list[CallView] = []
+        self._attempts = {0: _Findings(earlier=earlier)}
+        self._attempt = 0
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+        return self._own.text
+
+    @property
+    def index(self) -> Index:
+        """The numbers that the results showed, read as they came."""
+        return self._own.index
+
+    @property
+    def _own(self) -> _Findings:
+        return self._attempts[self._attempt]
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
+            self._task = event.task
             self.index.add(Source(event.task, "task"))
+        elif isinstance(event, AttemptStarted):
+            self._attempt = event.number
+            self._attempts[event.number] = _Findings(self._task, self._earlier)
+        elif isinstance(event, Voted):
+            self._attempt, self.values = event.attempt, event.values
         elif isinstance(event, StepStarted):
             self._steps = event.number
         elif isinstance(event, MessageFinished):
@@ -128,7 +187,7 @@ class TurnFindings:
             self.has_reply = self.has_reply or bool(event.message.blocks)
             self._calls.update({call.id: call for call in calls})
             self._calls_beside_steps += event.model_calls - 1
-            self.text = "" if calls else event.message.text
+            self._own.text = "" if calls else event.message.text
         elif isinstance(event, ToolFinished):
             self._note_result(event.result)
 
@@ -144,7 +203,7 @@ class TurnFindings:
             changes: The changes of the turn.
             plan: The text of the plan.
         """
-        scraps = self._loops - self._others
+        scraps = self._own.loops - self._own.others
         return [
             change
             for change in changes
@@ -161,9 +220,10 @@ class TurnFindings:
                 that its code bound to the object that they had, as when a cell is run again.
             namespace: The kernel's variables.
         """
-        bound = (self._others - {*receipt.restored}) & namespace.keys()
+        bound = (self._own.others - {*receipt.restored}) & namespace.keys()
         again = {name for name in bound if type(namespace[name]) is not ModuleType}
-        ran = executed_by(self._results)
+        adopted = {each.name for each in receipt.variables} if self._attempt else set()
+        ran = executed_by(self._own.results, adopted)
         try:
             wanted = again.union(each.name for each in receipt.variables)
             return pieces(ran, wanted, opaque_names(namespace))
@@ -212,11 +272,11 @@ class TurnFindings:
     def _numbers(self) -> tuple[Grounded, ...]:
         """The answer's numbers; those from a span that varies from run to run are marked so."""
         numbers = grounded(self.text, self.index)
-        if not self._varying:
+        if not self._own.varying:
             return numbers
         varying = {
             (number.start, number.call_id)
-            for number in grounded(self.text, self._varying)
+            for number in grounded(self.text, self._own.varying)
             if number.seen in ("output", "weak")
         }
         return tuple(
@@ -229,7 +289,7 @@ class TurnFindings:
         for made in result.details.get("calls", ()):  # made by the code that ran
             self._note_details(made.get("details", {}))
         if call is not None:
-            self._results.append(CallView(call, "done", result))
+            self._own.results.append(CallView(call, "done", result))
         if not result.is_error:
             self._note_details(result.details)
 
@@ -237,19 +297,19 @@ class TurnFindings:
         """Index the numbers of a result and of its code, but not those of echoed arguments."""
         if varying := result.details.get(VARYING):
             text = "\n".join(map(str, varying))
-            self._varying.append(Source(text, "output", self._steps, result.call_id))
+            self._own.varying.append(Source(text, "output", self._steps, result.call_id))
         for text in _seen(result):
             self.index.add(Source(text, "output", self._steps, result.call_id))
         details = result.details
         ran = details.get("state") in _RAN and details.get("ran") is not False
         if ran and (code := _code(call)):
             self.ran.append(code)
-            if details.get("scratch"):
-                self._others.update(details["kept"])
+            if details.get("scratch") and not self._attempt:
+                self._own.others.update(details["kept"])
             elif (parsed := parse_cell(code)) is not None:  # now: its tree is still at hand
                 loops, others = loop_names(parsed[1])
-                self._loops |= loops
-                self._others |= others
+                self._own.loops |= loops
+                self._own.others |= others
             self.index.add(Source(code, "code", self._steps, result.call_id))
 
     def _note_details(self, details: JsonObject) -> None:

@@ -25,7 +25,8 @@ from jupyter_agent.policy import PolicyContext, Verdict, always_covers, grants, 
 from jupyter_agent.policy.known import KnownNames
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.kernel import Kernel
-from jupyter_agent.session.side_effects import NO_CHANGES, EffectGuard, PlansOnly
+from jupyter_agent.session.options import TurnKind
+from jupyter_agent.session.side_effects import NO_CHANGES, ChangesNothing, EffectGuard
 from jupyter_agent.tools.cells import Decided
 from jupyter_agent.tools.editing import foreseen
 from jupyter_agent.tools.files import FILE_TOOLS
@@ -61,7 +62,7 @@ class Approvals:
         self._own_names = _OwnNames(kernel.shell.user_ns)
         self._mode: str = "auto"
         self._user: User = Nobody()
-        self._only_plans = False
+        self._no_changes = ""
         self._contexts: dict[str, PolicyContext] = {}
         self._passed: dict[str, tuple[PolicyContext, tuple[Risk, ...], Sink]] = {}
         self._about_cells: Decided | None = None
@@ -92,7 +93,7 @@ class Approvals:
                 return found
             if refusal := _switched_off(prepared, settings):
                 return Ruling("refuse", refusal)
-            if self._only_plans and (refusal := self._changes(prepared)):
+            if self._no_changes and (refusal := self._changes(prepared)):
                 return Ruling("refuse", refusal)
             if is_from_text(prepared.call):
                 found = _of_text(found)
@@ -118,16 +119,18 @@ class Approvals:
         """Note a grant: the user answered "always" to this ruling."""
         self._granted |= ruling.grants
 
-    def begin(self, settings: Settings, user: User, only_plans: bool = False) -> None:
+    def begin(self, settings: Settings, user: User, kind: TurnKind = "work") -> None:
         """Begin a turn.
 
         Args:
             settings: Its settings.
             user: The user who is asked about side effects.
-            only_plans: True refuses whatever would change anything but variables.
+            kind: What it is for: to plan and to vote refuse whatever would change anything but
+                variables.
         """
-        self._mode, self._user = settings.approvals.mode, PlansOnly() if only_plans else user
-        self._only_plans = only_plans
+        self._mode = settings.approvals.mode
+        self._user = ChangesNothing(kind) if kind in ("plan", "vote") else user
+        self._no_changes = NO_CHANGES.get(kind, "")
         self._contexts.clear()
         self._passed.clear()
 
@@ -159,7 +162,7 @@ class Approvals:
         """The judge of the code that a call is about to run; None if everything is allowed."""
         passed = self._passed.pop(call_id, None)
         with self._own_names.noted():
-            if passed is None or (self._mode == "auto" and not self._only_plans):
+            if passed is None or (self._mode == "auto" and not self._no_changes):
                 yield None
             else:
                 with self._judged(call_id, *passed) as guard:
@@ -171,13 +174,13 @@ class Approvals:
     ) -> Iterator[EffectGuard]:
         guard = EffectGuard(
             call_id=call_id,
-            around=self._for_planning(around) if self._only_plans else around,
+            around=self._for_planning(around) if self._no_changes else around,
             approved=approved,
             user=self._user,
             grant=self._granted.add,
             passed=self._wrote,
             emit=emit,
-            only_plans=self._only_plans,
+            changes_nothing=bool(self._no_changes),
         )
         try:
             yield guard
@@ -190,19 +193,19 @@ class Approvals:
             self._made.add(path)
 
     def _changes(self, prepared: Prepared) -> str:
-        """Why a call does not run in a turn that only plans; empty if it does."""
+        """Why a call does not run in a turn that changes nothing; empty if it does."""
         tool = prepared.tool
         if tool.effect == "writes" or tool.name == PROPOSE_CELL:
-            return NO_CHANGES
+            return self._no_changes
         if tool.effect == "reads":
             return ""
-        around = self._for_planning(self._surroundings())
+        around = self._for_planning(self._surroundings(prepared))
         verdict = judge(tool.name, tool.effect, prepared.values, "ask_risky", around)
         written = [path for path in verdict.writes if path.is_relative_to(around.root)]
         if verdict.decision == "allow" and not written:
             return ""
         what = always_covers(verdict, around.root) or ("writes of files" if written else "")
-        return f"{NO_CHANGES} ({what})" if what else NO_CHANGES
+        return f"{self._no_changes} ({what})" if what else self._no_changes
 
     def _for_planning(self, around: PolicyContext) -> PolicyContext:
         """The same place without rights but those to the network, which the mode may give, too."""
@@ -211,11 +214,8 @@ class Approvals:
 
     def _ruling(self, prepared: Prepared, settings: Settings) -> Ruling:
         """The policy's verdict on a call, as a ruling."""
-        tool, mode, around = prepared.tool, settings.approvals.mode, self._surroundings()
+        tool, mode, around = prepared.tool, settings.approvals.mode, self._surroundings(prepared)
         if tool.effect == "executes" and not is_served(tool.name):
-            if prepared.values.get("scratch"):
-                names = KnownNames(self._kernel.executor.scratch.names())
-                around = replace(around, names=names, own_names=names)  # deleted in scratch alone
             self._contexts[prepared.call.id] = around
         verdict = judge(tool.name, tool.effect, prepared.values, mode, around)
         return Ruling(
@@ -255,7 +255,16 @@ class Approvals:
         is_nothing = verdict.contents.is_all and covered and not verdict.tool
         return None if verdict.risks and is_nothing else tuple(shown)
 
-    def _surroundings(self) -> PolicyContext:
+    def _surroundings(self, prepared: Prepared) -> PolicyContext:
+        """What the policy knows of the place where a call runs."""
+        around = self._outside_of_scratch()
+        scratch = self._kernel.executor.scratch
+        if not (prepared.values.get("scratch") or scratch.holds) or is_served(prepared.tool.name):
+            return around
+        names = KnownNames(scratch.names())
+        return replace(around, names=names, own_names=names)  # deleted in scratch alone
+
+    def _outside_of_scratch(self) -> PolicyContext:
         kernel = self._kernel
         workspace = kernel.workspace
         return replace(

@@ -24,8 +24,9 @@ GO_ON = "Go on with the task where you stopped."
 """The task of a turn that `%agent resume` starts."""
 CARRY_OUT = "Carry out your plan."
 """The task of a turn that `%agent go` starts."""
-TurnKind = Literal["work", "plan", "go"]
-"""What a turn is for: `plan` looks and changes nothing, `go` carries out the plan of one before."""
+TurnKind = Literal["work", "plan", "go", "vote"]
+"""What a turn is for: `plan` looks and changes nothing, `go` carries out the plan of one before,
+`vote` compares several attempts (`answers.samples`)."""
 
 
 def note_of(kind: TurnKind) -> str:
@@ -122,6 +123,7 @@ OPTIONS = click.Command(
             "what is sent of variables and cells: none, names, schema or sample",
             "context.detail",
         ),
+        _Option("--samples", "N", "attempts; the most frequent value is taken", "answers.samples"),
         _Option("--budget", "USD", "the most that the turn may cost, in US dollars", "budget.usd"),
         _Option(
             "--session",

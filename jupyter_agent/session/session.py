@@ -123,7 +123,9 @@ class Session:
         if not setup.is_ready(settings):
             connecting = setup.begin(settings)
             await self.interruptible(connecting, "the MCP servers were connected")
-        agent, tape = setup.agent(settings, user or Nobody(), kind == "plan")
+        if kind == "work" and settings.answers.samples > 1:
+            kind = "vote"
+        agent, tape = setup.agent(settings, user or Nobody(), kind)
         by_hand, task = setup.resources.skills.by_hand(task, skills)
         cells = await self.interruptible(setup.look_at_page(task, settings), "the page was read")
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from jupyter_agent.core.addresses import ip_address
 from jupyter_agent.core.effects import Refusal, Risk, SideEffect
@@ -17,18 +18,31 @@ from jupyter_agent.policy import PolicyContext
 from jupyter_agent.policy.side_effects import is_usual_in_import, judge_change, judge_effect
 from jupyter_agent.policy.verdict import NEVER_GRANTED, covers, is_granted, scope, scope_words
 from jupyter_agent.recording.tape import ALLOWED_UNASKED
+from jupyter_agent.session.options import TurnKind
 
-NO_CHANGES = "this turn only plans and changes nothing; put it into the plan"
+NO_CHANGES: Mapping[TurnKind, str] = {
+    "plan": "this turn only plans and changes nothing; put it into the plan",
+    "vote": "this turn compares several attempts (answers.samples) and changes nothing but "
+    "variables; answer without it",
+}
+"""Why a turn that changes nothing refuses what would, by its kind."""
 _MULTIPROCESSING = "multiprocessing/popen_fork.py"
 _UNANSWERED = {"time_out": " in time", "no_answer": "", "stopped": ": the turn was stopped"}
 _IN_A_FORK = "That needs a person's yes, and in this process nobody can be asked."
 
 
-class PlansOnly(Nobody):
-    """The user of a turn that changes nothing: each side effect is refused."""
+class ChangesNothing(Nobody):
+    """The user of a turn that changes nothing: each side effect is refused.
+
+    Args:
+        kind: The kind of the turn.
+    """
+
+    def __init__(self, kind: Literal["plan", "vote"]) -> None:
+        self._kind: Literal["plan", "vote"] = kind
 
     def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
-        return ApprovalAnswered(asked.call_id, "no", "plan")
+        return ApprovalAnswered(asked.call_id, "no", self._kind)
 
 
 class EffectGuard:
@@ -46,8 +60,8 @@ class EffectGuard:
         grant: Called with each right that is given for the session.
         passed: Called with the path of each file that is written.
         emit: The turn's sink.
-        only_plans: True in a turn that changes nothing: it may not make files and processes of its
-            own, either.
+        changes_nothing: True in a turn that changes nothing: it may not make files and processes
+            of its own, either.
 
     Attributes:
         refused: The side effects that did not happen, in words: refused, or interrupted while
@@ -64,10 +78,10 @@ class EffectGuard:
         grant: Callable[[str], None],
         passed: Callable[[Path, bool], None],
         emit: Sink,
-        only_plans: bool = False,
+        changes_nothing: bool = False,
     ) -> None:
-        self._only_plans = only_plans
-        self._judge = judge_change if only_plans else judge_effect
+        self._changes_nothing = changes_nothing
+        self._judge = judge_change if changes_nothing else judge_effect
         self.refused: list[str] = []
         self._call_id = call_id
         self._around = around
@@ -90,7 +104,7 @@ class EffectGuard:
             PermissionError: It is refused.
             KeyboardInterrupt: The user interrupted in place of an answer.
         """
-        if effect.action == "fork" and is_by(_MULTIPROCESSING) and not self._only_plans:
+        if effect.action == "fork" and is_by(_MULTIPROCESSING) and not self._changes_nothing:
             return  # a forked process is watched like this one; but it may outlive a plan
         risks = self._judge(effect, self._around)
         if risks and is_usual_in_import(effect) and is_by_import():
@@ -158,8 +172,9 @@ class EffectGuard:
         if answered.answer != "no":
             return Refusal()
         self.refused.append(risk.what)
-        if answered.by == "plan":
-            return Refusal(f"{NO_CHANGES[:1].upper()}{NO_CHANGES[1:]}.")
+        if answered.by in ("plan", "vote"):
+            words = NO_CHANGES[answered.by]
+            return Refusal(f"{words[:1].upper()}{words[1:]}.")
         if answered.by == "nobody":
             return Refusal("That needs a person's yes, and nobody can be asked here.")
         if answered.by != "person":

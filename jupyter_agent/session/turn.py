@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jupyter_agent.agent.loop import Agent, TurnOutcome, run_turn
+from jupyter_agent.agent.voting import run_attempts
 from jupyter_agent.config import Settings
 from jupyter_agent.core.events import (
     PASSING,
@@ -35,8 +38,10 @@ from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.llm.pricing import cost
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.answer import Answer, TurnFindings, make_answer
+from jupyter_agent.session.attempts import ScratchAttempts
 from jupyter_agent.session.mentions import attached
 from jupyter_agent.session.options import TurnKind, go_line, note_of
+from jupyter_agent.session.provider_choice import is_brief
 from jupyter_agent.stores.conversations import TurnEnd, described
 from jupyter_agent.stores.runlog import RunLog
 from jupyter_agent.stores.tracing import open_spans
@@ -106,6 +111,9 @@ class Turn:
         self._cells = cells
         self._kind = kind
         self._findings = TurnFindings(session.numbers)
+        self._attempts = ScratchAttempts(
+            session.kernel, session.setup, self._watch_inputs, lambda: self._findings.ran
+        )
         self._log: RunLog | None = None
         self._news = _News([], False)
         self._shown: list[str] = []
@@ -131,10 +139,10 @@ class Turn:
         findings, stop = self._findings, outcome.stop_reason
         variables = self._kernel.shell.user_ns
         code = findings.code(receipt, variables)
-        answer = make_answer(findings.text, code, receipt, outcome.usage, stop)
+        answer = make_answer(findings.text, code, receipt, outcome.usage, stop, findings.values)
         variables["_agent"] = answer
         self._session.turn_ended(stop, self._usage(outcome))
-        if stop in COMPLETE:
+        if stop in COMPLETE and outcome.is_whole:
             self._tape.commit()
         self._raise_what_stopped(outcome)
         return answer
@@ -173,7 +181,7 @@ class Turn:
             self._skills,
             replaced,
             self._cells.text,
-            note_of(self._kind),
+            self._note(),
         )
         conversation = [*kept, message]
         self._tape.begin(conversation)
@@ -186,7 +194,8 @@ class Turn:
         resources.callback(self._undo.end, self._before)  # if the turn breaks off
         self._undo.begin(self._task, self._before, self._settings.undo, self._kind == "plan")
         resources.callback(self._put_back)
-        setup.watch_inputs(self._task, self._settings, self._before)
+        if self._kind != "vote":
+            self._watch_inputs()
         if self._kind == "plan":
             setup.plan.items = ()
         self._emit_start()
@@ -204,6 +213,16 @@ class Turn:
         if self._log:
             self._log.prompt(self._agent.system, self._agent.toolbox.specs, self._context)
 
+    def _note(self) -> str:
+        """What the model reads about the kind of the turn; a small model nothing of a vote."""
+        is_silent = self._kind == "vote" and is_brief(self._settings, os.environ)
+        return "" if is_silent else note_of(self._kind)
+
+    def _watch_inputs(self) -> None:
+        """Watch the variables that the task only reads, as they are now."""
+        now = self._kernel.snapshot() if self._kind == "vote" else self._before
+        self._session.setup.watch_inputs(self._task, self._settings, now)
+
     def _attached(self) -> list[str]:
         """The lines about what the task attaches: what it marks with `@`, the cells it means."""
         workspace, level = self._kernel.workspace, self._settings.context.detail
@@ -214,7 +233,8 @@ class Turn:
     async def _work(self) -> TurnOutcome:
         """Run the loop, then put back its code's changes of protected settings."""
         try:
-            loop = run_turn(self._agent, self._session.history, self._emit)
+            run = partial(run_attempts, place=self._attempts) if self._kind == "vote" else run_turn
+            loop = run(self._agent, self._session.history, self._emit)
             outcome = await self._session.interruptible(loop)
         except TurnInterrupted:
             outcome = TurnOutcome("interrupted", Usage())  # before the turn's first step
@@ -225,8 +245,8 @@ class Turn:
 
     def _end(self, outcome: TurnOutcome) -> Receipt:
         """Collect variables, files, numbers and cost in the receipt; close the turn's stores."""
-        self._mended = self._session.setup.inputs_mended()
-        was_put_back = self._put_back()
+        self._mended = (*self._session.setup.inputs_mended(), *self._attempts.held_back)
+        was_put_back = self._put_back() | self._attempts.restored
         after = self._kernel.snapshot()
         if self._findings.has_reply:
             self._session.setup.saw(after)
@@ -236,6 +256,8 @@ class Turn:
         receipt = self._receipt(outcome, after, was_put_back)
         self._note_plan(outcome, receipt)
         self._notify(self._tape.notices())
+        if not outcome.is_whole and self._tape.is_exact:
+            self._notify(["Not recorded, since the model failed in one attempt: run it again."])
         self._session.numbers = self._findings.index
         if self._saves:
             self._save_end(outcome, after)
@@ -393,6 +415,8 @@ class Turn:
         if not self._kernel.interrupts.requested:
             # Not the user: the caller cancelled the task, and must see the cancellation.
             raise asyncio.CancelledError
+        if self._kind == "vote":
+            raise TurnInterrupted("The agent was interrupted. Nothing of its attempts is kept.")
         raise TurnInterrupted(
             "The agent was interrupted. What it had finished is kept, and the next %%agent "
             "cell goes on from there."

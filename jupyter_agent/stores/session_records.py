@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.core.events import (
+    AttemptStarted,
     Event,
     MessageFinished,
     StepStarted,
@@ -27,6 +28,7 @@ from jupyter_agent.core.events import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
+    Voted,
 )
 from jupyter_agent.core.messages import Text
 from jupyter_agent.core.plaintext import one_line, plain
@@ -71,7 +73,8 @@ class SessionRecord:
         self._session = session
         self._now = now
         self._step = 0
-        self._answer = ""
+        self._answers: dict[int, str] = {}
+        self._attempt = 0
         self._saved: list[str] = []
         self._finished = False
         self._upkeep = Upkeep("The session's record")
@@ -79,13 +82,18 @@ class SessionRecord:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
-            self._answer, self._saved, self._step = "", [], 0
+            self._answers, self._attempt, self._saved, self._step = {}, 0, [], 0
             self._write("turn_started", task=plain(event.task)[:_TASK_LIMIT], model=event.model)
         elif isinstance(event, StepStarted):
             self._step = event.number
         elif isinstance(event, MessageFinished):
             words = [b.text for b in event.message.blocks if isinstance(b, Text)]
-            self._answer = plain("\n".join(words))[:_ANSWER_LIMIT] or self._answer
+            if text := plain("\n".join(words))[:_ANSWER_LIMIT]:
+                self._answers[self._attempt] = text
+        elif isinstance(event, AttemptStarted):
+            self._attempt = event.number
+        elif isinstance(event, Voted):
+            self._attempt = event.attempt
         elif isinstance(event, ToolStarted):
             self._write("step", number=self._step, tool=event.call.name)
         elif isinstance(event, ToolFinished):
@@ -97,7 +105,7 @@ class SessionRecord:
             self._write(
                 "turn_finished",
                 stop_reason=event.stop_reason,
-                answer=self._answer,
+                answer=self._answers.get(self._attempt, ""),
                 files=changed,
                 variables=variables[:100],
                 saved=self._saved,

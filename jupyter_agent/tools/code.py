@@ -87,17 +87,21 @@ def code_tools(
         """
         if keep and not scratch:
             raise ToolError("keep takes names out of scratch: it needs scratch=true.")
-        before = executor.scratch.looked_at(code) if scratch else None
+        space = executor.scratch
+        before = space.looked_at(code) if scratch or space.holds else None
+        noting = space.noting() if space.holds and not scratch else nullcontext()
         with around(code), guarded(call_id.get()) as guard:
-            execution = await executor.run(code, timeout, report.get(), guard, scratch)
-            is_kept = before is not None and execution.state == "done"
-            adopted = executor.scratch.adopt(keep) if is_kept else Adopted()
+            with noting:
+                execution = await executor.run(
+                    code, timeout, report.get(), guard, in_scratch=before is not None
+                )
+            adopted = space.adopt(keep) if keep and execution.state == "done" else Adopted()
         returned = _returned(execution, sight(), guard.refused if guard else ())
         spoilt = noticed(code)
         if before is not None:
-            mutated = executor.scratch.mutated(before, is_same)
+            mutated = space.mutated(before, is_same)
             returned = _of_scratch(
-                returned, executor.scratch, adopted, [n for n in mutated if n not in spoilt.mutated]
+                returned, space, adopted, [n for n in mutated if n not in spoilt.mutated]
             )
         return _with_spoilt(returned, spoilt)
 

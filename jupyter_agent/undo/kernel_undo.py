@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from jupyter_agent.files.diff import compare
 from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.kernel.changes import Snapshot
 from jupyter_agent.kernel.notebook_page import CellEdit
+from jupyter_agent.undo import process_state
 from jupyter_agent.undo.cells import CellEdits
 from jupyter_agent.undo.checkpoints import Checkpoints
 from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
@@ -29,6 +30,24 @@ _COMPARED = 1_000_000
 _MEGABYTE = 1024 * 1024
 _PLANNING = "planning"
 """The id of a turn that puts names back and has no checkpoint."""
+_ATTEMPT = "attempt"
+"""The id of an attempt of a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What code in scratch did to the person's variables all the same, and what was put back.
+
+    Attributes:
+        objects: The changed variables, with the objects that they had then; without those that
+            were deleted.
+        restored: The names that are as before again.
+        lost: The names that are not.
+    """
+
+    objects: Mapping[str, object]
+    restored: frozenset[str]
+    lost: tuple[str, ...]
 
 
 class KernelUndo:
@@ -64,6 +83,7 @@ class KernelUndo:
         self._hidden = hidden
         self._namespace = namespace
         self._bindings = Bindings()
+        self._attempts = Bindings(turns=1)
         self.cells = CellEdits()
         self._own: set[str] = set()
         self._checkpoints: tuple[object, Checkpoints] | None = None
@@ -115,6 +135,27 @@ class KernelUndo:
         unseen = self._bindings.unseen(turn)
         self._unseen = tuple(f"{each}: not checked for changes inside" for each in unseen)
         return frozenset(names(results, "bound", "copied", "removed"))
+
+    def begin_attempt(self, before: Snapshot) -> None:
+        """Begin one of several attempts of the running turn: copy the person's variables."""
+        self._attempts.begin(_ATTEMPT, before, self._namespace)
+
+    def end_attempt(self, after: Snapshot, code: Iterable[str] = ()) -> Reached:
+        """End the attempt: bind the person's variables as they were when it began.
+
+        Args:
+            after: The person's variables.
+            code: The code that ran.
+        """
+        now = dict(self._namespace)
+        found = self._attempts.put_back(_ATTEMPT, after, self._namespace, code)
+        results = [each for each in found if not process_state.is_named(each.name)]
+        self._attempts.forget()
+        return Reached(
+            {each.name: now[each.name] for each in results if each.name in now},
+            frozenset(names(results, "bound", "copied", "removed")),
+            tuple(names(results, "not_restorable", "conflict")),
+        )
 
     def before_write(self, path: Path, data: bytes) -> None:
         """Keep a file that a tool is about to write."""

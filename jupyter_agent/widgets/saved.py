@@ -81,13 +81,36 @@ class SavedOutput:
 
 
 def saved_outputs(view: TurnView) -> list[SavedOutput]:
-    """The transcript, then the rich displays of the agent's code, then the answer."""
+    """The transcript, then the rich displays of the agent's code, then the answer.
+
+    Attempts that were not taken have their displays as text, in the transcript.
+    """
+    others = {id(step) for step in view.steps}.difference(map(id, view.own_steps))
+    steps = (_in_words(step) if id(step) in others else step for step in view.steps)
+    view = replace(view, steps=tuple(steps)) if others else view
     displays = list(_displays(view))
     outputs = [_transcript(view), *displays, *_widgets_in_words(displays)]
     answer = inert(stable(view.answer))
     if answer.strip():
         outputs.append(SavedOutput({"text/markdown": answer, "text/plain": answer}))
     return outputs
+
+
+def _in_words(step: StepView) -> StepView:
+    """The step with the plain text of each rich display in its place."""
+    return replace(step, calls=tuple(map(_call_in_words, step.calls)))
+
+
+def _call_in_words(call: CallView) -> CallView:
+    if call.result is None:
+        return call
+    display = tuple(
+        replace(each, kind="result", data={"text/plain": each.data.get("text/plain", "")})
+        if is_rich(each)
+        else each
+        for each in call.result.display
+    )
+    return replace(call, result=replace(call.result, display=display))
 
 
 def plain_transcript(view: TurnView) -> str:
@@ -193,7 +216,7 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     for notice in _notices(view, running):
         yield f'<div style="margin:6px 0"><i>{_inline(notice, limit)}</i></div>'
     for step in view.steps:
-        is_answer = step is view.steps[-1] and not step.calls and not running
+        is_answer = step is view.answer_step and not running
         yield from _html_step(step, is_answer, limit)
     changed = " · ".join(
         f"<code>{_escape(name, limit)}</code> {_inline(words, limit)}"
@@ -353,7 +376,7 @@ def _plain(view: TurnView) -> Iterator[str]:
         if step.thinking:
             yield f"  {step.number}. (thinking) {_indented(step.thinking, 5, limit)}"
         yield from (f"  {step.number}. {_indented(n, 5, limit)}" for n in step.notices)
-        if step.text and (step.calls or step is not view.steps[-1]):
+        if step.text and step is not view.answer_step:
             yield f"  {step.number}. {_indented(step.text, 5, limit)}"
         for call in step.calls:
             yield from _plain_call(call, limit)
@@ -394,7 +417,7 @@ def _markdown(view: TurnView) -> Iterator[str]:
     for step in view.steps:
         yield from (_quoted("**You:** ", text, limit) for text in step.said)
         yield from (f"\n*{inert(line(notice, 300))}*\n" for notice in step.notices)
-        if step.text and (step.calls or step is not view.steps[-1]):
+        if step.text and step is not view.answer_step:
             yield _quoted("", step.text, 10 * limit)
         for call in step.calls:
             yield from _markdown_call(call, limit)

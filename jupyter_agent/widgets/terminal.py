@@ -24,6 +24,7 @@ from jupyter_agent.core.events import (
     ToolFinished,
     ToolStarted,
     TurnFinished,
+    Voted,
 )
 from jupyter_agent.core.legible import cut, line, stable, whole
 from jupyter_agent.core.transcript import CallView, TurnView, reduce
@@ -90,7 +91,7 @@ class TerminalView:
                 self._begin_text()
                 if not self._moves and delay >= 1:
                     self._line(f"Waiting {delay:.0f} s before the next attempt.", "dim")
-            case Noticed(text=text) | Steered(text=text):
+            case Noticed(text=text) | Voted(text=text) | Steered(text=text):
                 words = f"You: {text}" if isinstance(event, Steered) else text
                 self._line(cut(words, _CHARACTERS), "dim")
             case ToolStarted(call=call):

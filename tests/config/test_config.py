@@ -109,6 +109,7 @@ def test_the_keys_and_their_defaults() -> None:
         "tools.enable_file_tools": "true",
         "tools.enable_code": "true",
         "tools.skills_dir": "skills",
+        "answers.samples": "1",
         "approvals.mode": "ask_risky",
         "approvals.timeout": "600.0",
         "context.detail": "schema",

@@ -362,3 +362,30 @@ async def test_what_is_on_the_wire(kind: str) -> None:
         await provider.close()
     assert "漢字".encode() in server.requests[-1].raw
     assert server.requests[-1].headers["content-type"] == "application/json"
+
+
+LOCAL = "http://127.0.0.1:1/v1"
+OWN = "https://api.openai.com/v1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "first", "third"),
+    [
+        (OpenAI, LOCAL, {"temperature": 0}, {"temperature": 0.8, "seed": 2}),
+        (OpenAI, OWN, {}, {}),
+        (Anthropic, None, {}, {}),
+    ],
+)
+async def test_how_replies_are_drawn(
+    kind: Any, base: str | None, first: dict[str, Any], third: dict[str, Any]
+) -> None:
+    """A server other than the makers' own is told the temperature where the likeliest reply is
+    wanted, and a seed where an attempt must differ from the first; nobody else is told anything.
+    """
+    provider = kind("m", "key-of-test", base)
+    plain, *drawn = [
+        provider.body(Request("s", (user("Hello."),), **options))
+        for options in ({}, {"steady": True}, {"attempt": 2, "steady": True})
+    ]
+    await provider.close()
+    assert drawn == [plain | first, plain | third]

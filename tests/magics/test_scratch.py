@@ -90,20 +90,25 @@ def test_errors_and_figures(desk: LiveKernel) -> None:
 
 
 def test_kept_names(desk: LiveKernel) -> None:
-    """`keep` binds the very objects without another run; definitions, unknown names and failed
-    code keep nothing. The code of the answer and the promoted cell have what led to them.
+    """`keep` binds the very objects without another run; a function sees the person's names from
+    then on; classes, unknown names and failed code keep nothing. The code of the answer and the
+    promoted cell have what led to them.
     """
     turn = desk.agent(
         scratch("noise = 1"),
-        scratch("calls.append(1)\nrows = sorted(rows)\ntop = rows[-1:]\ndef f(): return 1"),
-        scratch("here = id(top)", "top", "here", "f", "nothing"),
+        scratch("calls.append(1)\nrows = sorted(rows)\ntop = rows[-1:]\nclass C: pass"),
+        scratch("here = id(top)\ndef f(): return rate", "top", "here", "f", "C", "nothing"),
+        scratch("def g(): return rows", "g"),
         scratch("bad = 1\n1 / 0", "bad"),
         "top == [3] and here == id(top)",
     )
     text = turn.results[2].text
-    assert "Kept for the person: `top`, `here`." in text and "f (a definition" in text
+    assert "Kept for the person: `top`, `here`, `f`." in text and "C (a class" in text
     assert "nothing (scratch code has not bound it)" in text
-    assert turn.results[4].text == "True"
+    assert "g (a function that uses `rows`, which is another object" in turn.results[3].text
+    assert turn.results[5].text == "True"
+    desk.helper("rate = 7")
+    assert desk.value("f()") == 7
     assert desk.value("calls, rows, 'bad' in globals()") == ([1], [3, 1, 2], False)
     assert desk.value("any('1 / 0' in code for code in _agent.code)") is False
     cell = desk.run("%agent cells")

@@ -291,8 +291,11 @@ with open("x") as file:
     for name in file: pass
 inside = 1
 """
-    findings = found(ran(1, code, "ok"), ran(2, "for old in (): pass\n%%bash", "ok", "failed"))
-    findings.text = "The last `key` of a row was used; see name_of."
+    findings = found(
+        ran(1, code, "ok"),
+        ran(2, "for old in (): pass\n%%bash", "ok", "failed"),
+        said(3, "The last `key` of a row was used; see name_of."),
+    )
     names = ["i", "key", "row", "total", "fold", "inside", "file", "name", "f"]
     changes = [VariableChange(name, "added", "int") for name in names]
     changes.append(VariableChange("old", "changed", "int"))
@@ -302,9 +305,8 @@ inside = 1
 
 def test_a_letter_is_named_as_code_only() -> None:
     """The word `a` in an answer names no variable; in backticks it does."""
-    findings = found(ran(1, "for a in x: pass", "ok"))
+    loop = ran(1, "for a in x: pass", "ok")
     change = VariableChange("a", "added", "int")
-    findings.text = "It is a mean."
-    assert findings.without_scraps([change]) == []
-    findings.text = "The last value is `a + 1`."
-    assert findings.without_scraps([change]) == [change]
+    assert found(loop, said(2, "It is a mean.")).without_scraps([change]) == []
+    named = found(loop, said(2, "The last value is `a + 1`."))
+    assert named.without_scraps([change]) == [change]

@@ -71,7 +71,7 @@ def test_a_turn_that_only_plans(here: Kernel, mode: str) -> None:
     approvals.begin(settings, Nobody())
     shell = prepared(here, "execute_code", '{"code": "!ls > a"}')
     approvals.grant(rule(shell))
-    approvals.begin(settings, Nobody(), only_plans=True)
+    approvals.begin(settings, Nobody(), "plan")
     refused = (
         shell,
         prepared(here, "execute_code", '{"code": "frame.to_parquet(\'new.parquet\')"}'),
