@@ -132,12 +132,19 @@ def test_failed_code_is_not_run_again(kernel: LiveKernel) -> None:
 
 
 def test_the_format_of_the_answer(kernel: LiveKernel) -> None:
-    """A format that the code prints is the answer; else one call makes it from the output."""
+    """A format that the code prints is the answer, and so is the only value in the only place;
+    else one call makes it from the output.
+    """
     turn(kernel, FORMAT, block("mean = df.weight.mean()\nprint(f'@mean_weight[{mean}]')"))
     assert answer(kernel) == "@mean_weight[76.0]"
+    turn(kernel, FORMAT, block("df.weight.mean()"))
+    assert answer(kernel) == "@mean_weight[76.0]"
 
-    written = Reply(text="@mean_weight[76.0]")
-    _, bodies = turn(kernel, FORMAT, block("df.weight.mean()"), written, is_one=False)
+    written, code = (
+        Reply(text="@mean_weight[76.0]"),
+        block("print('The mean:', df.weight.mean(), 'kg')"),
+    )
+    _, bodies = turn(kernel, FORMAT, code, written, is_one=False)
     assert answer(kernel) == "@mean_weight[76.0]"
     assert "76.0" in last(bodies[1]) and "@mean_weight[mean]" in last(bodies[1])
     assert len(bodies[1]["messages"]) == 2, "the task and the output alone"
