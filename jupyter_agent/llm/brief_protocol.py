@@ -151,6 +151,8 @@ class BriefProtocol:
                 return
             said = (finished.message, Message("user", (Context(objection),)))
             asked = replace(asked, messages=(*asked.messages, *said))
+            if objection == _AGAIN:  # the likeliest reply is the same code once more
+                asked = replace(asked, attempt=asked.attempt + 1)
         yield _own(turn.answer(), usage, calls)
 
     async def _asked(self, request: Request) -> AsyncGenerator[ReplyPart, None]:

@@ -125,6 +125,7 @@ def test_failed_code_is_not_run_again(kernel: LiveKernel) -> None:
     assert kernel.value("ran") == [1]
     assert len(done.results) == 2 and answer(kernel) == "152.0"
     assert "another way" in last(bodies[2])
+    assert [body["temperature"] > 0 for body in bodies] == [False, False, True]
 
     done, _ = turn(kernel, "The sum of df?", block(wrong), again, again)
     assert kernel.value("ran") == [1, 1] and len(done.results) == 1
