@@ -17,7 +17,11 @@ _KEY = re.compile(r"(?m)^KeyError: (.+)$")
 _NAME = re.compile(r"(?m)^NameError: name '(\w+)' is not defined")
 _NEAREST = re.compile(r"\(hint: Nearest (?:columns|keys|variables): (.*)\.\)", re.DOTALL)
 _QUOTED = re.compile(r"'([^'\n]{1,200})'")
-_NOT_IMPORTED = re.compile(r"\(hint: It is not imported: (import [\w.]+ as \w+)\.\)")
+_NOT_IMPORTED = re.compile(
+    r"\(hint: It is not imported: "
+    r"(import (?:numpy|pandas|matplotlib\.pyplot|seaborn|polars|plotly\.express) as (\w+))\.\)"
+)
+"""The hint of a missing import. The text of an error may be data, so it names no other module."""
 
 
 def repaired(code: str, error: str) -> str:
@@ -30,14 +34,15 @@ def repaired(code: str, error: str) -> str:
         code: The code that failed.
         error: Its error, with the hint.
     """
-    if missing := _NOT_IMPORTED.search(error):
-        return f"{missing[1]}\n{code}"
     key, name = _last(_KEY, error), _last(_NAME, error)
+    missing = _NOT_IMPORTED.search(error)
+    if missing and missing[2] == name:
+        return f"{missing[1]}\n{code}"
     hint = _NEAREST.search(error)
     listed = hint[1] if hint else ""
     if not key:
         meant = _among(listed, name)
-        return _replaced(code, tokenize.NAME, {name: meant}) if meant else ""
+        return _replaced(code, tokenize.NAME, {name: meant}) if meant.isidentifier() else ""
     found = {wanted: _among(listed, wanted) for wanted in _keys(key)}
     return _replaced(code, tokenize.STRING, {old: repr(new) for old, new in found.items() if new})
 

@@ -41,6 +41,13 @@ NAME = "NameError: name 'DF' is not defined\n(hint: Nearest variables: df, df2.)
             "NameError: name 'np' is not defined\n(hint: It is not imported: import numpy as np.)",
             "import numpy as np\nnp.pi",
         ),
+        ("DF", "NameError: name 'DF' is not defined\n(hint: Nearest variables: d(f).)", ""),
+        (
+            "pd.x",
+            "NameError: name 'pd' is not defined\n(hint: It is not imported: import evil as pd.)",
+            "",
+        ),
+        ("1 / 0", "ValueError: (hint: It is not imported: import numpy as np.)", ""),
         ("f(1)", "TypeError: f() takes no arguments", ""),
         ("1 / 0", "ZeroDivisionError: division by zero", ""),
     ],
