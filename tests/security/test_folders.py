@@ -68,6 +68,7 @@ def test_a_setting_needs_trust_unless_it_is_listed(key: str) -> None:
         True,
         False,
         1,
+        5,
         1e9,
         0.001,
         5000,
