@@ -339,7 +339,8 @@ def test_the_context_of_a_small_model() -> None:
     assert "@gone: there is no such variable" in text
 
     hidden = brief_context("Use df.", state, "schema")
-    assert "columns: weight float64, name str" in hidden and "71.5" not in hidden and "Ada" not in hidden
+    assert "columns: weight float64, name str" in hidden
+    assert "71.5" not in hidden and "Ada" not in hidden
     assert "weight" not in brief_context("Use df.", state, "names")
     assert brief_context("Use df.", state, "none") == ""
 
