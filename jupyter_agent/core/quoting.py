@@ -22,11 +22,8 @@ SAVED_AT = re.compile(
 """The dates of saved entries in quotations, which a replay saves anew on another day."""
 SAVED_IN = re.compile(r"(?m)^(\s*saved_by: '?\w+), .{1,255}\.ipynb(?=,|'?$)")
 """In which notebook, which a kernel knows in JupyterLab and not in nbval."""
-HINT = "(hint: {})"
-"""A line by the package below an error of the code, or about inputs that it spoilt."""
-CAUSED = "caused the error below\n"
-"""The end of the line between an error and the one that it caused."""
-HINTED = re.compile(r"(?m)\n?^\(hint: .*\)$")
+LOADED = "The variables that are loaded:"
+"""How the part of a small model's context begins that lists the variables."""
 _ROLES = ("system", "system_prompt", "assistant", "user", "human")
 _ASSIGNED = re.compile(
     r"(?i)\b(?:password|passwd|passphrase|secret|(?:api|access)[_ -]?key|(?:auth[_ -]?)?token)"

@@ -17,6 +17,7 @@ from typing import Literal
 
 from jupyter_agent.core.events import VariableChange
 from jupyter_agent.core.plaintext import defused, plain, shorten
+from jupyter_agent.core.quoting import LOADED
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.kernel.describe import describe, one_line
 from jupyter_agent.kernel.describe.brief import brief_frame
@@ -138,7 +139,7 @@ def _at_once(task: str, variables: Mapping[str, object], level: Level) -> str:
         name for name in mentioned(task) if name not in variables and f"@{name}[" not in task
     ]
     lines += [f"@{name}: there is no such variable." for name in missing]
-    return "\n".join(["The variables that are loaded:", *lines]) if lines else ""
+    return "\n".join([LOADED, *lines]) if lines else ""
 
 
 def _for_brief(value: object, level: Level, is_named: bool, room: int) -> str:

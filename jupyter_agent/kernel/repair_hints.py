@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
+from jupyter_agent.core.error_hints import NOT_IMPORTED, folded, nearest, quoted_names, usual_import
 from jupyter_agent.kernel.describe.frames import column_names
 from jupyter_agent.kernel.describe.introspection import (
     ancestry,
@@ -36,16 +37,6 @@ _MOST_NAMES = 1_000
 _LONGEST_NAME = 60
 _LONGEST = 1_000
 _CALLABLE = re.compile(r"^(?P<name>[\w.<>]+)\(\) ")
-_QUOTED = re.compile(r"'([^'\n]{1,200})'")
-_MODULES = {
-    "np": "numpy",
-    "pd": "pandas",
-    "plt": "matplotlib.pyplot",
-    "sns": "seaborn",
-    "pl": "polars",
-    "px": "plotly.express",
-}
-"""Short names by which everybody imports a module."""
 
 
 def repair_hint(error: BaseException, variables: Mapping[str, object]) -> str:
@@ -87,7 +78,7 @@ def _told(what: str, wanted: Iterable[str], present: Iterable[str]) -> str:
     looked_at = islice(wanted, NEAREST)
     near = list(dict.fromkeys(each for one in looked_at for each in _near(one, names)))
     if near:
-        return f"Nearest {what}: {', '.join(near)}."
+        return nearest(what, near)
     if not names:
         return ""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -97,21 +88,17 @@ def _told(what: str, wanted: Iterable[str], present: Iterable[str]) -> str:
 def _near(wanted: str, names: list[str]) -> list[str]:
     """Names that differ from the wanted one by a few letters, or contain it or are part of it."""
     short = [each for each in names[:_MOST_NAMES] if len(each) <= _LONGEST_NAME]
-    folded = {_folded(each): each for each in reversed(short)}
-    key = _folded(wanted[:_LONGEST_NAME])
-    found = [folded[each] for each in difflib.get_close_matches(key, folded, NEAREST)]
+    by_letters = {folded(each): each for each in reversed(short)}
+    key = folded(wanted[:_LONGEST_NAME])
+    found = [by_letters[each] for each in difflib.get_close_matches(key, by_letters, NEAREST)]
     if len(key) > 2:
         parts = (
             whole
-            for part, whole in folded.items()
+            for part, whole in by_letters.items()
             if key in part or (2 < len(part) < len(key) and part in key)
         )
         found += [each for each in parts if each not in found]
     return found[:NEAREST]
-
-
-def _folded(word: str) -> str:
-    return re.sub(r"[\W_]+", "", word.casefold())
 
 
 # The kinds of errors -----------------------------------------------------------------------------
@@ -133,11 +120,11 @@ def _of_file(error: FileNotFoundError) -> str:
 
 def _of_name(error: NameError, variables: Mapping[str, object]) -> str:
     wanted = error.name or ""
-    if wanted in _MODULES:
-        return f"It is not imported: import {_MODULES[wanted]} as {wanted}."
+    if line := usual_import(wanted):
+        return NOT_IMPORTED.format(line)
     present = [each for each in variables if not each.startswith("_")]
     near = _near(wanted, present)
-    return f"Nearest variables: {', '.join(near)}." if near else ""
+    return nearest("variables", near)
 
 
 def _of_attribute(error: AttributeError) -> str:
@@ -145,7 +132,7 @@ def _of_attribute(error: AttributeError) -> str:
     if not wanted or value is None:
         return ""
     if near := _near(wanted, column_names(value)):
-        return f"Nearest columns: {', '.join(near)}."
+        return nearest("columns", near)
     if isinstance(value, ModuleType):
         names: Iterable[str] = vars(value)
     else:
@@ -153,7 +140,7 @@ def _of_attribute(error: AttributeError) -> str:
         held = [key for cls in ancestry(owner) for key in own_names(cls)]
         names = dict.fromkeys([*held, *attributes(value)])
     near = _near(wanted, [each for each in names if not each.startswith("_")])
-    return f"Nearest attributes: {', '.join(near)}." if near else ""
+    return nearest("attributes", near)
 
 
 def _of_key(error: KeyError) -> str:
@@ -189,7 +176,7 @@ def _wanted_keys(error: KeyError) -> list[str]:
     if type(key) is not str:
         return []
     if re.search(r"not (?:found )?in (?:axis|index|columns)|are in the", key):
-        return _QUOTED.findall(key)
+        return quoted_names(key)
     return [key]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import IPython
 from IPython.core.error import UsageError
 
-from jupyter_agent.core.quoting import CAUSED
+from jupyter_agent.core.error_hints import CAUSED
 from jupyter_agent.kernel.marks import AGENT_FILE
 
 MAX_FRAMES = 12

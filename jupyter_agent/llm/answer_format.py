@@ -10,7 +10,13 @@ import ast
 import re
 from collections.abc import Mapping
 
-from jupyter_agent.llm.value_blocks import code_tree, shown_value, unquoted
+from jupyter_agent.llm.value_blocks import (
+    code_tree,
+    literal,
+    names_in,
+    shown_value,
+    unquoted,
+)
 
 _PLACE = re.compile(r"@(\w+)\[([^\W\d][^\[\]\n]*)\]")
 """A place for a value in a task's format: `@name[value]`. A quoted `@df["a"]` is none."""
@@ -122,8 +128,7 @@ class _Filled(ast.NodeTransformer):
 
 def _with_values(code: str, tree: ast.Module) -> str:
     """The code with `print("@mean[m]")` as `print(f"@mean[{m}]")`, if it binds `m` or `mean`."""
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    bound = names_in(tree, ast.Store)
     lines = code.split("\n")
     for statement in reversed(tree.body):
         before = ast.unparse(statement)
@@ -198,8 +203,7 @@ def _answer_lines(output: str) -> list[str]:
 
 def _unwrapped(field: re.Match[str]) -> str:
     """`@names[['a', 'b']]` as `@names[a, b]`."""
-    try:
-        values = ast.literal_eval(field[2])
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    values = literal(field[2])
+    if not isinstance(values, list):
         return field[0]
     return f"@{field[1]}[{', '.join(map(str, values))}]"

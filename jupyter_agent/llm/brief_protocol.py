@@ -6,8 +6,9 @@ seldom as it can, and answers by itself where the outputs already have the answe
 
     the last block ran      its value is the answer; where the task asks for words or for a format,
                             one short call makes it from the task and the output
-    the last block failed   the model mends it, with the error and its hint; at most twice, and
-                            code that failed before is not run again
+    the last block failed   what was meant is sure: it is put right here; else the model mends it,
+                            with the error and its hint; at most twice, and code that failed before
+                            is not run again
     it did not succeed      the answer says so, with the last error
 
 A recording holds these answers like any other reply, so that a replay knows nothing of them.
@@ -23,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from jupyter_agent.core.asked_changes import may_ask_for_change, may_ask_for_data
+from jupyter_agent.core.error_hints import CAUSED
 from jupyter_agent.core.events import MessageFinished, ReplySource
 from jupyter_agent.core.markdown import code_fence
 from jupyter_agent.core.messages import (
@@ -38,7 +40,7 @@ from jupyter_agent.core.messages import (
 )
 from jupyter_agent.core.plaintext import count, shorten
 from jupyter_agent.core.ports import Model, ReplyPart, Request
-from jupyter_agent.core.quoting import CAUSED
+from jupyter_agent.core.quoting import LOADED
 from jupyter_agent.llm.answer_format import (
     as_fitting_answer,
     fits,
@@ -61,7 +63,7 @@ from jupyter_agent.llm.value_blocks import (
 )
 from jupyter_agent.llm.wire import NO_OUTPUT, arguments_object
 
-Step = Literal["ask", "words", "answer", "pass on"]
+Step = Literal["ask", "repair", "words", "answer", "pass on"]
 
 REPAIRS = 2
 """Times that a model may mend its code in one turn."""
@@ -73,8 +75,6 @@ _DESCRIBED = "\n@"
 """Where the context describes an object that the task names."""
 _TABLE = re.compile(r"(?m)^@?(\w+): (?:\w+ )?(?:DataFrame|Series)\b")
 """Where the context says that a variable is a table."""
-_LOADED = "The variables that are loaded:"
-"""How the part of the context begins that lists the variables; rules and notes are no such part."""
 _HOW = "Reply with one ```python block that does the task with the variables that are loaded."
 _VALUE = "Its last line is an expression that gives the answer."
 _PRINTED = "Reply with one ```python block that prints the answer in the format that is asked for."
@@ -111,13 +111,12 @@ class BriefProtocol:
         self._provider = provider
 
     async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
-        turn = BriefTurn.of(request.messages)
-        step = turn.next_step(request.tools_allowed) if _acts(request) else "pass on"
+        turn, step = _next(request)
         if step == "answer":
             yield _own(turn.answer())
             return
-        if step == "ask" and (code := turn.own_repair()):
-            yield _own_block(code)
+        if step == "repair":
+            yield _own_block(turn.own_repair)
             return
         parts = self._block(request, turn) if step == "ask" else self._asked(_sent(request, step))
         async with aclosing(parts) as stream:
@@ -125,9 +124,8 @@ class BriefProtocol:
                 yield part
 
     def body(self, request: Request) -> JsonObject:
-        turn = BriefTurn.of(request.messages)
-        step = turn.next_step(request.tools_allowed) if _acts(request) else "pass on"
-        is_own = step == "answer" or (step == "ask" and turn.own_repair())
+        _, step = _next(request)
+        is_own = step in ("answer", "repair")
         return {} if is_own else self._provider.body(_sent(request, step))
 
     async def close(self) -> None:
@@ -199,19 +197,25 @@ class BriefTurn:
             return cls()
         first, *later = messages[tasks[-1] :]
         context = "\n".join(b.text for b in first.blocks if isinstance(b, Context))
-        tables = tuple(_TABLE.findall(context.partition(_LOADED)[2]))
+        tables = tuple(_TABLE.findall(context.partition(LOADED)[2]))
         last = next((n for n in range(len(later), 0, -1) if later[n - 1].tool_results), 0)
         steered = any(isinstance(b, Said) for each in later[last - 1 :] for b in each.blocks)
         runs = tuple(_runs(later))
         return cls(_task(first), runs, _DESCRIBED in context, tables, steered and bool(last))
 
     def next_step(self, tools_allowed: bool = True) -> Step:
-        """What comes next: `ask` for code, `words` from the output, or the `answer` is known."""
+        """What comes next.
+
+        The model is to write code (`ask`), or words from the output (`words`); or nothing is to be
+        asked, since the code is repaired without it (`repair`), or the `answer` is known.
+        """
         if not self.runs or self.is_steered:
             return "ask"
         last = self.runs[-1]
         if last.failed:
-            return "ask" if tools_allowed and self.attempts else "answer"
+            if not (tools_allowed and self.attempts):
+                return "answer"
+            return "repair" if self.own_repair else "ask"
         if not (has_places(self.task) or wants_words(self.task)) or fits(self.task, self._shown):
             return "answer"
         if shown_value(last.output) and not shows_places(self.task, last.output):
@@ -250,10 +254,9 @@ class BriefTurn:
         is_made_up = has_places(self.task) and self.tables and not uses_any(code, self.tables)
         return _USE_THEM.replace("{names}", ", ".join(self.tables)) if is_made_up else ""
 
+    @property
     def own_repair(self) -> str:
         """The code that failed last, repaired without the model; empty if that cannot be."""
-        if not self.runs or not self.runs[-1].failed or self.is_steered:
-            return ""
         code = repaired(self.runs[-1].code, self.runs[-1].output)
         is_known = any(same_code(run.code, code) for run in self.runs)
         return "" if is_known else code
@@ -306,6 +309,12 @@ def _end_of(error: str) -> str:
 
 def _acts(request: Request) -> bool:
     return any(tool.name == ACT for tool in request.tools)
+
+
+def _next(request: Request) -> tuple[BriefTurn, Step]:
+    """The turn that a request is about, and what comes next in it."""
+    turn = BriefTurn.of(request.messages)
+    return turn, turn.next_step(request.tools_allowed) if _acts(request) else "pass on"
 
 
 def _sent(request: Request, step: Step) -> Request:

@@ -7,21 +7,23 @@ told. What they meant is sure, so it is put in its place. Pure functions on text
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import tokenize
 from collections.abc import Mapping
 
+from jupyter_agent.core.error_hints import (
+    HINT,
+    NOT_IMPORTED,
+    folded,
+    nearest_in,
+    quoted_names,
+    usual_import,
+)
+from jupyter_agent.llm.value_blocks import literal
+
 _KEY = re.compile(r"(?m)^KeyError: (.+)$")
 _NAME = re.compile(r"(?m)^NameError: name '(\w+)' is not defined")
-_NEAREST = re.compile(r"\(hint: Nearest (?:columns|keys|variables): (.*)\.\)", re.DOTALL)
-_QUOTED = re.compile(r"'([^'\n]{1,200})'")
-_NOT_IMPORTED = re.compile(
-    r"\(hint: It is not imported: "
-    r"(import (?:numpy|pandas|matplotlib\.pyplot|seaborn|polars|plotly\.express) as (\w+))\.\)"
-)
-"""The hint of a missing import. The text of an error may be data, so it names no other module."""
 
 
 def repaired(code: str, error: str) -> str:
@@ -35,11 +37,11 @@ def repaired(code: str, error: str) -> str:
         error: Its error, with the hint.
     """
     key, name = _last(_KEY, error), _last(_NAME, error)
-    missing = _NOT_IMPORTED.search(error)
-    if missing and missing[2] == name:
-        return f"{missing[1]}\n{code}"
-    hint = _NEAREST.search(error)
-    listed = hint[1] if hint else ""
+    # The text of an error may be data: it chooses no module.
+    line = usual_import(name)
+    if line and HINT.format(NOT_IMPORTED.format(line)) in error:
+        return f"{line}\n{code}"
+    listed = nearest_in(error)
     if not key:
         meant = _among(listed, name)
         return _replaced(code, tokenize.NAME, {name: meant}) if meant.isidentifier() else ""
@@ -49,24 +51,17 @@ def repaired(code: str, error: str) -> str:
 
 def _keys(error: str) -> list[str]:
     """The keys that a KeyError names: its own, a list of them, or those that its text quotes."""
-    value = _value(error)
+    value = literal(error)
     if isinstance(value, list | tuple):
         return [each for each in value if isinstance(each, str)]
     if not isinstance(value, str):
         return []
-    return [value, *_QUOTED.findall(value)]
+    return [value, *quoted_names(value)]
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str:
     found = pattern.findall(text)
     return str(found[-1]).strip() if found else ""
-
-
-def _value(literal: str) -> object:
-    try:
-        return ast.literal_eval(literal)
-    except (SyntaxError, ValueError):
-        return None
 
 
 def _among(listed: str, wanted: str) -> str:
@@ -79,13 +74,9 @@ def _among(listed: str, wanted: str) -> str:
     ends = [*(each.start() for each in commas), len(listed)]
     for first, start in enumerate(starts):
         for end in ends[first:]:
-            if _folded(listed[start:end]) == _folded(wanted) != "":
+            if folded(listed[start:end]) == folded(wanted) != "":
                 return listed[start:end] if listed[start:end] != wanted else ""
     return ""
-
-
-def _folded(name: str) -> str:
-    return re.sub(r"[\W_]+", "", name.casefold())
 
 
 def _replaced(code: str, kind: int, new: Mapping[str, str]) -> str:
@@ -101,7 +92,7 @@ def _replaced(code: str, kind: int, new: Mapping[str, str]) -> str:
     try:
         before = ""
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
-            text = _value(token.string) if kind == tokenize.STRING else token.string
+            text = literal(token.string) if kind == tokenize.STRING else token.string
             if token.type == kind and before != "." and isinstance(text, str) and text in new:
                 found.append((token, new[text]))
             before = token.string

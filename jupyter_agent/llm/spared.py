@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Collection, Iterable
 
-from jupyter_agent.llm.value_blocks import code_tree
+from jupyter_agent.llm.value_blocks import code_tree, names_in
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SCOPES = (*_DEFINITIONS, ast.Lambda)
@@ -33,13 +33,13 @@ def without_made_up_data(code: str) -> str:
     for statement in body:
         if isinstance(statement, (*_DEFINITIONS, ast.Import, ast.ImportFrom)):
             continue
-        if _is_written_out(statement) or _names(statement, ast.Load) & made_up:
-            made_up |= _names(statement, ast.Store)
+        if _is_written_out(statement) or names_in(statement, ast.Load) & made_up:
+            made_up |= names_in(statement, ast.Store)
             dropped.append(statement)
     if not dropped:
         return code
     kept = [each for each in body if each not in dropped]
-    used = {name for each in kept for name in _names(each, ast.Load)}
+    used = {name for each in kept for name in names_in(each, ast.Load)}
     if used & made_up:
         return code
     return _without(code, body, dropped)
@@ -86,8 +86,8 @@ def _replaced(body: Iterable[ast.stmt], tables: Collection[str]) -> Iterable[ast
     """The statements that bind a table's name to something that does not come from any table."""
     derived = set(tables)
     for statement in body:
-        stored = _names(statement, ast.Store)
-        if _names(statement, ast.Load) & derived:
+        stored = names_in(statement, ast.Store)
+        if names_in(statement, ast.Load) & derived:
             derived |= stored
         elif (
             isinstance(statement, ast.Assign)
@@ -152,14 +152,6 @@ def _is_written_out(statement: ast.stmt) -> bool:
         each for part in literals for each in ast.walk(part) if isinstance(each, ast.Constant)
     ]
     return len(constants) >= _WRITTEN_OUT
-
-
-def _names(node: ast.AST, how: type[ast.expr_context]) -> set[str]:
-    return {
-        each.id
-        for each in ast.walk(node)
-        if isinstance(each, ast.Name) and isinstance(each.ctx, how)
-    }
 
 
 def _without(code: str, body: Iterable[ast.stmt], dropped: Collection[ast.stmt]) -> str:

@@ -11,9 +11,9 @@ import re
 import warnings
 from collections.abc import Collection
 
+from jupyter_agent.core.error_hints import HINTED
 from jupyter_agent.core.markdown import code_fence
 from jupyter_agent.core.plaintext import shorten
-from jupyter_agent.core.quoting import HINTED
 from jupyter_agent.llm.wire import NO_OUTPUT
 
 _LONGEST_ANSWER = 2_000
@@ -83,8 +83,7 @@ def uses_any(code: str, names: Collection[str]) -> bool:
     tree = code_tree(code)
     if tree is None:
         return True
-    read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    return not read.isdisjoint(names) or _READS.search(code) is not None
+    return not names_in(tree, ast.Load).isdisjoint(names) or _READS.search(code) is not None
 
 
 def wants_words(task: str) -> bool:
@@ -123,12 +122,23 @@ def as_answer(output: str) -> str:
 def unquoted(value: str) -> str:
     """A text without the quotes of its repr."""
     if value[:1] in "'\"" and value[-1:] == value[:1]:
-        try:
-            read = ast.literal_eval(value)
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            return value
+        read = literal(value)
         return read if isinstance(read, str) else value
     return value
+
+
+def literal(text: str) -> object:
+    """The value that a text stands for as a literal of Python; None if it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def names_in(node: ast.AST, how: type[ast.expr_context]) -> set[str]:
+    """The names that code reads (`how` is `ast.Load`), binds (`ast.Store`) or deletes."""
+    found = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    return {each.id for each in found if isinstance(each.ctx, how)}
 
 
 def code_tree(code: str) -> ast.Module | None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.core.asked_changes import SPOILT
+from jupyter_agent.core.error_hints import HINTED
 from jupyter_agent.core.history import turn_messages
 from jupyter_agent.core.messages import (
     Image,
@@ -32,7 +33,7 @@ from jupyter_agent.core.messages import (
     clean,
     is_bitmap,
 )
-from jupyter_agent.core.quoting import HINTED, SAVED_AT, SAVED_IN, TAG
+from jupyter_agent.core.quoting import SAVED_AT, SAVED_IN, TAG
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.llm.wire import arguments_object
 

@@ -14,9 +14,9 @@ from pydantic import Field
 from jupyter_agent.core.asked_changes import SPOILT
 from jupyter_agent.core.displays import WIDGET
 from jupyter_agent.core.effects import SideEffect
+from jupyter_agent.core.error_hints import HINT
 from jupyter_agent.core.messages import Image, JsonObject, Output, Text
 from jupyter_agent.core.plaintext import plain, shorten
-from jupyter_agent.core.quoting import HINT
 from jupyter_agent.core.tool import Tool, ToolReturn, call_id, report, tool
 from jupyter_agent.errors import ToolError
 from jupyter_agent.kernel.execute import Execution, Executor
