@@ -85,9 +85,10 @@ def saved_outputs(view: TurnView) -> list[SavedOutput]:
 
     Attempts that were not taken have their displays as text, in the transcript.
     """
-    others = {id(step) for step in view.steps}.difference(map(id, view.own_steps))
-    steps = (_in_words(step) if id(step) in others else step for step in view.steps)
-    view = replace(view, steps=tuple(steps)) if others else view
+    if view.attempt:
+        own = view.attempt
+        steps = (step if step.attempt == own else _in_words(step) for step in view.steps)
+        view = replace(view, steps=tuple(steps))
     displays = list(_displays(view))
     outputs = [_transcript(view), *displays, *_widgets_in_words(displays)]
     answer = inert(stable(view.answer))

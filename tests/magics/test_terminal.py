@@ -96,6 +96,15 @@ class Terminal:
         self.send(*lines)
         return self.seen()
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C, as late as a person does.
+
+        A signal that comes just before readline, or a sleep, begins to wait is only handled after
+        it: that is Python's, and lasts microseconds, or longer on a busy machine.
+        """
+        time.sleep(0.5)
+        self.child.sendintr()
+
     def close(self) -> None:
         self.child.close(force=True)
 
@@ -147,7 +156,7 @@ def test_ctrl_c_ends_the_turn(terminal: Terminal, task: str) -> None:
     terminal.task("%%agent --fresh", task)
     terminal.child.expect("going")
     started = time.monotonic()
-    terminal.child.sendintr()
+    terminal.interrupt()
     screen = terminal.seen()
     assert time.monotonic() - started < 15
     assert "TurnInterrupted: The agent was interrupted." in screen
@@ -199,7 +208,7 @@ def test_a_question_in_words(terminal: Terminal) -> None:
 def test_ctrl_c_at_the_question(terminal: Terminal) -> None:
     """Press Ctrl-C instead of an answer: the turn ends, nothing ran, the prompt is back."""
     _ask(terminal, "Shell stop.")
-    terminal.child.sendintr()
+    terminal.interrupt()
     screen = terminal.seen()
     assert "TurnInterrupted: The agent was interrupted." in screen and "Traceback" not in screen
     assert not (terminal.folder / "ran.txt").exists()
@@ -218,6 +227,6 @@ def test_ctrl_c_at_an_ordinary_input(terminal: Terminal) -> None:
     code = "import time; print('lo' + 'op', flush=True); [time.sleep(0.1) for _ in range(600)]"
     terminal.send(code)
     terminal.child.expect("loop")
-    terminal.child.sendintr()
+    terminal.interrupt()
     assert "KeyboardInterrupt" in terminal.seen()
     assert "42" in terminal.enter("6 * 7")
