@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,8 +126,10 @@ def test_a_kernel_that_ends_at_the_question(desk: LiveKernel, tmp_path: Path) ->
     calls = [Call("execute_code", json.dumps({"code": code})) for code in (DELETES, "later = 1")]
     with ModelServer([Reply(calls=(first,)), Reply(calls=tuple(calls))]) as server:
         use(desk, server)
+        pid = desk.value("__import__('os').getpid()")
         running = desk.start("%%agent\nClean up.", allow_stdin=True)
         running.question()
+        os.kill(pid, signal.SIGKILL)  # a restart interrupts first, and the turn may notice
         desk.restart()
     with ModelServer([Reply(text="All right.")]) as server:
         use(desk, server)

@@ -332,9 +332,10 @@ def plant(
     return folder
 
 
-@pytest.mark.parametrize("path", ["a.txt", ".git/hooks/pre-commit", "/tmp/planted.txt", "../x"])
+@pytest.mark.parametrize("path", ["a.txt", ".git/hooks/pre-commit", "{outside}/planted", "../x"])
 def test_a_planted_journal_does_nothing(root: Path, path: str) -> None:
     """A journal that came with the folder is named and not undone."""
+    path = path.format(outside=root.parent)
     plant(root, path=path)
     checkpoints = Checkpoints(Workspace(root), "a.ipynb")
     assert checkpoints.turns() == []
@@ -489,10 +490,11 @@ def test_a_planted_content_is_replaced(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [".git/hooks/x", ".jupyter_agent/config.yaml", "sub/.git/config", "../x", "/tmp/x", "a//b"],
+    [".git/hooks/x", ".jupyter_agent/a.yaml", "sub/.git/config", "../x", "{outside}/x", "a//b"],
 )
 def test_places_that_nothing_is_put_into(root: Path, checkpoints: Checkpoints, path: str) -> None:
     """Even this kernel's journal never writes into the state folder, .git, or outside."""
+    path = path.format(outside=root.parent)
     turn = checkpoints.begin()
     state = [mark_of(b"x"), 0o100755, 1, "blob", "", 0]
     before = {"line": "before", "path": path, "state": state, "folders": 0}
