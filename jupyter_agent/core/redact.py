@@ -40,6 +40,8 @@ _SECRET_NAME = re.compile(
 _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|password|credential|signature")
 _PASSWORD_NAME = re.compile(r"(?i)passw|passphrase|secret")
 _FOLDERS = ("PWD", "OLDPWD")
+_PLACES = frozenset({*_FOLDERS, "PATH", "PYTHONPATH", "HOME", "LD_LIBRARY_PATH", "VIRTUAL_ENV"})
+"""Variables that processes need, and that hold folders only."""
 _CUT = re.compile("…")
 """What stands where a text was cut, as in descriptions of data."""
 _MIN_SECRET = 8
@@ -78,6 +80,20 @@ def secret_values(
         secrets = _secret_values(os.environ)
         _LAST[0] = current_state, secrets
     return secrets
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of an environment for a process that needs no keys.
+
+    Left out are those with the name of a secret, and those whose value holds one.
+    """
+    secrets = secret_values(environ, also=secret_values())
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in _PLACES
+        or not (_SECRET_NAME.search(name) or (value and redact(value, secrets) != value))
+    }
 
 
 def _secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
