@@ -271,7 +271,7 @@ class ChildKernel:
             metadata={"kernel_provisioner": {"provisioner_name": "local-provisioner"}},
         )
 
-        class OneSpec(KernelSpecManager):  # type: ignore[misc]
+        class OneSpec(KernelSpecManager):
             """Knows the one kernel that is started."""
 
             def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
@@ -296,7 +296,8 @@ class ChildKernel:
             start.write_text(json.dumps(settings), encoding="utf-8")
             with said.open("wb") as output:
                 await self._start_process(output, place)
-        self._process = manager.provisioner.process
+        provisioner: Any = manager.provisioner
+        self._process = provisioner.process
         self._clean.detach()  # type: ignore[attr-defined]
         self._clean = weakref.finalize(self, _end_process, self._process, place)
         self._client = client = manager.client()
@@ -321,15 +322,13 @@ class ChildKernel:
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait({self._listening})
-        if self._client is not None:
-            self._client.stop_channels()
         process, place = self._process, self._place
         with own():
             if process is not None:
                 _kill(process)
-                until = time.monotonic() + _END_SECONDS
-                while process.poll() is None and time.monotonic() < until:
-                    await asyncio.sleep(0.01)
+                await _until(lambda: process.poll() is not None, _END_SECONDS)
+            if self._client is not None:
+                self._client.stop_channels()
             if self._manager is not None:
                 await self._manager.shutdown_kernel(now=True)
             if place is not None:
@@ -358,8 +357,9 @@ class ChildKernel:
     async def _ask(self, request: Mapping[str, Any], limit: float | None) -> JsonObject:
         """Send a request, and wait for its answer.
 
-        The child is interrupted with the turn, and when the caller is cancelled: `task.cancelling`
-        shows that afterwards. It is killed if it does not answer within the grace, or `limit`.
+        The child is interrupted with the turn, and when the caller is cancelled. It is killed if it
+        does not answer within the grace, or `limit`. Code gets its answer nevertheless, and
+        `task.cancelling` shows the cancellation.
 
         Raises:
             _Unanswered: There is no answer.
@@ -384,13 +384,15 @@ class ChildKernel:
                 await self._interrupt_if_due(watch)
         finally:
             reply.cancel()
-        if reply.exception() is not None:  # it was closed meanwhile
+        if reply.cancelled() or reply.exception() is not None:  # it was closed meanwhile
             raise _Unanswered(watch.why_stopped or "died")
         answer: JsonObject = reply.result()
         if answer.get("interrupted"):
             raise _Unanswered(watch.why_stopped or "interrupted")
         if broken := answer.get("broken"):
             raise ToolError(f"The delegate's process failed: {one_line(broken, 300)}")
+        if request["do"] != "run" and watch.why_stopped:
+            raise _Unanswered(watch.why_stopped)
         await self._hear_rest(answer.get("printed", 0))
         return answer
 
@@ -426,11 +428,11 @@ class ChildKernel:
 
     async def _hear_rest(self, sent: int) -> None:
         """Wait for the last messages with printed text: they take another way than the answer."""
-        until = time.monotonic() + _LAST_TEXT_SECONDS
-        while self._heard < sent and time.monotonic() < until:
-            await asyncio.sleep(0.005)
+        await _until(lambda: self._heard >= sent, _LAST_TEXT_SECONDS)
 
     def _note_death(self) -> None:
+        if self._closing is not None:
+            return
         place = self._place
         said = _last_words(place / "said") if place is not None else ""
         how = _how_it_ended(self._process.returncode)
@@ -450,9 +452,9 @@ class ChildKernel:
 
     def _read(self, record: JsonObject, path: Path) -> object:
         """A value of the agent's; its code is judged, and an interrupt reaches it."""
-        with agents_code(), judged(Confined(None, "what a delegate returns")):
-            with self._interrupts.held():
-                return unpack(record, path, restricted=True)
+        judge = Confined(None, "what a delegate returns")
+        with agents_code(), judged(judge), self._interrupts.held():
+            return unpack(record, path, restricted=True)
 
 
 class _Unanswered(Exception):
@@ -525,6 +527,13 @@ def _execution(answer: JsonObject) -> Execution:
         {id(outputs[number]): words for number, words in answer["described"]},
         hint=answer["hint"],
     )
+
+
+async def _until(holds: Callable[[], bool], seconds: float) -> None:
+    """Wait until something holds, or a time has passed."""
+    until = time.monotonic() + seconds
+    while not holds() and time.monotonic() < until:  # noqa: ASYNC110 (nobody tells)
+        await asyncio.sleep(0.01)
 
 
 def _tell_failed(failed: Mapping[str, str]) -> None:

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -55,11 +54,11 @@ def main(start: _Json) -> None:
     from ipykernel.kernelapp import IPKernelApp
     from traitlets.config import Config
 
-    class Kernel(IPythonKernel):  # type: ignore[misc]
+    class Kernel(IPythonKernel):
         """Answers requests instead of running code."""
 
         def __init__(self, **options: Any) -> None:
-            super().__init__(**options)
+            super().__init__(**options)  # type: ignore[no-untyped-call]
             self._answers = _Answers(self.shell, folder, self._say)
 
         async def do_execute(self, code: str, silent: bool, *args: Any, **more: Any) -> _Json:
@@ -68,9 +67,9 @@ def main(start: _Json) -> None:
             return {"status": "ok", **count, "answer": answer}
 
         def _say(self, text: str) -> None:
-            self.session.send(
-                self.iopub_socket, "stream", {"name": "stdout", "text": text}, ident=PRINTED
-            )
+            content = {"name": "stdout", "text": text}
+            session: Any = self.session
+            session.send(self.iopub_socket, "stream", content, ident=PRINTED)
 
         def pre_handler_hook(self) -> None:
             """Leave SIGINT ignored: only running code is interrupted."""
@@ -78,7 +77,7 @@ def main(start: _Json) -> None:
         def post_handler_hook(self) -> None:
             """Nothing to put back."""
 
-    class App(IPKernelApp):  # type: ignore[misc]
+    class App(IPKernelApp):
         """A kernel without files of settings of the person's."""
 
         def load_config_file(self, *args: Any, **options: Any) -> None:
@@ -88,10 +87,8 @@ def main(start: _Json) -> None:
     settings.HistoryManager.enabled = False
     settings.InteractiveShellApp.exec_PYTHONSTARTUP = False
     settings.IPKernelApp.log_level = "ERROR"
-    application = App.instance(
-        config=settings,
-        connection_file=start["connection_file"],
-        kernel_class=Kernel,
+    application: Any = App.instance(
+        config=settings, connection_file=start["connection_file"], kernel_class=Kernel
     )
     application.initialize([])
     application.start()

@@ -65,10 +65,8 @@ _RESTORING = re.compile(
 """Names of functions by which libraries restore their values."""
 _FUNCTIONS = frozenset(
     {("numpy._core.multiarray", "scalar"), ("numpy.core.multiarray", "scalar"), ("pandas", "NA")}
-    | {
-        ("pyarrow.lib", name)
-        for name in "chunked_array dictionary field py_buffer scalar schema type_for_alias".split()
-    }
+    | {("pyarrow.lib", name) for name in ("chunked_array", "dictionary", "field", "py_buffer")}
+    | {("pyarrow.lib", name) for name in ("scalar", "schema", "type_for_alias")}
 )
 
 
@@ -193,7 +191,7 @@ def _unpack_arrow(how: str, path: Path, restricted: bool) -> object:
     if how == "polars":
         import polars
 
-        return polars.read_ipc(path, memory_map=not restricted)
+        return polars.read_ipc(path.read_bytes() if restricted else path)
     import pyarrow
 
     if restricted:
@@ -335,10 +333,10 @@ def _attribute(value: Any, name: str) -> Any:
     raise _refused("builtins", "getattr")
 
 
-def _type_of(value: object) -> type:
+def _type_of(*arguments: object) -> type:
     """`type` as the types of None, `...` and NotImplemented need it."""
-    if value is None or value is ... or value is NotImplemented:
-        return type(value)
+    if len(arguments) == 1 and arguments[0] in (None, ..., NotImplemented):
+        return type(arguments[0])
     raise _refused("builtins", "type")
 
 
