@@ -543,15 +543,17 @@ async def test_in_a_live_kernel(kernel: LiveKernel) -> None:
     assert ran.result == "3", ran.error
     running = kernel.start(
         "import asyncio\n"
-        "endless = 'while True: pass'\n"
-        "with interrupts.installed(), interrupts.cancelling(asyncio.current_task()):\n"
-        "    ran = await child.run(f\"print('begun')\\n{endless}\", None, "
-        "lambda words: Path('begun').touch())"
+        "async def turn():\n"
+        "    code = \"print('begun')\\nwhile True: pass\"\n"
+        "    ran.append(await child.run(code, None, lambda words: Path('begun').touch()))\n"
+        "ran, task = [], asyncio.ensure_future(turn())\n"
+        "with interrupts.installed(), interrupts.cancelling(task):\n"
+        "    await asyncio.wait({task})"
     )
     kernel.await_file("begun")
     kernel.interrupt()
     assert running.finish(timeout=60).status == "ok"
-    assert kernel.run("ran.state").result == "'interrupted'"
+    assert kernel.run("ran[0].state, task.cancelled()").result == "('interrupted', True)"
     assert (
         kernel.run("await child.close(); list(child._place.parent.glob(child._place.name))").result
         == "[]"
