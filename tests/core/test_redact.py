@@ -13,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from secret_texts import HOLDING, ORDINARY
 
-from jupyter_agent.core.redact import MARK, keep_secret, redact, redact_json, secret_values
+from jupyter_agent.core.redact import (
+    MARK,
+    keep_secret,
+    redact,
+    redact_json,
+    secret_values,
+    without_secrets,
+)
 
 # Put together from pieces, so that no scanner takes a test for a leak.
 LETTERS = "Abc1Def2Ghi3Jkl4Mno5Pqr6Stu7Vwx8"
@@ -178,6 +185,18 @@ def test_values_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "another-word-now" in secret_values() and "hunter2-hunter2" not in secret_values()
     monkeypatch.delenv("A_TOKEN")
     assert "another-word-now" not in secret_values()
+
+
+def test_an_environment_without_secrets() -> None:
+    """Variables with the name of a secret, or a secret in their value, are left out."""
+    kept = {"PATH": "/bin", "LANG": "C", "SEASON": "summer", "EMPTY": "", "COPY": "of-nothing"}
+    secret = {
+        "MY_TOKEN": "short",
+        "OPENAI_API_KEY": "sk-of-the-person-1234",
+        "BACKUP": "sk-of-the-person-1234",
+        "DATABASE": "postgres://me:hunter2222@db.example/it",
+    }
+    assert without_secrets({**kept, **secret}) == kept
 
 
 def test_a_configured_key(monkeypatch: pytest.MonkeyPatch) -> None:
