@@ -57,6 +57,7 @@ LONGEST = (
     "magics/test_local.py",
     "docs/test_site.py",
     "notebooks/test_cluster.py",
+    "kernel/test_child.py",
     "test_demo.py",
 )
 """The modules that begin first, so that both workers end at about the same time."""

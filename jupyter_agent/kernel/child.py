@@ -100,7 +100,7 @@ class ChildKernel:
         self._ended = "The delegate's process has not been started."
         self._listening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._clean: Callable[[], object] = _nothing
+        self._clean: weakref.finalize[..., ChildKernel] | None = None
         self._printed: Callable[[str], None] | None = None
         self._shown = BoundedText()
         self._heard = 0
@@ -298,7 +298,8 @@ class ChildKernel:
                 await self._start_process(output, place)
         provisioner: Any = manager.provisioner
         self._process = provisioner.process
-        self._clean.detach()  # type: ignore[attr-defined]
+        if self._clean is not None:
+            self._clean.detach()
         self._clean = weakref.finalize(self, _end_process, self._process, place)
         self._client = client = manager.client()
         client.start_channels(stdin=False, hb=False, control=False)
@@ -333,11 +334,8 @@ class ChildKernel:
                 await self._manager.shutdown_kernel(now=True)
             if place is not None:
                 _remove(place)
-        self._detach()
-
-    def _detach(self) -> None:
-        with suppress(AttributeError):
-            self._clean.detach()  # type: ignore[attr-defined]
+        if self._clean is not None:
+            self._clean.detach()
 
     # Requests -------------------------------------------------------------------------------------
 
@@ -645,7 +643,3 @@ def _last_words(said: Path) -> str:
         return ""
     last = next((one_line(line, 200) for line in reversed(text.split("\n")) if line.strip()), "")
     return f" ({last})" if last else ""
-
-
-def _nothing() -> None:
-    """There is nothing to clean up yet."""
