@@ -12,16 +12,20 @@ from typing import get_args
 import click
 
 from jupyter_agent.cli.report import Progress, code_cells, ended_by_signals, failure
+from jupyter_agent.cli.task_list import is_list, run_list
 from jupyter_agent.config import Settings
 from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks.jobs import CellDone, Job, NotebookDone, NotebookOutcome, Told, find
+from jupyter_agent.notebooks.tasks.batch import TaskOptions
 
 MODES = get_args(Settings.model_fields["mode"].annotation)
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="NOTEBOOK|FOLDER...", type=Path)
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="NOTEBOOK|FOLDER...|TASKS.yaml", type=Path
+)
 @click.option(
     "--mode",
     type=click.Choice(MODES),
@@ -42,7 +46,8 @@ MODES = get_args(Settings.model_fields["mode"].annotation)
     "--to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the executed notebooks into this folder, including those that fail.",
+    help="Write the executed notebooks into this folder, including those that fail. For a list of "
+    "tasks it is TASKS-runs beside the list if nothing is said.",
 )
 @click.option(
     "--in-place",
@@ -58,6 +63,10 @@ MODES = get_args(Settings.model_fields["mode"].annotation)
 @click.option(
     "--stop-at-first-failure", is_flag=True, help="Stop the other notebooks when one fails."
 )
+@click.option(
+    "--retry-failed", is_flag=True, help="Of a list of tasks: run those anew that failed before."
+)
+@click.option("--again", is_flag=True, help="Of a list of tasks: run all anew.")
 def run(
     paths: tuple[Path, ...],
     mode: str | None,
@@ -67,12 +76,19 @@ def run(
     in_place: bool,
     timeout: float | None,
     stop_at_first_failure: bool,
+    retry_failed: bool,
+    again: bool,
 ) -> None:
     """Execute notebooks, each in a fresh kernel and in its own folder.
 
     A folder means all notebooks below it. Without --to or --in-place nothing is written back.
 
-    Exit code: 0 when every notebook ran to its end, 1 when one did not, 2 for wrong usage.
+    TASKS.yaml is a list of tasks for the agent. Each runs as an agent cell in a notebook of its
+    own, after the tasks that it names. The same command goes on where it ended: what is done is
+    not run again.
+
+    Exit code: 0 when every notebook ran to its end and every task is done, 1 when one is not, 2 for
+    wrong usage or a wrong list, 130 after Ctrl-C, 143 after SIGTERM.
     """
     if folder and in_place:
         raise click.UsageError("--to and --in-place exclude each other. Give one of them.")
@@ -82,6 +98,18 @@ def run(
         )
     if scheduler is not None and not scheduler.strip():
         raise click.UsageError("--scheduler needs an address, for instance tcp://127.0.0.1:8786.")
+    lists = [path for path in paths if is_list(path)]
+    _refuse_mixture(paths, lists, in_place, retry_failed or again)
+    if lists:
+        options = TaskOptions(
+            mode=mode or "",
+            timeout=timeout,
+            again=again,
+            retries=retry_failed,
+            stops=stop_at_first_failure,
+        )
+        run_list(lists[0], folder, options, jobs or 1, scheduler)
+        return
     settings = {"mode": mode} if mode else {}
     try:
         named = [Job(p, name, settings, timeout) for p, name in find(paths, leave_out=folder)]
@@ -97,6 +125,17 @@ def run(
     batch.summarize()
     if batch.failed or batch.done < len(named):
         raise SystemExit(1)
+
+
+def _refuse_mixture(
+    paths: Sequence[Path], lists: Sequence[Path], in_place: bool, is_anew: bool
+) -> None:
+    if lists and len(paths) > 1:
+        raise click.UsageError(f"{lists[0]} is a list of tasks, which is run alone. Name it alone.")
+    if lists and in_place:
+        raise click.UsageError("--in-place is for notebooks; a list of tasks is written to --to.")
+    if is_anew and not lists:
+        raise click.UsageError("--again and --retry-failed are for a list of tasks (TASKS.yaml).")
 
 
 def _refuse_collisions(jobs: Sequence[Job], folder: Path | None) -> None:

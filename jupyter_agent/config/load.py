@@ -79,7 +79,7 @@ def _file_layer(path: Path) -> Layer | None:
     text = _read(path)
     if text is None:
         return None
-    content = _parsed(path, text)
+    content = parse_yaml(path, text)
     if content is None:
         return Layer(str(path), MappingProxyType({}))
     if not isinstance(content, dict):
@@ -119,7 +119,12 @@ def _content(path: Path) -> bytes | None:
     raise config_error(str(path), f"{problem}. Correct that, or move the file away.")
 
 
-def _parsed(path: Path, text: str) -> object:
+def parse_yaml(path: Path, text: str) -> object:
+    """The value in the text of a YAML file, strictly: a key that is there twice is an error.
+
+    Raises:
+        ConfigError: With the line, and without the quoted content: it could be a key.
+    """
     try:
         # S506: the loader is a SafeLoader.
         return yaml.load(text, Loader=_Loader)

@@ -11,8 +11,9 @@ import hashlib
 import os
 import secrets
 import stat
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -24,6 +25,7 @@ READ_LIMIT = 64 * 1024 * 1024
 """Bytes of a file that is read whole; a longer one is refused."""
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.01
+_HELD_POLL_SECONDS = 0.2
 _tokens: dict[int, str] = {}
 
 
@@ -49,13 +51,9 @@ def locked(path: Path, state: Path, seconds: float = _LOCK_SECONDS) -> Iterator[
     """
     from filelock import FileLock, Timeout
 
-    real = os.path.normcase(os.path.realpath(path))
-    name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
     try:
-        folder = cache_folder(state) / "locks"
-        atomic.private_folder(folder)
         lock = FileLock(
-            folder / f"{name}.lock", timeout=seconds, mode=0o600, poll_interval=_POLL_SECONDS
+            lock_file(path, state), timeout=seconds, mode=0o600, poll_interval=_POLL_SECONDS
         )
         lock.acquire()
     except Timeout:
@@ -66,6 +64,55 @@ def locked(path: Path, state: Path, seconds: float = _LOCK_SECONDS) -> Iterator[
         yield
     finally:
         lock.release()
+
+
+def lock_file(path: Path, state: Path) -> Path:
+    """The file whose lock stands for `path`, in the state folder; its folder is made.
+
+    Raises:
+        OSError: The folder cannot be made.
+    """
+    real = os.path.normcase(os.path.realpath(path))
+    name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
+    folder = cache_folder(state) / "locks"
+    atomic.private_folder(folder)
+    return folder / f"{name}.lock"
+
+
+def claim(lock: Path) -> Callable[[], None] | None:
+    """Take the lock of a lock file if nobody holds it. The system frees it when this process dies.
+
+    Returns:
+        What frees it; None if another holds it.
+
+    Raises:
+        OSError: The file cannot be locked.
+    """
+    from filelock import FileLock, Timeout
+
+    taken = FileLock(lock, mode=0o600, thread_local=False)
+    try:
+        taken.acquire(timeout=0)
+    except Timeout:
+        return None
+    return taken.release
+
+
+@contextlib.contextmanager
+def held(lock: Path, stop: threading.Event) -> Iterator[bool]:
+    """Hold the lock of a lock file; waits for it without a limit. Gives False if `stop` came first.
+
+    Raises:
+        OSError: The file cannot be locked.
+    """
+    while (release := claim(lock)) is None:
+        if stop.wait(_HELD_POLL_SECONDS):
+            yield False
+            return
+    try:
+        yield True
+    finally:
+        release()
 
 
 def is_locked(lock: Path) -> bool:

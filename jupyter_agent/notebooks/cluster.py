@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from jupyter_agent.core.environment import ENVIRONMENT_PREFIX
@@ -48,8 +49,87 @@ def run_on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Told]:
     Raises:
         AgentError: `distributed` is not installed, or no scheduler answers there.
     """
+    workers = DaskWorkers(address)
     try:
-        from distributed import Client, as_completed
+        for job in jobs:
+            workers.begin(job)
+            yield Begun(job)
+        while workers.is_busy:
+            yield from workers.hear()
+    finally:
+        workers.close()
+
+
+class DaskWorkers:
+    """The workers of a Dask cluster, which execute notebooks.
+
+    Args:
+        address: As for `run_on_cluster`.
+
+    Raises:
+        AgentError: As `run_on_cluster`.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._client = _connected(address)
+        self._run = uuid.uuid4().hex
+        self._jobs: dict[str, Job] = {}
+        self._running: dict[str, Any] = {}
+        self._done: SimpleQueue[Any] = SimpleQueue()
+
+    @property
+    def room(self) -> int:
+        """How many threads of the workers have nothing to do for this client.
+
+        Raises:
+            AgentError: The scheduler does not answer any more.
+        """
+        try:
+            threads = sum(self._client.nthreads().values())
+        except Exception as error:  # of Dask's own kinds, and of its transport
+            raise AgentError(
+                f"The Dask scheduler at {self._address} does not answer any more "
+                f"({type(error).__name__}). Start it, and run the same command again."
+            ) from None
+        return max(0, threads - len(self._running))
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a notebook that was begun is not done."""
+        return bool(self._running)
+
+    def begin(self, job: Job) -> None:
+        """Hand a notebook to the scheduler."""
+        key = f"jupyter-agent-{self._run}-{len(self._jobs)}"
+        there = replace(job, settings={**_shipped(os.environ), **job.settings})
+        self._jobs[key] = job
+        future = self._client.submit(_task, there, key, key=key, pure=False)
+        self._running[key] = future
+        future.add_done_callback(self._done.put)
+
+    def hear(self, seconds: float | None = None) -> list[Told]:
+        """The notebooks that are done; waits for the first one, so long at most. None waits on."""
+        try:
+            future = self._done.get(timeout=seconds)
+        except Empty:
+            return []
+        del self._running[future.key]
+        job = self._jobs[future.key]
+        return [NotebookDone(job, _outcome(self._client, future, job))]
+
+    def close(self) -> None:
+        """Cancel what is running, kernels included, and leave the cluster."""
+        with self._client:
+            self._client.cancel(list(self._running.values()))
+            for key in self._jobs:
+                _ledger(key, self._client).delete()
+
+
+def _connected(address: str) -> Any:
+    """A client of the scheduler at an address. Raises `AgentError` where there is none."""
+    try:
+        from distributed import Client
         from distributed.comm.addressing import get_address_host_port
     except ImportError:
         raise AgentError(
@@ -57,27 +137,12 @@ def run_on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Told]:
         ) from None
     try:
         get_address_host_port(address)  # a client that was given a wrong one takes long to end
-        client = Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
+        return Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
     except (OSError, TimeoutError, ValueError, ImportError) as error:
         raise AgentError(
             f"No Dask scheduler can be reached at {address} ({type(error).__name__}). "
             "Give its address as the scheduler shows it, for instance tcp://127.0.0.1:8786."
         ) from None
-    run = uuid.uuid4().hex
-    keys = {f"jupyter-agent-{run}-{number}": job for number, job in enumerate(jobs)}
-    with client:
-        futures = []
-        for key, job in keys.items():
-            there = replace(job, settings={**_shipped(os.environ), **job.settings})
-            futures.append(client.submit(_task, there, key, key=key, pure=False))
-            yield Begun(job)
-        try:
-            for future in as_completed(futures, loop=client.loop):
-                yield NotebookDone(keys[future.key], _outcome(client, future, keys[future.key]))
-        finally:
-            client.cancel(futures)
-            for key in keys:
-                _ledger(key, client).delete()
 
 
 def _task(job: Job, key: str) -> None:

@@ -1,14 +1,16 @@
-"""What `jupyter agent record` says to a kernel between two cells. Runs in that kernel."""
+"""What `jupyter agent record` and `run` say to a kernel between two cells. Runs in that kernel."""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from IPython.core.getipython import get_ipython
 
 _cassettes: dict[Path, Path] = {}
 """The cassettes that takes stand in for, by the take."""
+_LONGEST_ANSWER = 400
 _reruns: dict[Path, Path] = {}
 """The files with the results of a second run, by the cassette."""
 
@@ -67,3 +69,23 @@ def take_of(cassette: Path, folder: Path) -> Path:
     """Where a cassette's take is, in the folder of the takes."""
     digest = sha256(str(cassette).encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return folder / digest / cassette.name
+
+
+def last_turn() -> dict[str, Any]:
+    """After the last cell: how its turn ended, as a literal; empty where there was none."""
+    from jupyter_agent.core.plaintext import one_line
+    from jupyter_agent.core.redact import redact, secret_values
+    from jupyter_agent.session.answer import Answer
+
+    shell = get_ipython()
+    answer = shell.user_ns.get("_agent") if shell else None
+    if not isinstance(answer, Answer):
+        return {}
+    cost = answer.receipt.cost
+    return {
+        "stop": str(answer.stop_reason),
+        "steps": answer.receipt.steps,
+        "tokens": answer.usage.total_tokens,
+        "cost": None if cost is None else float(cost),
+        "answer": one_line(redact(str(answer), secret_values()), _LONGEST_ANSWER),
+    }

@@ -6,12 +6,15 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 from jupyter_agent.errors import AgentError
+from jupyter_agent.files.shared import held
 from jupyter_agent.notebooks.find import files_below
-from jupyter_agent.notebooks.one import NotebookExecution, NotebookWatch, execute
+from jupyter_agent.notebooks.one import STOPPED, NotebookExecution, NotebookWatch, execute
 
 _NEVER_ENTERED = {"node_modules", "__pycache__"}
 
@@ -25,12 +28,19 @@ class Job:
         name: How it is called in reports, and below the folder of copies.
         settings: By dotted key, in force over the files.
         timeout: Seconds for one cell; None waits.
+        home: As for `execute`.
+        asks: As for `execute`.
+        lock: A file whose lock is held while the notebook is executed, so that no two processes
+            execute it at once, whoever began them; None for none.
     """
 
     path: Path
     name: str
     settings: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None
+    home: Path | None = None
+    asks: str = ""
+    lock: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,7 @@ class NotebookOutcome:
         source: What that cell says.
         seconds: How long it took.
         document: The notebook with its new outputs, as JSON; empty where it could not be read.
+        value: As for `NotebookExecution`.
     """
 
     path: Path
@@ -52,14 +63,22 @@ class NotebookOutcome:
     source: str = ""
     seconds: float = 0.0
     document: str = ""
+    value: Any = None
 
     @classmethod
     def of(cls, execution: NotebookExecution) -> NotebookOutcome:
         """What came of an execution."""
         notebook, cell = execution.notebook, execution.cell
         source = "" if cell is None else str(notebook.cells[cell].source)
-        document = json.dumps(notebook)
-        return cls(execution.path, execution.error, cell, source, execution.seconds, document)
+        return cls(
+            path=execution.path,
+            error=execution.error,
+            cell=cell,
+            source=source,
+            seconds=execution.seconds,
+            document=json.dumps(notebook),
+            value=execution.value,
+        )
 
     @property
     def execution(self) -> NotebookExecution:
@@ -67,7 +86,9 @@ class NotebookOutcome:
         import nbformat
 
         notebook = nbformat.from_dict(json.loads(self.document)) if self.document else None
-        return NotebookExecution(self.path, notebook, self.error, self.cell, self.seconds)
+        return NotebookExecution(
+            self.path, notebook, self.error, self.cell, self.seconds, self.value
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +116,46 @@ class NotebookDone:
 Told = Begun | CellDone | NotebookDone
 
 
+class Workers(Protocol):
+    """Who executes notebooks: processes of this machine, or a cluster."""
+
+    @property
+    def room(self) -> int:
+        """How many more notebooks could be begun now. Raises `AgentError` if nobody answers."""
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a notebook that was begun is not done."""
+
+    def begin(self, job: Job) -> None:
+        """Have a notebook executed, where there is room."""
+
+    def hear(self, seconds: float | None = None) -> list[Told]:
+        """What happened meanwhile; waits for the first thing, so long at most. None waits on."""
+
+    def close(self) -> None:
+        """End what is running, kernels included."""
+
+
 def execute_job(
     job: Job, watch: NotebookWatch | None = None, stop: threading.Event | None = None
 ) -> NotebookOutcome:
     """Execute a job's notebook. What cannot be executed is an outcome, too."""
     began = time.monotonic()
+    stop = stop or threading.Event()
     try:
-        done = execute(job.path, job.settings, timeout=job.timeout, watch=watch, stop=stop)
+        with held(job.lock, stop) if job.lock else nullcontext(True) as is_free:
+            if not is_free:
+                return NotebookOutcome(job.path, STOPPED, seconds=time.monotonic() - began)
+            done = execute(
+                job.path,
+                job.settings,
+                timeout=job.timeout,
+                watch=watch,
+                stop=stop,
+                home=job.home,
+                asks=job.asks,
+            )
         return NotebookOutcome.of(done)
     except AgentError as error:
         problem = str(error)

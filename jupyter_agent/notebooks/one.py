@@ -36,6 +36,7 @@ class NotebookExecution:
         error: What failed, in one line; empty where every cell ran.
         cell: The number of the cell that failed, counted from 0 over all cells; None without one.
         seconds: How long it took.
+        value: The literal that `asks` gave after the last cell; None without one.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class NotebookExecution:
     error: str
     cell: int | None
     seconds: float
+    value: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ def execute(
     before: Before | None = None,
     stop: threading.Event | None = None,
     environ: Mapping[str, str] | None = None,
+    home: Path | None = None,
+    asks: str = "",
 ) -> NotebookExecution:
     """Execute a notebook in a fresh kernel, in its folder. Nothing is written.
 
@@ -106,18 +110,30 @@ def execute(
         before: Done before each code cell; what it raises ends the execution and is raised here.
         stop: Set from another thread, or by a signal: the kernel is killed.
         environ: Variables of the environment for the kernel, besides those of this process.
+        home: The path at which its kernel is to believe the notebook, and in whose folder it
+            runs; there need be no such file. None: `path`.
+        asks: An expression for the kernel after the last cell, whose value is a literal.
 
     Raises:
         AgentError: The notebook cannot be read, or its kernel cannot be started.
     """
     notebook = read(path)
     stop = stop or threading.Event()
-    work = _Work(path, notebook, timeout, watch or NotebookWatch(), before, stop)
+    work = _Work(
+        path=path,
+        notebook=notebook,
+        timeout=timeout,
+        watch=watch or NotebookWatch(),
+        before=before,
+        stop=stop,
+        folder=(home or path).resolve().parent,
+        asks=asks,
+    )
     # A thread of its own, because nbclient takes the signals of the main one: an interrupt
     # must end all notebooks, and not look like a kernel that died.
     with ThreadPoolExecutor(1, "notebook") as thread:
         running = thread.submit(
-            asyncio.run, work.run(_environment(path, settings or {}) | dict(environ or {}))
+            asyncio.run, work.run(_environment(home or path, settings or {}) | dict(environ or {}))
         )
         try:
             return running.result()
@@ -131,12 +147,15 @@ class _Work:
 
     def __init__(
         self,
+        *,
         path: Path,
         notebook: Any,
         timeout: float | None,
         watch: NotebookWatch,
         before: Before | None,
         stop: threading.Event,
+        folder: Path,
+        asks: str,
     ) -> None:
         self._path = path
         self._notebook = notebook
@@ -144,6 +163,9 @@ class _Work:
         self._watch = watch
         self._before = before
         self._stop = stop
+        self._folder = folder
+        self._asks = asks
+        self._value: Any = None
         self._current: int | None = None
         self._began = time.monotonic()
 
@@ -152,7 +174,12 @@ class _Work:
             error = await self._error(environment, said)
         seconds = time.monotonic() - self._began
         return NotebookExecution(
-            self._path, self._notebook, error, self._current if error else None, seconds
+            path=self._path,
+            notebook=self._notebook,
+            error=error,
+            cell=self._current if error else None,
+            seconds=seconds,
+            value=self._value,
         )
 
     async def _error(self, environment: Mapping[str, str], said: IO[bytes]) -> str:
@@ -207,8 +234,7 @@ class _Work:
             timeout_func=lambda cell: self._timeout,
             # Kernels warn about each unencrypted connection, also about a local one.
             extra_arguments=["--log-level=ERROR"],
-            resources={"metadata": {"path": str(self._path.resolve().parent)}},
-            on_cell_executed=self._finished,
+            resources={"metadata": {"path": str(self._folder)}},
             record_timing=False,
             log=quiet,
         )
@@ -222,16 +248,20 @@ class _Work:
                 if self._before:
                     await self._before(NotebookKernel(client), cell, cell_index)
 
+        async def finished(cell: Any, cell_index: int, execute_reply: Any) -> None:
+            self._watch.finished(cell, cell_index)
+            is_last = not any(c.cell_type == "code" for c in self._notebook.cells[cell_index + 1 :])
+            if self._asks and is_last and execute_reply["content"]["status"] == "ok":
+                self._value = await NotebookKernel(client).value(self._asks)
+
         def ready(notebook: Any) -> None:
             process = getattr(manager.provisioner, "pid", None)
             if process:  # a kernel of another machine has none here
                 self._watch.kernel(process)
 
         client.on_cell_start, client.on_notebook_start = started, ready
+        client.on_cell_executed = finished
         return client
-
-    def _finished(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
-        self._watch.finished(cell, cell_index)
 
 
 def read(path: Path) -> Any:

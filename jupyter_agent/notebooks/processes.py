@@ -39,23 +39,69 @@ def run_here(jobs: Sequence[Job], at_once: int = 1) -> Iterator[Told]:
         jobs: The notebooks, begun in this order.
         at_once: How many processes execute.
     """
-    waiting = [(job, 1) for job in jobs]
-    workers: dict[Any, _Worker] = {}
+    waiting, workers = list(jobs), Processes(at_once)
     try:
-        while waiting or any(worker.job for worker in workers.values()):
-            while waiting and (worker := _free(workers, at_once)):
-                yield Begun(worker.give(*waiting.pop(0)))
-            for pipe in wait([pipe for pipe, worker in workers.items() if worker.job]):
-                worker = workers[pipe]
-                job, told = worker.job, worker.hear()
-                if worker.is_dead:
-                    workers.pop(pipe).end()
-                if worker.is_dead and job and worker.attempt < ATTEMPTS:
-                    waiting.insert(0, (job, worker.attempt + 1))
-                elif told:
-                    yield told
+        while waiting or workers.is_busy:
+            while waiting and workers.room:
+                workers.begin(waiting[0])
+                yield Begun(waiting.pop(0))
+            yield from workers.hear()
     finally:
-        _end_all(workers.values())
+        workers.close()
+
+
+class Processes:
+    """Processes of this machine that execute notebooks, each one after another.
+
+    Args:
+        at_once: The most processes. They start when they are needed, and stay until `close`.
+    """
+
+    def __init__(self, at_once: int = 1) -> None:
+        self._at_once = at_once
+        self._workers: dict[Any, _Worker] = {}
+
+    @property
+    def room(self) -> int:
+        """How many more notebooks could be begun now."""
+        return self._at_once - sum(bool(worker.job) for worker in self._workers.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a notebook that was begun is not done."""
+        return any(worker.job for worker in self._workers.values())
+
+    def begin(self, job: Job) -> None:
+        """Execute a notebook, where there is room."""
+        self._free().give(job, 1)
+
+    def hear(self, seconds: float | None = None) -> list[Told]:
+        """What happened meanwhile; waits for the first thing, so long at most. None waits on."""
+        told: list[Told] = []
+        busy = [pipe for pipe, worker in self._workers.items() if worker.job]
+        for pipe in wait(busy, seconds):
+            worker = self._workers[pipe]
+            job, what = worker.job, worker.hear()
+            if worker.is_dead:
+                self._workers.pop(pipe).end()
+            if worker.is_dead and job and worker.attempt < ATTEMPTS:
+                self._free().give(job, worker.attempt + 1)
+                told.append(Begun(job))
+            elif what:
+                told.append(what)
+        return told
+
+    def close(self) -> None:
+        """End what is running, kernels included."""
+        _end_all(self._workers.values())
+
+    def _free(self) -> _Worker:
+        """A process that has nothing to do; a new one where all are busy."""
+        free = next((worker for worker in self._workers.values() if not worker.job), None)
+        if free is None:
+            free = _Worker()
+            self._workers[free.pipe] = free
+        return free
 
 
 class _Worker:
@@ -79,13 +125,12 @@ class _Worker:
         self._process.start()
         theirs.close()  # so that the pipe ends with the process
 
-    def give(self, job: Job, attempt: int) -> Job:
+    def give(self, job: Job, attempt: int) -> None:
         """Let it execute a notebook."""
         self.job, self.attempt = job, attempt
         self._began = time.monotonic()
         with suppress(OSError):  # a process that has just died is heard of
             self.pipe.send(job)
-        return job
 
     def hear(self) -> CellDone | NotebookDone | None:
         """The next thing that it tells, where that is of interest."""
@@ -134,15 +179,6 @@ class _Worker:
         how = f"was killed by signal {-code}" if code and code < 0 else f"ended with {code}"
         error = f"the process that executed it {how}, {ATTEMPTS} times"
         return NotebookOutcome(job.path, error, seconds=time.monotonic() - self._began)
-
-
-def _free(workers: dict[Any, _Worker], most: int) -> _Worker | None:
-    """A process that has nothing to do; a new one where there may be more."""
-    free = next((worker for worker in workers.values() if not worker.job), None)
-    if free is None and len(workers) < most:
-        free = _Worker()
-        workers[free.pipe] = free
-    return free
 
 
 def _end_all(workers: Any) -> None:

@@ -1,0 +1,431 @@
+"""Runs a list of tasks: each when those before it are done, and each to its end once.
+
+Several commands may work at one list. Each takes a task by its claim, looks into the records
+again, and only then begins; it waits for the tasks that others have taken. A claim ends with its
+process, and the lock under which a notebook is executed ends with its kernel: so who takes over
+from a killed command begins when the last kernel of that one is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from jupyter_agent.core.plaintext import one_line
+from jupyter_agent.errors import AgentError
+from jupyter_agent.files.atomic import atomic_write, reason_of
+from jupyter_agent.notebooks.jobs import (
+    Begun,
+    CellDone,
+    Job,
+    NotebookDone,
+    NotebookOutcome,
+    Told,
+    Workers,
+)
+from jupyter_agent.notebooks.one import STOPPED
+from jupyter_agent.notebooks.tasks.listed import ListedTask
+from jupyter_agent.notebooks.tasks.prepared import home_of, parts_of, prepared
+from jupyter_agent.notebooks.tasks.store import TaskNumbers, TaskRecord, TaskStore
+from jupyter_agent.notebooks.writing import write_copy
+from jupyter_agent.session.effective_settings import effective_settings
+from jupyter_agent.stores.following import LogFollower
+
+TICK = 0.5
+"""Seconds between two looks at the logs and at what other commands did."""
+_ASKED = "__import__('jupyter_agent.notebooks.inside', fromlist=['last_turn']).last_turn()"
+_STOPS = {
+    "step_limit": "the agent stopped at its limit of steps (max_steps)",
+    "budget": "the agent stopped at its budget",
+    "stuck": "the agent repeated itself, and was stopped",
+    "refused": "the model refused the task",
+    "interrupted": "the agent was interrupted",
+    "error": "the agent's turn failed",
+}
+TaskState = Literal["waiting", "running", "elsewhere", "done", "failed", "skipped", "interrupted"]
+ENDED: tuple[TaskState, ...] = ("done", "failed", "skipped", "interrupted")
+
+
+@dataclass
+class TaskProgress:
+    """What a task is doing, or what came of it.
+
+    Attributes:
+        task: The task.
+        state: `elsewhere` is running by another command; `skipped` will not run, since a task
+            before it failed.
+        now: What it does, the tasks that it waits for, its answer, or why it failed.
+        numbers: What it took so far.
+        is_earlier: True if it ended before this command.
+    """
+
+    task: ListedTask
+    state: TaskState = "waiting"
+    now: str = ""
+    numbers: TaskNumbers = TaskNumbers()
+    is_earlier: bool = False
+
+    @property
+    def words(self) -> str:
+        """The state in words."""
+        if self.state == "elsewhere":
+            return "running elsewhere"
+        return f"{self.state} before" if self.is_earlier else self.state
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """How a list is run.
+
+    Attributes:
+        mode: Where the replies come from; empty for the configured mode. Records of another mode
+            do not count if it is given.
+        timeout: The limit in seconds for each cell of a task without one of its own.
+        again: True runs all tasks anew.
+        retries: True runs those anew that failed.
+        stops: True ends the others when one fails.
+    """
+
+    mode: str = ""
+    timeout: float | None = None
+    again: bool = False
+    retries: bool = False
+    stops: bool = False
+
+
+@dataclass
+class _Running:
+    """A task that runs here."""
+
+    job: Job
+    original: bytes
+    release: Callable[[], None]
+    began: float
+    place: str
+    follower: LogFollower | None
+    cells: int
+    all_cells: int
+    cells_done: int = 0
+
+
+@dataclass
+class TaskBatch:
+    """The tasks of a list that are run together.
+
+    Args:
+        tasks: The tasks.
+        folder: The list's folder.
+        store: Where records, claims and notebooks are; it is open.
+        options: How they are run.
+
+    Attributes:
+        rows: What each task is doing, by its name.
+        notes: Lines for the person, which whoever shows them takes out.
+    """
+
+    tasks: Sequence[ListedTask]
+    folder: Path
+    store: TaskStore
+    options: TaskOptions = TaskOptions()
+    rows: dict[str, TaskProgress] = field(init=False)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = {task.name: TaskProgress(task) for task in self.tasks}
+        self._notebooks = {task.name: prepared(task) for task in self.tasks}
+        self._parts = parts_of(self.tasks, self._notebooks)
+        self._running: dict[str, _Running] = {}
+        self._followers: dict[Path, LogFollower] = {}
+        self._old: dict[str, int] = {}
+        """The records of before that do not count, by task and number."""
+        self._seen = {name: record.number for name, record in self.store.records().items()}
+        self._look_back()
+
+    @property
+    def is_over(self) -> bool:
+        """True if no task is left that could run."""
+        return all(row.state in ENDED for row in self.rows.values())
+
+    def run(self, workers: Workers) -> Iterator[list[TaskProgress]]:
+        """Run the tasks. Gives the rows that changed their state, at each change and each tick.
+
+        Closing the iterator ends what runs, kernels included, and records it as interrupted.
+
+        Args:
+            workers: Who executes the notebooks; closed at the end.
+
+        Raises:
+            AgentError: A record cannot be written, or the workers do not answer.
+        """
+        states = {name: ("", False) for name in self.rows}
+        try:
+            while True:
+                self._look()
+                self._begin(workers)
+                yield self._changed(states)
+                if self.is_over or self._stopped:
+                    return
+                if workers.is_busy:
+                    for told in workers.hear(TICK):
+                        self._heard(told)
+                else:
+                    time.sleep(TICK)
+                self._follow()
+        finally:
+            try:
+                workers.close()
+            finally:
+                self._interrupt([*self._running])
+
+    @property
+    def _stopped(self) -> bool:
+        failed = (row.state == "failed" and not row.is_earlier for row in self.rows.values())
+        return self.options.stops and any(failed)
+
+    def _changed(self, states: dict[str, tuple[str, bool]]) -> list[TaskProgress]:
+        now = {name: (row.words, row.is_earlier) for name, row in self.rows.items()}
+        changed = [self.rows[name] for name in now if now[name] != states[name]]
+        states.update(now)
+        return changed
+
+    # Before -------------------------------------------------------------------------------------
+
+    def _look_back(self) -> None:
+        """Decide which records of earlier commands count, and say which tasks run anew."""
+        for name, record in self.store.records().items():
+            if name not in self.rows:
+                continue
+            other = [part for part, digest in self._parts[name].items() if record.parts.get(part) != digest]
+            if record.state in ("done", "failed") and other:
+                said = " and ".join(_CHANGED[part] for part in other)
+                self.notes.append(f"{name} runs anew: {said} changed")
+            retried = self.options.retries and record.state == "failed"
+            if self.options.again or retried or other or self._is_other_mode(record):
+                self._old[name] = record.number
+
+    def _is_other_mode(self, record: TaskRecord) -> bool:
+        return bool(self.options.mode) and record.mode != self.options.mode
+
+    def _counts(self, name: str, record: TaskRecord | None) -> bool:
+        """True if a record is the outcome of this task as it stands in the list."""
+        return (
+            record is not None
+            and record.state in ("done", "failed")
+            and record.parts == self._parts[name]
+            and not self._is_other_mode(record)
+            and record.number > self._old.get(name, 0)
+        )
+
+    # Meanwhile ----------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Take over what other commands did, and decide what can never run."""
+        records = self.store.records()
+        for name, row in self.rows.items():
+            record = records.get(name)
+            if row.state in ("waiting", "elsewhere") and record and self._counts(name, record):
+                self._take_over(row, record)
+        for _ in self.rows:  # a task after a task after one that failed
+            skipped = [row for row in self.rows.values() if self._skip(row)]
+            if not skipped:
+                break
+
+    def _take_over(self, row: TaskProgress, record: TaskRecord) -> None:
+        row.state = "done" if record.state == "done" else "failed"
+        row.now, row.numbers = record.words, record.numbers
+        row.is_earlier = self._seen.get(row.task.name) == record.number
+
+    def _skip(self, row: TaskProgress) -> bool:
+        """Skip a task after one that failed. Gives whether it is skipped now."""
+        if row.state != "waiting":
+            return False
+        failed = [n for n in row.task.after if self.rows[n].state in ("failed", "skipped")]
+        if failed:
+            how = "failed" if self.rows[failed[0]].state == "failed" else "was skipped"
+            row.state, row.now = "skipped", f"{failed[0]} {how}"
+            return True
+        open_ones = [n for n in row.task.after if self.rows[n].state != "done"]
+        row.now = f"waits for {', '.join(open_ones)}" if open_ones else ""
+        return False
+
+    def _begin(self, workers: Workers) -> None:
+        """Begin as many tasks as there is room for, in the order of the list."""
+        ready = [
+            row
+            for row in self.rows.values()
+            if row.state in ("waiting", "elsewhere")
+            and all(self.rows[name].state == "done" for name in row.task.after)
+        ]
+        room = workers.room if ready else 0
+        for row in ready:
+            if not room:
+                return
+            release = self.store.claim(row.task.name)
+            if release is None:
+                row.state, row.now = "elsewhere", ""
+                continue
+            record = self.store.records().get(row.task.name)
+            if record and self._counts(row.task.name, record):  # ended since the last look
+                release()
+                self._take_over(row, record)
+                continue
+            if self._start(row, release):
+                workers.begin(self._running[row.task.name].job)
+                room -= 1
+
+    def _start(self, row: TaskProgress, release: Callable[[], None]) -> bool:
+        """Write the notebook of a claimed task. Gives whether it can be executed."""
+        name = row.task.name
+        path, original = self.store.notebook(name), self._notebooks[name].encode("utf-8")
+        home = home_of(row.task, self.folder)
+        try:
+            atomic_write(path, original)
+        except OSError as error:
+            self._end(row, release, f"{path.name} cannot be written: {reason_of(error)}")
+            return False
+        mode = {"mode": self.options.mode} if self.options.mode else {}
+        cells = json.loads(self._notebooks[name])["cells"]
+        job = Job(
+            path=path.resolve(),
+            name=name,
+            settings=mode,
+            timeout=row.task.timeout or self.options.timeout,
+            home=home,
+            asks=_ASKED,
+            lock=self.store.execution_lock(name),
+        )
+        place, follower = self._followed(home)
+        self.store.add(self._record(name, "running"))
+        row.state, row.now, row.numbers = "running", "", TaskNumbers()
+        self._running[name] = _Running(
+            job=job,
+            original=original,
+            release=release,
+            began=time.monotonic(),
+            place=place,
+            follower=follower,
+            cells=sum(cell["cell_type"] == "code" for cell in cells),
+            all_cells=len(cells),
+        )
+        return True
+
+    def _followed(self, home: Path) -> tuple[str, LogFollower | None]:
+        """The place of a notebook as its run log calls it, and who reads that log."""
+        try:
+            found = effective_settings(home.parent, os.environ)
+        except AgentError:
+            return "", None  # the agent cell says it
+        root, home = found.workspace.root, home.resolve()
+        place = home.relative_to(root).as_posix() if home.is_relative_to(root) else home.name
+        logs = found.workspace.state_folder / "logs"
+        follower = self._followers.get(logs) or LogFollower(logs)
+        self._followers[logs] = follower
+        follower.forget(place)
+        return place, follower
+
+    def _follow(self) -> None:
+        """See what the running tasks do."""
+        for follower in {running.follower for running in self._running.values()}:
+            if follower:
+                follower.look()
+        for name, running in self._running.items():
+            row, turn = self.rows[name], None
+            if running.follower:
+                turn = running.follower.progress(running.place)
+            cell = min(running.cells_done + 1, running.cells)
+            row.now = (turn.now if turn else "") or (
+                f"cell {cell} of {running.cells}" if running.cells_done else ""
+            )
+            row.numbers = TaskNumbers(
+                steps=turn.steps if turn else None,
+                tokens=turn.tokens if turn else None,
+                seconds=time.monotonic() - running.began,
+            )
+
+    def _heard(self, told: Told) -> None:
+        running = self._running[told.job.name]
+        if isinstance(told, CellDone):
+            running.cells_done += 1
+        elif isinstance(told, Begun):
+            running.cells_done = 0
+            self.notes.append(f"{told.job.name} runs again: the process that executed it died")
+        elif isinstance(told, NotebookDone):
+            self._done(told.job.name, told.outcome)
+
+    # Afterwards ---------------------------------------------------------------------------------
+
+    def _done(self, name: str, outcome: NotebookOutcome) -> None:
+        """Write the notebook of a task, its record, and let go of it."""
+        if outcome.error == STOPPED:  # somebody ended the process that executed it
+            self._interrupt([name])
+            return
+        self._follow()
+        running, row = self._running.pop(name), self.rows[name]
+        turn = outcome.value if isinstance(outcome.value, dict) else {}
+        problem = _problem(outcome, str(turn.get("stop", "")), running.all_cells)
+        row.numbers = TaskNumbers(
+            steps=turn.get("steps", row.numbers.steps),
+            tokens=turn.get("tokens", row.numbers.tokens),
+            cost=turn.get("cost"),
+            seconds=round(outcome.seconds, 3),
+        )
+        row.now = one_line(str(turn.get("answer", "")), 300)
+        if outcome.document:
+            try:
+                write_copy(running.original, outcome.execution, self.store.notebook(name))
+            except AgentError as error:
+                problem = problem or str(error)
+        self._end(row, running.release, problem)
+
+    def _end(self, row: TaskProgress, release: Callable[[], None], problem: str) -> None:
+        row.state = "failed" if problem else "done"
+        row.now = problem or row.now
+        try:
+            self.store.add(self._record(row.task.name, row.state, row))
+        finally:
+            release()
+
+    def _interrupt(self, names: Sequence[str]) -> None:
+        """Record running tasks as interrupted."""
+        for name in names:
+            row, running = self.rows[name], self._running.pop(name)
+            row.state, row.now = "interrupted", ""
+            try:
+                self.store.add(self._record(name, "interrupted"))
+            except AgentError:
+                pass  # the record says `running`, and nobody holds the claim: it means the same
+            finally:
+                running.release()
+
+    def _record(self, name: str, state: Any, row: TaskProgress | None = None) -> TaskRecord:
+        return TaskRecord(
+            task=name,
+            state=state,
+            mode=self.options.mode,
+            parts=self._parts[name],
+            numbers=row.numbers if row else TaskNumbers(),
+            words=row.now if row else "",
+        )
+
+
+def _problem(outcome: NotebookOutcome, stop: str, cells: int) -> str:
+    """Why a task did not end well, in one line; empty if it did."""
+    if outcome.error and outcome.cell is not None and outcome.cell + 1 < cells:
+        return f"cell {outcome.cell + 1}: {one_line(outcome.error, 300)}"
+    if outcome.error:
+        return one_line(outcome.error, 300)
+    return _STOPS.get(stop, "") if stop else "no turn of the agent came to an end"
+
+
+_CHANGED: Mapping[str, str] = {
+    "task": "its words",
+    "inputs": "its inputs",
+    "options": "its options",
+    "notebook": "its notebook",
+    "after": "a task before it",
+}
