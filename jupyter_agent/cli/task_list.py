@@ -75,7 +75,11 @@ def _refuse_sources(path: Path, tasks: Sequence[ListedTask], folder: Path) -> No
     """Refuse notebooks that this command itself writes."""
     target = folder.resolve()
     for task in tasks:
-        if task.notebook and task.notebook.is_relative_to(target) and target != path.resolve().parent:
+        if (
+            task.notebook
+            and task.notebook.is_relative_to(target)
+            and target != path.resolve().parent
+        ):
             raise AgentError(
                 f"{path}, task {task.number}: its notebook is in {folder}, where this command "
                 "writes. Copy it out of there, or give another folder by --to."
@@ -113,12 +117,20 @@ class _Screen:
     def __init__(self, batch: TaskBatch) -> None:
         self._batch = batch
         self._live: Any = None
+        self._console: Any = None
 
     def __enter__(self) -> _Screen:
         if sys.stdout.isatty():
+            from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(get_renderable=self._table, transient=True, auto_refresh=False)
+            self._console = Console()
+            self._live = Live(
+                console=self._console,
+                get_renderable=self._table,
+                transient=True,
+                auto_refresh=False,
+            )
             self._live.start()
         return self
 
@@ -148,7 +160,7 @@ class _Screen:
         if self._live:
             from rich.text import Text
 
-            self._live.console.print(Text(text), soft_wrap=True)
+            self._console.print(Text(text), soft_wrap=True)
         else:
             click.secho(text, fg=colour)
 
@@ -162,7 +174,7 @@ class _Screen:
             shown.add_column(
                 name, justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis"
             )
-        room = max(3, self._live.console.height - _ROOM_BELOW)
+        room = max(3, self._console.height - _ROOM_BELOW)
         rows = _most_telling(list(self._batch.rows.values()), room)
         for row in rows:
             cells = [Text(redact(cell, secret_values())) for cell in _cells(row)]

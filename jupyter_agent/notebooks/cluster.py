@@ -86,7 +86,7 @@ class DaskWorkers:
             AgentError: The scheduler does not answer any more.
         """
         try:
-            threads = sum(self._client.nthreads().values())
+            threads: int = sum(self._client.nthreads().values())
         except Exception as error:  # of Dask's own kinds, and of its transport
             raise AgentError(
                 f"The Dask scheduler at {self._address} does not answer any more "

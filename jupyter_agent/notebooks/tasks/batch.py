@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -151,7 +151,7 @@ class TaskBatch:
         """True if no task is left that could run."""
         return all(row.state in ENDED for row in self.rows.values())
 
-    def run(self, workers: Workers) -> Iterator[list[TaskProgress]]:
+    def run(self, workers: Workers) -> Generator[list[TaskProgress], None, None]:
         """Run the tasks. Gives the rows that changed their state, at each change and each tick.
 
         Closing the iterator ends what runs, kernels included, and records it as interrupted.
@@ -162,7 +162,7 @@ class TaskBatch:
         Raises:
             AgentError: A record cannot be written, or the workers do not answer.
         """
-        states = {name: ("", False) for name in self.rows}
+        states = dict.fromkeys(self.rows, ("", False))
         try:
             while True:
                 self._look()
@@ -191,7 +191,9 @@ class TaskBatch:
         now = {name: (row.words, row.is_earlier) for name, row in self.rows.items()}
         changed = [self.rows[name] for name in now if now[name] != states[name]]
         states.update(now)
-        return changed
+        return sorted(
+            changed, key=lambda row: row.state not in ENDED
+        )  # what let others begin first
 
     # Before -------------------------------------------------------------------------------------
 
@@ -200,7 +202,11 @@ class TaskBatch:
         for name, record in self.store.records().items():
             if name not in self.rows:
                 continue
-            other = [part for part, digest in self._parts[name].items() if record.parts.get(part) != digest]
+            other = [
+                part
+                for part, digest in self._parts[name].items()
+                if record.parts.get(part) != digest
+            ]
             if record.state in ("done", "failed") and other:
                 said = " and ".join(_CHANGED[part] for part in other)
                 self.notes.append(f"{name} runs anew: {said} changed")

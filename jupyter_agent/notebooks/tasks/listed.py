@@ -1,14 +1,14 @@
 """Reads a list of tasks, and checks all of it before anything runs.
 
-    - name: clean
-      task: Read @trips.csv, drop the rows without a price, and write clean.csv.
-    - name: report
-      notebook: report.ipynb
-      task: Explain the three largest values in words.
-      inputs: {year: 2024, city: Hanoi}
-      options: --max-steps 20
-      timeout: 600
-      after: [clean]
+- name: clean
+  task: Read @trips.csv, drop the rows without a price, and write clean.csv.
+- name: report
+  notebook: report.ipynb
+  task: Explain the three largest values in words.
+  inputs: {year: 2024, city: Hanoi}
+  options: --max-steps 20
+  timeout: 600
+  after: [clean]
 """
 
 from __future__ import annotations
@@ -234,7 +234,9 @@ class _Reading:
                 "Name one inside of it, by its path from there.",
             ) from None
         if found.suffix != ".ipynb":
-            problem = f"`notebook` {_quoted(given)} is no notebook. Name a file that ends in .ipynb."
+            problem = (
+                f"`notebook` {_quoted(given)} is no notebook. Name a file that ends in .ipynb."
+            )
             raise self._wrong(number, problem)
         if not found.exists():
             raise self._wrong(
@@ -277,7 +279,9 @@ def _text(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise AgentError(f"{path}, line {line}: this is not UTF-8 text. Save it as UTF-8.") from None
+        raise AgentError(
+            f"{path}, line {line}: this is not UTF-8 text. Save it as UTF-8."
+        ) from None
 
 
 def _lines(text: str) -> dict[int, int]:
@@ -298,9 +302,13 @@ def _problem(error: ValidationError, given: Mapping[Any, Any]) -> str:
         return "it has no `task`. Say in words what to do."
     if first["type"] == "extra_forbidden" or key not in _KINDS:
         fields = ", ".join(_KINDS)
-        return f"there is no field {_quoted(str(key))}. {_nearest(str(key), _KINDS)} Fields: {fields}."
+        return (
+            f"there is no field {_quoted(str(key))}. {_nearest(str(key), _KINDS)} Fields: {fields}."
+        )
     value = given[key] if len(first["loc"]) == 1 else first["input"]
-    hint = " Put it in quotes." if isinstance(value, bool | int | float) and key != "timeout" else ""
+    hint = (
+        " Put it in quotes." if isinstance(value, bool | int | float) and key != "timeout" else ""
+    )
     return f"`{key}` must be {_KINDS[str(key)]}, not {in_words(value)}.{hint}"
 
 

@@ -68,7 +68,12 @@ class _Writing:
         return self._counted(repr(value) if not isinstance(value, int) else _number(value))
 
     def _several(
-        self, begin: str, end: str, items: list[tuple[tuple[Any, ...], Any]], column: int, depth: int
+        self,
+        begin: str,
+        end: str,
+        items: list[tuple[tuple[Any, ...], Any]],
+        column: int,
+        depth: int,
     ) -> str:
         self._counted(begin + end)
         indent = "    " * (depth + 1)

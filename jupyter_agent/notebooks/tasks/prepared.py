@@ -89,7 +89,9 @@ def _before_first(named: Mapping[str, ListedTask]) -> list[str]:
     """The names, each after those that its task waits for: a chain of thousands nests no calls."""
     from graphlib import TopologicalSorter
 
-    return list(TopologicalSorter({name: task.after for name, task in named.items()}).static_order())
+    return list(
+        TopologicalSorter({name: task.after for name, task in named.items()}).static_order()
+    )
 
 
 def _own_cells(task: ListedTask, notebook: str) -> str:

@@ -190,7 +190,8 @@ def is_folder_of_tasks(folder: Path) -> bool:
 def _record(line: jsonl.Line) -> TaskRecord | None:
     """The record in a line; None if it is none. Fields that somebody spoiled are unknown."""
     value = line.value
-    task, state, parts = value.get("task"), value.get("state"), value.get("parts")
+    task, parts = value.get("task"), value.get("parts")
+    state: Any = value.get("state")
     if not isinstance(task, str) or state not in get_args(RecordedState):
         return None
     numbers = {key: _number(value.get(key)) for key in ("steps", "tokens", "cost", "seconds")}
