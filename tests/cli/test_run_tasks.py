@@ -9,10 +9,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -27,57 +26,16 @@ from notebooks.notebooks import (
     wait_until,
     wait_until_gone,
     write,
-    write_holding,
 )
+from notebooks.task_lists import hold, listed, records, scripted, table, turns
 
 pytestmark = pytest.mark.timeout(300)
-Entry = Mapping[str, Any]
-
-
-def listed(folder: Path, *entries: Entry) -> None:
-    """The list `tasks.yaml`, and a script that answers each task with "Done: TASK"."""
-    (folder / "tasks.yaml").write_text(
-        yaml.safe_dump([*entries], allow_unicode=True, sort_keys=False), encoding="utf-8"
-    )
-    script(
-        folder / "script.yaml",
-        *((each["task"], [{"text": f"Done: {each['task']}"}]) for each in entries),
-    )
-
-
-def scripted(folder: Path) -> dict[str, str]:
-    place = str(folder / "script.yaml")
-    return {"JUPYTER_AGENT_PROVIDER": "scripted", "JUPYTER_AGENT_SCRIPT": place}
 
 
 def run(folder: Path, *options: str, **more: str) -> tuple[int, str]:
     home = folder / "home"
     given = {**scripted(folder), **more}
     return agent("run", "tasks.yaml", *options, cwd=folder, home=home, **given)
-
-
-def table(said: str) -> dict[str, list[str]]:
-    """The last table by the task's name, each row as its words."""
-    lines = said.split("\n")
-    head = max(n for n, line in enumerate(lines) if line.startswith("task "))
-    rows = [line.split() for line in lines[head + 1 :]]
-    end = next(n for n, words in enumerate(rows) if words[1:2] in (["task"], ["tasks"]))
-    return {words[0]: words[1:] for words in rows[:end]}
-
-
-def records(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "tasks-runs" / ".jupyter_agent" / "tasks.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def turns(folder: Path) -> Counter[str]:
-    """How often each task came to its end with a model, by the run logs."""
-    found: Counter[str] = Counter()
-    for log in (folder / ".jupyter_agent" / "logs").glob("*.jsonl"):
-        lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-        if lines[-1]["type"] == "turn_finished" and "error" not in lines[-1]:
-            found[lines[0]["task"]] += 1
-    return found
 
 
 def sources(path: Path) -> list[str]:
@@ -184,12 +142,6 @@ def test_a_failure_in_the_middle(tmp_path: Path) -> None:
     assert "4 done" in said
     assert "2 done before" in said
     assert turns(tmp_path)["Task a."] == 1
-
-
-def hold(folder: Path, *names: str) -> None:
-    """Tasks whose notebooks wait, before the agent's cell, until the file `hold` is gone."""
-    write_holding(folder, *names)
-    listed(folder, *({"notebook": f"{name}.ipynb", "task": f"Task {name}."} for name in names))
 
 
 def test_the_command_is_killed(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 from notebooks.notebooks import (
     agent,
     begun,
@@ -25,6 +26,7 @@ from notebooks.notebooks import (
     write,
     write_holding,
 )
+from notebooks.task_lists import hold, listed, scripted, table, turns
 
 from jupyter_agent.notebooks.cluster import _task
 from jupyter_agent.notebooks.jobs import Job
@@ -178,6 +180,30 @@ def test_settings_go_along_and_failures_come_back(cluster: Cluster, tmp_path: Pa
     assert "1 passed, 1 failed" in said
     assert "cell 2: 1 / 0" in said
     assert "ZeroDivisionError" in said
+
+
+def test_tasks_on_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """No more tasks run than the workers have threads. A killed worker's task runs again, each
+    comes to its end once, with its steps, and the next command has nothing left to do."""
+    hold(tmp_path, "a", "b", "c")
+    entries = yaml.safe_load((tmp_path / "tasks.yaml").read_text(encoding="utf-8"))
+    listed(tmp_path, {"name": "all", "task": "Task all.", "after": ["a", "c"]}, *entries)
+    arguments = "run", "tasks.yaml", "--scheduler", cluster.address
+    given = scripted(tmp_path)
+    with started(*arguments, cwd=tmp_path, home=tmp_path / "home", **given) as command:
+        wait_until(lambda: len(begun(tmp_path)) == 2, "both workers are busy")
+        (_, kernel, worker), _ = begun(tmp_path)
+        os.kill(worker, signal.SIGKILL)
+        wait_until_gone(kernel)
+        (tmp_path / "hold").unlink()
+        code, said = finish(command)
+    assert code == 0, said
+    assert {name: row[:2] for name, row in table(said).items()} == {
+        key: ["done", "1"] for key in ("all", "a", "b", "c")
+    }
+    assert turns(tmp_path) == {f"Task {name}.": 1 for name in ("all", "a", "b", "c")}
+    code, said = agent(*arguments, cwd=tmp_path, home=tmp_path / "home", **given)
+    assert (code, "4 done before." in said) == (0, True), said
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
