@@ -58,6 +58,7 @@ LONGEST = (
     "docs/test_site.py",
     "notebooks/test_cluster.py",
     "kernel/test_child.py",
+    "cli/test_run_tasks.py",
     "test_demo.py",
 )
 """The modules that begin first, so that both workers end at about the same time."""

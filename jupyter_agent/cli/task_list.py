@@ -56,6 +56,7 @@ def run_list(
         _refuse_sources(path, tasks, folder)
         store = TaskStore(folder, path)
         store.open()
+        store.refuse_foreign(task.name for task in tasks)
         batch = TaskBatch(tasks, path.resolve().parent, store, options)
     except AgentError as error:
         raise click.UsageError(str(error)) from None

@@ -8,6 +8,7 @@ Dask computes the task anew. Nothing is written by the workers; who asked writes
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import threading
@@ -136,6 +137,8 @@ def _connected(address: str) -> Any:
             "A Dask cluster needs the package distributed: pip install 'jupyter-agent-magics[dask]'"
         ) from None
     try:
+        # What a person is to know of a lost scheduler is said in one line, without tracebacks.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         get_address_host_port(address)  # a client that was given a wrong one takes long to end
         return Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
     except (OSError, TimeoutError, ValueError, ImportError) as error:
@@ -180,6 +183,8 @@ def _outcome(client: Any, future: Any, job: Job) -> NotebookOutcome:
         future.result()
         handed_in = _ledger(future.key, client).get(timeout=CONNECT_TIMEOUT)
     except Exception as error:
+        if future.status in ("cancelled", "lost"):  # with the scheduler
+            return NotebookOutcome(job.path, STOPPED)
         # What a worker cannot load, and a notebook that ended one worker after another.
         return NotebookOutcome(job.path, f"{type(error).__name__}: {error}")
     outcome = pickle.loads(handed_in)  # Dask's workers and clients trust each other

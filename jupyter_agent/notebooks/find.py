@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.files.atomic import STATE_FOLDER
 
 _LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages"})
+TASKS = Path(STATE_FOLDER) / "tasks.jsonl"
+"""What is known of the tasks whose notebooks are written into a folder."""
 
 
 def find_notebooks(paths: Sequence[Path]) -> list[Path]:
     """The notebooks themselves, and those in the folders below, each once and in order.
 
-    Hidden folders (checkpoints, virtual environments) and installed packages are left out.
+    Hidden folders (checkpoints, virtual environments), installed packages and the folders in which
+    lists of tasks are run are left out.
 
     Raises:
         ConfigError: A path does not exist, or is no notebook; or there is none at all.
@@ -38,6 +42,11 @@ def find_files(folder: Path, pattern: str) -> Iterator[Path]:
     )
 
 
+def is_folder_of_tasks(folder: Path) -> bool:
+    """True if the notebooks of a list of tasks are written there: they are made, not kept."""
+    return (folder / TASKS).is_file()
+
+
 def files_below(folder: Path, pattern: str, enters: Callable[[Path], bool]) -> Iterator[Path]:
     """The files whose names fit a pattern, folder by folder in order. Hidden ones are left out.
 
@@ -48,7 +57,13 @@ def files_below(folder: Path, pattern: str, enters: Callable[[Path], bool]) -> I
     """
     for root, names, files in os.walk(folder):
         here = Path(root)
-        names[:] = sorted(n for n in names if not n.startswith(".") and enters(here / n))
+        names[:] = sorted(
+            name
+            for name in names
+            if not name.startswith(".")
+            and enters(here / name)
+            and not is_folder_of_tasks(here / name)
+        )
         for name in sorted(fnmatch.filter(files, pattern)):
             if not name.startswith("."):
                 yield here / name

@@ -168,7 +168,8 @@ def find(paths: Iterable[Path], leave_out: Path | None = None) -> Iterator[tuple
     """The notebooks that these paths mean, each once, with the name that tells them apart.
 
     A folder means all notebooks below it, but not checkpoints, and nothing in hidden folders, in
-    node_modules or in `leave_out`. Links to folders are not followed.
+    node_modules, in `leave_out`, or where the notebooks of a list of tasks are written. Links to
+    folders are not followed.
 
     Raises:
         AgentError: A path is missing or no notebook, or a folder has none.

@@ -357,6 +357,7 @@ USAGES: Sequence[tuple[list[str], str]] = (
     (["no.yaml"], "There is no list of tasks no.yaml"),
     (["other.yaml", "--to", "tasks-runs"], "holds the notebooks of another list (../tasks.yaml)"),
     (["own.yaml", "--to", "."], "would be replaced by its copy"),
+    (["foreign.yaml"], "is there already, and no run has written it"),
 )
 
 
@@ -372,6 +373,8 @@ def test_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("tasks", "other"):
         (tmp_path / f"{name}.yaml").write_text("- task: x", encoding="utf-8")
     (tmp_path / "own.yaml").write_text("- {task: x, notebook: b.ipynb}", encoding="utf-8")
+    write(tmp_path / "foreign-runs" / "task-1.ipynb", "mine")
+    (tmp_path / "foreign.yaml").write_text("- task: x", encoding="utf-8")
     store = TaskStore(tmp_path / "tasks-runs", tmp_path / "tasks.yaml")
     store.open()
     store.add(TaskRecord("task-1", "done"))

@@ -16,7 +16,9 @@ above it, which readers of the page do not see and readers of its source do:
 | `given CODE` | run this first, in the page's kernel |
 | `replies YAML` | what the model of the `%%agent` cell says; without it, "Done." |
 | `by a model that writes code` | the block is a reply of such a model, not a cell |
-| `output` | a text block that is what the cell above it shows |
+| `output` | a text block that is what the cell or the command above it shows |
+| `file NAME` | write the block to this file, in the folder of the page's cells |
+| `run SCRIPT` | run this command; SCRIPT has the replies of its model |
 | `usage` | a text block: a line of `%agent help`, or all options of a `jupyter agent` command |
 | `not run, REASON` | a block that is only read: its syntax, its commands and settings |
 | `no code, REASON` | a text block that is neither code nor output: a picture of folders |
@@ -51,6 +53,8 @@ KINDS = (
     "replies",
     "by a model that writes code",
     "output",
+    "file",
+    "run",
     "usage",
     "not run",
     "no code",

@@ -31,6 +31,7 @@ from jupyter_agent.llm.scripted import Scripted
 from jupyter_agent.magics import parser
 from jupyter_agent.magics.commands import COMMANDS
 from jupyter_agent.mcp.definitions import read_definitions
+from jupyter_agent.notebooks.tasks.listed import read_tasks
 from jupyter_agent.session.options import CARRY_OUT, parse_line
 from jupyter_agent.skills.frontmatter import parse as parse_skill
 
@@ -285,10 +286,13 @@ _READERS: dict[str, Callable[[list[str]], object]] = {
 # ---------------------------------------------------------------- data
 
 
-def read_yaml(text: str) -> None:
-    """YAML: settings, a script of replies, or a workflow with its commands."""
+def read_yaml(text: str, folder: Path) -> None:
+    """YAML: settings, a script of replies, a list of tasks, or a workflow with its commands."""
     data = yaml.safe_load(text)
-    if isinstance(data, list):
+    if isinstance(data, list) and not any("replies" in entry for entry in data):
+        (folder / "tasks.yaml").write_text(text, encoding="utf-8")
+        read_tasks(folder / "tasks.yaml")
+    elif isinstance(data, list):
         Scripted((turn["task"], turn["replies"]) for turn in data)
     elif isinstance(data, dict) and (scripts := list(_scripts(data))):
         for script in scripts:
@@ -296,7 +300,7 @@ def read_yaml(text: str) -> None:
     elif isinstance(data, dict):
         config.layer("the block", data)
     else:
-        raise Wrong("neither settings, nor a script of replies, nor a workflow.")
+        raise Wrong("neither settings, nor a script, nor a list of tasks, nor a workflow.")
 
 
 def _scripts(data: object) -> Iterator[str]:
@@ -373,7 +377,7 @@ def read(block: Block, folder: Path) -> None:
         "python": read_cell,
         "ipython": read_cell,
         "bash": read_shell,
-        "yaml": read_yaml,
+        "yaml": lambda text: read_yaml(text, folder),
         "json": lambda text: read_json(text, folder),
         "toml": tomllib.loads,
         "markdown": read_markdown,

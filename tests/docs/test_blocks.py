@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 import yaml
+from cli.command import run as command
 from docs.blocks import (
     CELLS,
     DIRECTIVES,
@@ -53,7 +55,10 @@ def with_cells(page: Path) -> bool:
         found = blocks(page)
     except PageError:
         return True
-    return any(block.language in CELLS and block.note("not run") is None for block in found)
+    return any(
+        (block.language in CELLS and block.note("not run") is None) or block.note("run") is not None
+        for block in found
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -89,8 +94,31 @@ def test_cells_run(page: Path, module_kernel: LiveKernel, tmp_path: Path) -> Non
             continue
         if block.language in CELLS:
             shown = run(module_kernel, block)
+        elif name_of_file := block.note("file"):
+            (tmp_path / name_of_file).write_text(block.text, encoding="utf-8")
+        elif replies := block.note("run"):
+            shown = run_command(block, replies, tmp_path)
         elif block.note("output") is not None:
-            assert block.text.strip() == shown.strip(), block.where
+            assert without_times(block.text.strip()) in without_times(shown), block.where
+
+
+def run_command(block: Block, replies: str, folder: Path) -> str:
+    """Run a `jupyter agent` command with a scripted model. Gives what it shows."""
+    (folder / "replies.yaml").write_text(replies, encoding="utf-8")
+    done = command(
+        *shlex.split(block.text)[2:],
+        folder=folder,
+        home=folder / "home",
+        JUPYTER_AGENT_PROVIDER="scripted",
+        JUPYTER_AGENT_SCRIPT=str(folder / "replies.yaml"),
+    )
+    assert done.returncode == 0, f"{block.where}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def without_times(text: str) -> str:
+    """A text with all seconds alike, and all blanks."""
+    return re.sub(r"\b\d+(\.\d| s\b)", "#", re.sub(r" +", " ", text))
 
 
 def run(kernel: LiveKernel, block: Block) -> str:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +73,15 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def one_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), [])
+    with began(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@contextmanager
+def began(folder: Path) -> Iterator[Cluster]:
+    """A scheduler; workers come by `repair`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cluster = Cluster(folder, [])
     place = cluster.folder / "scheduler.json"
     cluster.begin(
         "dask_scheduler",
@@ -204,6 +212,28 @@ def test_tasks_on_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
     assert turns(tmp_path) == {f"Task {name}.": 1 for name in ("all", "a", "b", "c")}
     code, said = agent(*arguments, cwd=tmp_path, home=tmp_path / "home", **given)
     assert (code, "4 done before." in said) == (0, True), said
+
+
+@pytest.mark.deep
+def test_the_scheduler_goes_away(tmp_path: Path) -> None:
+    """What ran is interrupted and has not failed: with another scheduler, the command goes on."""
+    hold(tmp_path, "a", "b")
+    given = scripted(tmp_path)
+    with began(tmp_path / "first") as first:
+        first.repair()
+        arguments = "run", "tasks.yaml", "--scheduler", first.address
+        with started(*arguments, cwd=tmp_path, home=tmp_path / "home", **given) as command:
+            wait_until(lambda: len(begun(tmp_path)) == 2, "both workers are busy")
+            first.processes[0].kill()
+            code, said = finish(command)
+    assert code == 1
+    assert {name: row[0] for name, row in table(said).items()} == dict.fromkeys("ab", "interrupted")
+    (tmp_path / "hold").unlink()
+    with began(tmp_path / "second") as second:
+        second.repair()
+        arguments = "run", "tasks.yaml", "--scheduler", second.address
+        code, said = agent(*arguments, cwd=tmp_path, home=tmp_path / "home", **given)
+    assert (code, "2 done." in said) == (0, True), said
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ _STOPS = {
     "error": "the agent's turn failed",
 }
 TaskState = Literal["waiting", "running", "elsewhere", "done", "failed", "skipped", "interrupted"]
+_ILL: Mapping[TaskState, str] = {
+    "failed": "failed",
+    "skipped": "was skipped",
+    "interrupted": "was interrupted",
+}
 ENDED: tuple[TaskState, ...] = ("done", "failed", "skipped", "interrupted")
 
 
@@ -247,14 +252,13 @@ class TaskBatch:
         row.is_earlier = self._seen.get(row.task.name) == record.number
 
     def _skip(self, row: TaskProgress) -> bool:
-        """Skip a task after one that failed. Gives whether it is skipped now."""
+        """Skip a task after one that did not end well. Gives whether it is skipped now."""
         if row.state != "waiting":
             return False
-        failed = [n for n in row.task.after if self.rows[n].state in ("failed", "skipped")]
-        if failed:
-            how = "failed" if self.rows[failed[0]].state == "failed" else "was skipped"
-            row.state, row.now = "skipped", f"{failed[0]} {how}"
-            return True
+        for name in row.task.after:
+            if how := _ILL.get(self.rows[name].state):
+                row.state, row.now = "skipped", f"{name} {how}"
+                return True
         open_ones = [n for n in row.task.after if self.rows[n].state != "done"]
         row.now = f"waits for {', '.join(open_ones)}" if open_ones else ""
         return False
@@ -289,6 +293,7 @@ class TaskBatch:
         name = row.task.name
         path, original = self.store.notebook(name), self._notebooks[name].encode("utf-8")
         home = home_of(row.task, self.folder)
+        self.store.add(self._record(name, "running"))
         try:
             atomic_write(path, original)
         except OSError as error:
@@ -306,7 +311,6 @@ class TaskBatch:
             lock=self.store.execution_lock(name),
         )
         place, follower = self._followed(home)
-        self.store.add(self._record(name, "running"))
         row.state, row.now, row.numbers = "running", "", TaskNumbers()
         self._running[name] = _Running(
             job=job,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,8 +23,8 @@ from jupyter_agent.core.redact import redact_json, secret_values
 from jupyter_agent.errors import AgentError, ToolError
 from jupyter_agent.files import jsonl, shared
 from jupyter_agent.files.atomic import STATE_FOLDER, private_folder, reason_of
+from jupyter_agent.notebooks.find import TASKS
 
-FILE = "tasks.jsonl"
 RecordedState = Literal["running", "done", "failed", "interrupted"]
 
 
@@ -79,7 +79,7 @@ class TaskStore:
     def __init__(self, folder: Path, listed: Path) -> None:
         self._folder = folder
         self._state = folder / STATE_FOLDER
-        self._file = self._state / FILE
+        self._file = folder / TASKS
         self._list = Path(os.path.relpath(listed.resolve(), folder.resolve())).as_posix()
         self._read: tuple[tuple[int, int], dict[str, TaskRecord]] | None = None
 
@@ -90,15 +90,27 @@ class TaskStore:
             AgentError: It cannot be made, or holds the notebooks of another list.
         """
         with self._failing():
-            private = self._folder.exists()
             self._folder.mkdir(parents=True, exist_ok=True)
-            private_folder(self._state, follow_link=not private)
+            private_folder(self._state, follow_link=False)
         others = {line.value.get("list") for line in self._lines()} - {None, self._list}
         if others:
             raise AgentError(
                 f"{self._folder} holds the notebooks of another list ({min(map(str, others))}). "
                 "Give another folder by --to."
             )
+
+    def refuse_foreign(self, tasks: Iterable[str]) -> None:
+        """Refuse to replace notebooks that no run has written.
+
+        Raises:
+            AgentError: There is one in the folder.
+        """
+        for task in tasks:
+            if task not in self.records() and self.notebook(task).exists():
+                raise AgentError(
+                    f"{self.notebook(task)} is there already, and no run has written it. "
+                    "Move it away, give the task another name, or another folder by --to."
+                )
 
     def records(self) -> Mapping[str, TaskRecord]:
         """The last record of each task by its name, as the file is now."""
@@ -180,11 +192,6 @@ class TaskStore:
             f"{self._folder} cannot be used for the notebooks ({reason_of(error)}). "
             "Correct that, or give another folder by --to."
         )
-
-
-def is_folder_of_tasks(folder: Path) -> bool:
-    """True if the notebooks of a list of tasks are written there."""
-    return (folder / STATE_FOLDER / FILE).is_file()
 
 
 def _record(line: jsonl.Line) -> TaskRecord | None:
