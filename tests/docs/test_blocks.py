@@ -104,6 +104,7 @@ def test_cells_run(page: Path, module_kernel: LiveKernel, tmp_path: Path) -> Non
 
 def run_command(block: Block, replies: str, folder: Path) -> str:
     """Run a `jupyter agent` command with a scripted model. Gives what it shows."""
+    (folder / "home").mkdir(exist_ok=True)
     (folder / "replies.yaml").write_text(replies, encoding="utf-8")
     done = command(
         *shlex.split(block.text)[2:],
