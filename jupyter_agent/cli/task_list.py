@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections import Counter
@@ -166,24 +167,23 @@ class _Screen:
             click.secho(text, fg=colour)
 
     def _table(self) -> Any:
-        from rich.table import Table
+        from rich.console import Group
         from rich.text import Text
 
-        shown = Table(box=None, pad_edge=False, expand=False, header_style="bold")
-        for name in _HEAD:
-            is_number = name in ("steps", "tokens", "cost", "seconds")
-            shown.add_column(
-                name, justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis"
-            )
         room = max(3, self._console.height - _ROOM_BELOW)
         rows = _most_telling(list(self._batch.rows.values()), room)
-        for row in rows:
-            cells = [Text(redact(cell, secret_values())) for cell in _cells(row)]
-            cells[1].stylize(_COLOURS.get(row.state, ""))
-            shown.add_row(*cells)
+        lines = _table(rows).split("\n")
+        styles = ["bold", *(_COLOURS.get(row.state, "") for row in rows)]
         if len(rows) < len(self._batch.rows):
-            shown.add_row("…", Text(_counts(self._batch)))
-        return shown
+            lines.append(f"…  {_counts(self._batch)}")
+            styles.append("")
+        shown = zip(lines, styles, strict=True)
+        return Group(*(Text(x, style, no_wrap=True, overflow="ellipsis") for x, style in shown))
+
+
+def _table(rows: Sequence[TaskProgress]) -> str:
+    """The table of tasks as text, a line for each below its head, without secrets."""
+    return redact(str(table([_cells(row) for row in rows], _HEAD)), secret_values())
 
 
 def _most_telling(rows: list[TaskProgress], room: int) -> list[TaskProgress]:
@@ -210,7 +210,7 @@ def _cells(row: TaskProgress) -> tuple[str, ...]:
 
 def _line(row: TaskProgress) -> str:
     """A task in a line, where nothing can change in place."""
-    _, state, steps, tokens, cost, seconds, now = _cells(row)
+    _, state, steps, tokens, cost, seconds, _ = _cells(row)
     if row.state in ("running", "elsewhere") or row.is_earlier:
         steps = tokens = cost = seconds = ""
     facts = [
@@ -220,7 +220,7 @@ def _line(row: TaskProgress) -> str:
         cost,
     ]
     known = ", ".join(fact for fact in facts if fact)
-    return "  ".join(filter(None, (f"{state:<17}", row.task.name, known, now))).rstrip()
+    return "  ".join(filter(None, (f"{state:<17}", row.task.name, known, row.now))).rstrip()
 
 
 def _counts(batch: TaskBatch) -> str:
@@ -230,9 +230,14 @@ def _counts(batch: TaskBatch) -> str:
 
 def _summarize(batch: TaskBatch, folder: Path, seconds: float) -> None:
     """The whole table, and what came of it all in a line."""
-    rows = [_cells(row) for row in batch.rows.values()]
-    text = str(table(rows, _HEAD))
-    click.echo(redact(text, secret_values()))
+    rows = list(batch.rows.values())
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1_000
+    for line in _table(rows).split("\n"):
+        click.echo(one_line(line, width))
+    if sys.stdout.isatty():  # elsewhere it was a line when it happened
+        for row in rows:
+            if row.state == "failed":
+                click.secho(redact(f"{row.task.name}: {row.now}", secret_values()), fg="red")
     tasks = count(len(rows), "task")
     click.secho(f"{tasks} in {seconds:.0f} s: {_counts(batch)}.", bold=True)
     click.echo(f"The executed notebooks are in {folder}.")
