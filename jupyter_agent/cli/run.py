@@ -12,13 +12,13 @@ from typing import get_args
 import click
 
 from jupyter_agent.cli.report import Progress, code_cells, ended_by_signals, failure
-from jupyter_agent.cli.task_list import is_list, run_list
 from jupyter_agent.config import Settings
 from jupyter_agent.core.plaintext import count, one_line
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks.jobs import CellDone, Job, NotebookDone, NotebookOutcome, Told, find
-from jupyter_agent.notebooks.tasks.batch import TaskOptions
 
+LISTS = (".yaml", ".yml")
+"""What the name of a list of tasks ends in."""
 MODES = get_args(Settings.model_fields["mode"].annotation)
 
 
@@ -98,9 +98,11 @@ def run(
         )
     if scheduler is not None and not scheduler.strip():
         raise click.UsageError("--scheduler needs an address, for instance tcp://127.0.0.1:8786.")
-    lists = [path for path in paths if is_list(path)]
+    lists = [path for path in paths if path.suffix.lower() in LISTS and not path.is_dir()]
     _refuse_mixture(paths, lists, in_place, retry_failed or again)
     if lists:
+        from jupyter_agent.cli.task_list import TaskOptions, run_list
+
         options = TaskOptions(
             mode=mode or "",
             timeout=timeout,

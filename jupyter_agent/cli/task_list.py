@@ -23,7 +23,7 @@ from jupyter_agent.errors import AgentError
 from jupyter_agent.llm.pricing import in_dollars
 from jupyter_agent.notebooks.jobs import Workers
 from jupyter_agent.notebooks.tasks.batch import TaskBatch, TaskOptions, TaskProgress
-from jupyter_agent.notebooks.tasks.listed import SUFFIXES, ListedTask, read_tasks
+from jupyter_agent.notebooks.tasks.listed import ListedTask, read_tasks
 from jupyter_agent.notebooks.tasks.prepared import home_of
 from jupyter_agent.notebooks.tasks.store import TaskStore
 
@@ -32,11 +32,6 @@ _COLOURS = {"done": "green", "failed": "red", "skipped": "yellow", "running": "c
 _WIDEST = 100
 _ROOM_BELOW = 4
 """Lines of a terminal that the table leaves free: its head, its last line, the cursor."""
-
-
-def is_list(path: Path) -> bool:
-    """True if a path of the command line is a list of tasks, by its suffix."""
-    return path.suffix.lower() in SUFFIXES and not path.is_dir()
 
 
 def run_list(

@@ -37,8 +37,6 @@ from jupyter_agent.notebooks.one import read
 from jupyter_agent.notebooks.tasks.literals import inputs_cell
 from jupyter_agent.session.options import CELL_MAGIC, parse_line
 
-SUFFIXES = (".yaml", ".yml")
-"""What the name of a list of tasks ends in."""
 _MOST_BYTES = 1_000_000
 _LONGEST_NAME = 80
 _NAME = re.compile(r"\w(?:[\w .\-]*\w)?")
