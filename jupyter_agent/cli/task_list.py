@@ -24,7 +24,6 @@ from jupyter_agent.llm.pricing import in_dollars
 from jupyter_agent.notebooks.jobs import Workers
 from jupyter_agent.notebooks.tasks.batch import TaskBatch, TaskOptions, TaskProgress
 from jupyter_agent.notebooks.tasks.listed import ListedTask, read_tasks
-from jupyter_agent.notebooks.tasks.prepared import home_of
 from jupyter_agent.notebooks.tasks.store import TaskStore
 
 _HEAD = ("task", "state", "steps", "tokens", "cost", "seconds", "now")
@@ -69,22 +68,13 @@ def run_list(
 
 
 def _refuse_sources(path: Path, tasks: Sequence[ListedTask], folder: Path) -> None:
-    """Refuse notebooks that this command itself writes."""
-    target = folder.resolve()
+    """Refuse to replace a task's notebook by what comes of it, or of another task."""
+    written = {folder.resolve() / f"{task.name}.ipynb" for task in tasks}
     for task in tasks:
-        if (
-            task.notebook
-            and task.notebook.is_relative_to(target)
-            and target != path.resolve().parent
-        ):
+        if task.notebook in written:
             raise AgentError(
-                f"{path}, task {task.number}: its notebook is in {folder}, where this command "
-                "writes. Copy it out of there, or give another folder by --to."
-            )
-        if home_of(task, path.parent) == target / f"{task.name}.ipynb" and task.notebook:
-            raise AgentError(
-                f"{path}, task {task.number}: {task.name}.ipynb would be replaced by its copy. "
-                "Give another folder by --to."
+                f"{path}, task {task.number}: its notebook {task.notebook.name} would be replaced "
+                "by what this command writes. Give another folder by --to, or another `notebook`."
             )
 
 

@@ -59,13 +59,14 @@ def test_tasks_in_their_order(tmp_path: Path) -> None:
         "inputs": {"rows": [1, "zwei"], "hint": "__import__('os')._exit(3)"},
         "options": "--max-steps 4",
     }
+    told = {"name": "execute_code", "arguments": {"code": "print(earlier_answers['first'] * 2)"}}
     two = {"name": "then", "task": "Go on.", "after": "first"}
     listed(tmp_path, two, one)
     used = {"input_tokens": 1200, "output_tokens": 34}
     script(
         tmp_path / "script.yaml",
         ("Look.", [{"calls": [looks], "usage": used}, {"text": "Seen."}]),
-        ("Go on.", [{"text": "Gone on."}]),
+        ("Go on.", [{"calls": [told]}, {"text": "Gone on."}]),
     )
     code, said = run(tmp_path, "--jobs", "2")
     assert code == 0, said
@@ -80,6 +81,7 @@ def test_tasks_in_their_order(tmp_path: Path) -> None:
         "%%agent --max-steps 4\nLook.",
     ]
     assert "sub [1, 'zwei'] __import__('os')._exit(3)" in texts(first)
+    assert "Seen.Seen." in texts(tmp_path / "tasks-runs" / "then.ipynb")
     assert "%load_ext" not in texts(tmp_path / "sub" / "first.ipynb")
 
     before = first.read_bytes()
@@ -300,6 +302,7 @@ BAD: dict[str, tuple[str, str]] = {
     "code in options": ("- task: x\n  options: --model {evil()}", "`options` has {"),
     "a name": ("- task: x\n  inputs: {a b: 1}", "'a b' is not fit for the name of a variable"),
     "a date": ("- task: x\n  inputs: {day: 2024-01-01}", "day is a date to YAML"),
+    "a name of ours": ("- task: x\n  inputs: {earlier_answers: 1}", "Take another name"),
     "no number": ("- task: x\n  inputs: {n: .nan}", "n is not a finite number"),
     "a circle in a value": ("- task: x\n  inputs: {n: &a [*a]}", "nested too deeply"),
     "outside": ("- task: x\n  notebook: ../b.ipynb", "is outside of the list's folder"),
@@ -356,7 +359,7 @@ USAGES: Sequence[tuple[list[str], str]] = (
     (["b.ipynb", "--again"], "are for a list of tasks"),
     (["no.yaml"], "There is no list of tasks no.yaml"),
     (["other.yaml", "--to", "tasks-runs"], "holds the notebooks of another list (../tasks.yaml)"),
-    (["own.yaml", "--to", "."], "would be replaced by its copy"),
+    (["own.yaml", "--to", "."], "b.ipynb would be replaced by what this command"),
     (["foreign.yaml"], "is there already, and no run has written it"),
 )
 

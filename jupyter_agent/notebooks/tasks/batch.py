@@ -30,7 +30,7 @@ from jupyter_agent.notebooks.jobs import (
 )
 from jupyter_agent.notebooks.one import STOPPED
 from jupyter_agent.notebooks.tasks.listed import ListedTask
-from jupyter_agent.notebooks.tasks.prepared import home_of, parts_of, prepared
+from jupyter_agent.notebooks.tasks.prepared import home_of, parts_of, prepared, with_answers
 from jupyter_agent.notebooks.tasks.store import TaskNumbers, TaskRecord, TaskStore
 from jupyter_agent.notebooks.writing import write_copy
 from jupyter_agent.session.effective_settings import effective_settings
@@ -291,7 +291,9 @@ class TaskBatch:
     def _start(self, row: TaskProgress, release: Callable[[], None]) -> bool:
         """Write the notebook of a claimed task. Gives whether it can be executed."""
         name = row.task.name
-        path, original = self.store.notebook(name), self._notebooks[name].encode("utf-8")
+        answers = {other: self.rows[other].now for other in row.task.after}
+        notebook = with_answers(self._notebooks[name], answers)
+        path, original = self.store.notebook(name), notebook.encode("utf-8")
         home = home_of(row.task, self.folder)
         self.store.add(self._record(name, "running"))
         try:
@@ -300,7 +302,7 @@ class TaskBatch:
             self._end(row, release, f"{path.name} cannot be written: {reason_of(error)}")
             return False
         mode = {"mode": self.options.mode} if self.options.mode else {}
-        cells = json.loads(self._notebooks[name])["cells"]
+        cells = json.loads(notebook)["cells"]
         job = Job(
             path=path.resolve(),
             name=name,

@@ -37,6 +37,8 @@ from jupyter_agent.notebooks.one import read
 from jupyter_agent.notebooks.tasks.literals import inputs_cell
 from jupyter_agent.session.options import CELL_MAGIC, parse_line
 
+EARLIER = "earlier_answers"
+"""The variable in which a task finds the answers of the tasks before it, by their names."""
 _MOST_BYTES = 1_000_000
 _LONGEST_NAME = 80
 _NAME = re.compile(r"\w(?:[\w .\-]*\w)?")
@@ -133,6 +135,9 @@ class _Reading:
         if name is None:
             name = source.stem if source else f"task-{number}"
         self._check_name(number, name, entry.name is None)
+        if EARLIER in entry.inputs:
+            problem = f"`inputs`: {EARLIER} has the answers of the tasks before. Take another name."
+            raise self._wrong(number, problem)
         try:
             inputs = inputs_cell(entry.inputs)
         except AgentError as error:

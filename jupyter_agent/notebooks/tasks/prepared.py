@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.notebooks.one import read
-from jupyter_agent.notebooks.tasks.listed import ListedTask
+from jupyter_agent.notebooks.tasks.listed import EARLIER, ListedTask
+from jupyter_agent.notebooks.tasks.literals import inputs_cell
 
 PARAMETERS, INJECTED = "parameters", "injected-parameters"
 """The tags by which papermill finds the cell of a notebook's parameters, and its own below it."""
@@ -51,6 +52,25 @@ def prepared(task: ListedTask) -> str:
             cell.pop("id", None)
     text: str = nbformat.writes(notebook)
     return text + "\n"
+
+
+def with_answers(notebook: str, answers: Mapping[str, str]) -> str:
+    """A prepared notebook in which a variable holds the answers of the tasks before it.
+
+    Args:
+        notebook: As `prepared` gives it.
+        answers: The answer of each of these tasks, in one line; without any, nothing is added.
+    """
+    import nbformat
+
+    if not answers:
+        return notebook
+    found = nbformat.reads(notebook, as_version=4)
+    cell = _cell(inputs_cell({EARLIER: dict(answers)}), found.cells)
+    if "id" not in found.cells[-1]:
+        del cell["id"]
+    found.cells.insert(len(found.cells) - 1, cell)
+    return f"{nbformat.writes(found)}\n"
 
 
 def parts_of(
