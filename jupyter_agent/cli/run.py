@@ -101,7 +101,8 @@ def run(
     lists = [path for path in paths if path.suffix.lower() in LISTS and not path.is_dir()]
     _refuse_mixture(paths, lists, in_place, retry_failed or again)
     if lists:
-        from jupyter_agent.cli.task_list import TaskOptions, run_list
+        from jupyter_agent.cli.task_list import run_list
+        from jupyter_agent.notebooks.tasks.batch import TaskOptions
 
         options = TaskOptions(
             mode=mode or "",

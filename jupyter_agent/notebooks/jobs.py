@@ -19,6 +19,19 @@ from jupyter_agent.notebooks.one import STOPPED, NotebookExecution, NotebookWatc
 _NEVER_ENTERED = {"node_modules", "__pycache__"}
 
 
+class Keeper(Protocol):
+    """Keeps what comes of a notebook, in the process that executes it. Goes there by pickle.
+
+    So that nothing is lost with the command that asked for it: what was kept is done.
+    """
+
+    def begin(self) -> bool:
+        """Prepare the notebook. False if it was kept already. Raises `AgentError`."""
+
+    def end(self, outcome: NotebookOutcome) -> NotebookOutcome:
+        """Keep what came of it. Gives the outcome, with an error where it cannot be kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One notebook to execute.
@@ -32,6 +45,7 @@ class Job:
         asks: As for `execute`.
         lock: A file whose lock is held while the notebook is executed, so that no two processes
             execute it at once, whoever began them; None for none.
+        keeper: Keeps what comes of it, while the lock is held; None for none.
     """
 
     path: Path
@@ -41,6 +55,7 @@ class Job:
     home: Path | None = None
     asks: str = ""
     lock: Path | None = None
+    keeper: Keeper | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +162,8 @@ def execute_job(
         with held(job.lock, stop) if job.lock else nullcontext(True) as is_free:
             if not is_free:
                 return NotebookOutcome(job.path, STOPPED, seconds=time.monotonic() - began)
+            if job.keeper and not job.keeper.begin():
+                return NotebookOutcome(job.path)
             done = execute(
                 job.path,
                 job.settings,
@@ -156,7 +173,8 @@ def execute_job(
                 home=job.home,
                 asks=job.asks,
             )
-        return NotebookOutcome.of(done)
+            outcome = NotebookOutcome.of(done)
+            return job.keeper.end(outcome) if job.keeper else outcome
     except AgentError as error:
         problem = str(error)
     except Exception as error:

@@ -23,6 +23,10 @@ from jupyter_agent.errors import AgentError
 STOPPED = "stopped before it was done"
 _STOP_EVERY = 0.2
 _LAST_WORDS = 4096
+_TAKEN_PORT = "Address already in use"
+_STARTS = 3
+"""How often a kernel is started whose port another one took: jupyter_client looks for free ports,
+lets go of them, and tells the kernel, so that of many at once two may be told the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +170,18 @@ class _Work:
         self._folder = folder
         self._asks = asks
         self._value: Any = None
+        self._is_through = False
+        """True when the last code cell was executed without an error: a stop undoes nothing."""
         self._current: int | None = None
         self._began = time.monotonic()
 
     async def run(self, environment: Mapping[str, str]) -> NotebookExecution:
-        with tempfile.TemporaryFile() as said:
-            error = await self._error(environment, said)
+        for _ in range(_STARTS):
+            with tempfile.TemporaryFile() as said:
+                error = await self._error(environment, said)
+            lost_a_race = self._current is None and _TAKEN_PORT in error
+            if not lost_a_race or self._stop.is_set():
+                break
         seconds = time.monotonic() - self._began
         return NotebookExecution(
             path=self._path,
@@ -218,7 +228,7 @@ class _Work:
             work.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await work
-            return STOPPED
+            return "" if self._is_through else STOPPED
         finally:
             stopped.cancel()
             if manager.has_kernel:  # cut off before nbclient felt responsible for it
@@ -251,8 +261,10 @@ class _Work:
         async def finished(cell: Any, cell_index: int, execute_reply: Any) -> None:
             self._watch.finished(cell, cell_index)
             is_last = not any(c.cell_type == "code" for c in self._notebook.cells[cell_index + 1 :])
-            if self._asks and is_last and execute_reply["content"]["status"] == "ok":
-                self._value = await NotebookKernel(client).value(self._asks)
+            if is_last and execute_reply["content"]["status"] == "ok":
+                if self._asks:
+                    self._value = await NotebookKernel(client).value(self._asks)
+                self._is_through = True
 
         def ready(notebook: Any) -> None:
             process = getattr(manager.provisioner, "pid", None)

@@ -3,7 +3,8 @@
 Several commands may work at one list. Each takes a task by its claim, looks into the records
 again, and only then begins; it waits for the tasks that others have taken. A claim ends with its
 process, and the lock under which a notebook is executed ends with its kernel: so who takes over
-from a killed command begins when the last kernel of that one is gone.
+from a killed command begins when the last kernel of that one is gone. What is done is recorded
+under that lock, by the process that executed it: nothing that came to its end is lost or run twice.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import AgentError
-from jupyter_agent.files.atomic import atomic_write, reason_of
 from jupyter_agent.notebooks.jobs import (
     Begun,
     CellDone,
@@ -29,24 +29,16 @@ from jupyter_agent.notebooks.jobs import (
     Workers,
 )
 from jupyter_agent.notebooks.one import STOPPED
+from jupyter_agent.notebooks.tasks.keeping import LONGEST, TaskKeeper, numbers_of
 from jupyter_agent.notebooks.tasks.listed import ListedTask
 from jupyter_agent.notebooks.tasks.prepared import home_of, parts_of, prepared, with_answers
 from jupyter_agent.notebooks.tasks.store import TaskNumbers, TaskRecord, TaskStore
-from jupyter_agent.notebooks.writing import write_copy
 from jupyter_agent.session.effective_settings import effective_settings
 from jupyter_agent.stores.following import LogFollower
 
 TICK = 0.5
 """Seconds between two looks at the logs and at what other commands did."""
 _ASKED = "__import__('jupyter_agent.notebooks.inside', fromlist=['last_turn']).last_turn()"
-_STOPS = {
-    "step_limit": "the agent stopped at its limit of steps (max_steps)",
-    "budget": "the agent stopped at its budget",
-    "stuck": "the agent repeated itself, and was stopped",
-    "refused": "the model refused the task",
-    "interrupted": "the agent was interrupted",
-    "error": "the agent's turn failed",
-}
 TaskState = Literal["waiting", "running", "elsewhere", "done", "failed", "skipped", "interrupted"]
 _ILL: Mapping[TaskState, str] = {
     "failed": "failed",
@@ -108,13 +100,11 @@ class _Running:
     """A task that runs here."""
 
     job: Job
-    original: bytes
     release: Callable[[], None]
     began: float
     place: str
     follower: LogFollower | None
     cells: int
-    all_cells: int
     cells_done: int = 0
 
 
@@ -278,51 +268,42 @@ class TaskBatch:
             release = self.store.claim(row.task.name)
             if release is None:
                 row.state, row.now = "elsewhere", ""
-                continue
-            record = self.store.records().get(row.task.name)
-            if record and self._counts(row.task.name, record):  # ended since the last look
-                release()
-                self._take_over(row, record)
-                continue
-            if self._start(row, release):
+            elif self._start(row, release):
                 workers.begin(self._running[row.task.name].job)
                 room -= 1
 
     def _start(self, row: TaskProgress, release: Callable[[], None]) -> bool:
-        """Write the notebook of a claimed task. Gives whether it can be executed."""
+        """Begin a claimed task. False, without the claim, if it ended since the last look."""
         name = row.task.name
+        running = self._record(name, "running")
+        ended = self.store.begin(running, lambda record: self._counts(name, record))
+        if ended:
+            release()
+            self._take_over(row, ended)
+            return False
         answers = {other: self.rows[other].now for other in row.task.after}
         notebook = with_answers(self._notebooks[name], answers)
-        path, original = self.store.notebook(name), notebook.encode("utf-8")
-        home = home_of(row.task, self.folder)
-        self.store.add(self._record(name, "running"))
-        try:
-            atomic_write(path, original)
-        except OSError as error:
-            self._end(row, release, f"{path.name} cannot be written: {reason_of(error)}")
-            return False
-        mode = {"mode": self.options.mode} if self.options.mode else {}
         cells = json.loads(notebook)["cells"]
+        home = home_of(row.task, self.folder)
         job = Job(
-            path=path.resolve(),
+            path=self.store.notebook(name).resolve(),
             name=name,
-            settings=mode,
+            settings={"mode": self.options.mode} if self.options.mode else {},
             timeout=row.task.timeout or self.options.timeout,
             home=home,
             asks=_ASKED,
             lock=self.store.execution_lock(name),
+            keeper=TaskKeeper(self.store, running, notebook.encode("utf-8"), len(cells)),
         )
         place, follower = self._followed(home)
         row.state, row.now, row.numbers = "running", "", TaskNumbers()
         self._running[name] = _Running(
             job=job,
-            original=original,
             release=release,
             began=time.monotonic(),
             place=place,
             follower=follower,
             cells=sum(cell["cell_type"] == "code" for cell in cells),
-            all_cells=len(cells),
         )
         return True
 
@@ -372,43 +353,39 @@ class TaskBatch:
     # Afterwards ---------------------------------------------------------------------------------
 
     def _done(self, name: str, outcome: NotebookOutcome) -> None:
-        """Write the notebook of a task, its record, and let go of it."""
+        """Take over what was kept of a task, or record why it failed, and let go of it."""
         if outcome.error == STOPPED:  # somebody ended the process that executed it
             self._interrupt([name])
             return
         self._follow()
         running, row = self._running.pop(name), self.rows[name]
-        turn = outcome.value if isinstance(outcome.value, dict) else {}
-        problem = _problem(outcome, str(turn.get("stop", "")), running.all_cells)
-        row.numbers = TaskNumbers(
-            steps=turn.get("steps", row.numbers.steps),
-            tokens=turn.get("tokens", row.numbers.tokens),
-            cost=turn.get("cost"),
-            seconds=round(outcome.seconds, 3),
-        )
-        row.now = one_line(str(turn.get("answer", "")), 300)
-        if outcome.document:
-            try:
-                write_copy(running.original, outcome.execution, self.store.notebook(name))
-            except AgentError as error:
-                problem = problem or str(error)
-        self._end(row, running.release, problem)
-
-    def _end(self, row: TaskProgress, release: Callable[[], None], problem: str) -> None:
-        row.state = "failed" if problem else "done"
-        row.now = problem or row.now
         try:
-            self.store.add(self._record(row.task.name, row.state, row))
+            record = self.store.records().get(name)
+            if record and self._counts(name, record):
+                self._take_over(row, record)
+                return
+            known = numbers_of(outcome)
+            row.state = "failed"
+            row.now = one_line(outcome.error, LONGEST) or "what came of it was not kept"
+            row.numbers = replace(
+                known,
+                steps=row.numbers.steps if known.steps is None else known.steps,
+                tokens=row.numbers.tokens if known.tokens is None else known.tokens,
+            )
+            self.store.add(self._record(name, "failed", row))
         finally:
-            release()
+            running.release()
 
     def _interrupt(self, names: Sequence[str]) -> None:
-        """Record running tasks as interrupted."""
+        """Record running tasks as interrupted, unless they came to their end meanwhile."""
         for name in names:
             row, running = self.rows[name], self._running.pop(name)
             row.state, row.now = "interrupted", ""
             try:
-                self.store.add(self._record(name, "interrupted"))
+                interrupted = self._record(name, "interrupted")
+                ended = self.store.begin(interrupted, lambda record: self._counts(name, record))  # noqa: B023 (called at once)
+                if ended:
+                    self._take_over(row, ended)
             except AgentError:
                 pass  # the record says `running`, and nobody holds the claim: it means the same
             finally:
@@ -423,15 +400,6 @@ class TaskBatch:
             numbers=row.numbers if row else TaskNumbers(),
             words=row.now if row else "",
         )
-
-
-def _problem(outcome: NotebookOutcome, stop: str, cells: int) -> str:
-    """Why a task did not end well, in one line; empty if it did."""
-    if outcome.error and outcome.cell is not None and outcome.cell + 1 < cells:
-        return f"cell {outcome.cell + 1}: {one_line(outcome.error, 300)}"
-    if outcome.error:
-        return one_line(outcome.error, 300)
-    return _STOPS.get(stop, "") if stop else "no turn of the agent came to an end"
 
 
 _CHANGED: Mapping[str, str] = {

@@ -77,9 +77,9 @@ class TaskStore:
     """
 
     def __init__(self, folder: Path, listed: Path) -> None:
-        self._folder = folder
-        self._state = folder / STATE_FOLDER
-        self._file = folder / TASKS
+        self._folder = folder.absolute()  # for processes elsewhere
+        self._state = self._folder / STATE_FOLDER
+        self._file = self._folder / TASKS
         self._list = Path(os.path.relpath(listed.resolve(), folder.resolve())).as_posix()
         self._read: tuple[tuple[int, int], dict[str, TaskRecord]] | None = None
 
@@ -126,12 +126,31 @@ class TaskStore:
             self._read = stamp, {record.task: record for record in records if record}
         return self._read[1]
 
+    def begin(
+        self, record: TaskRecord, counts: Callable[[TaskRecord | None], bool]
+    ) -> TaskRecord | None:
+        """Append the record of a task that begins, unless its last one counts: gives that one.
+
+        Raises:
+            AgentError: It cannot be written.
+        """
+        with self._failing(), shared.locked(self._file, self._state):
+            last = self.records().get(record.task)
+            if counts(last):
+                return last
+            self._append(record)
+        return None
+
     def add(self, record: TaskRecord) -> None:
         """Append the record of a task, whose number is ignored.
 
         Raises:
             AgentError: It cannot be written.
         """
+        with self._failing(), shared.locked(self._file, self._state):
+            self._append(record)
+
+    def _append(self, record: TaskRecord) -> None:
         line = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "list": self._list,
@@ -147,11 +166,10 @@ class TaskStore:
         }
         kept = {key: value for key, value in line.items() if value not in (None, "", {})}
         encoded = jsonl.encode(redact_json(kept, secret_values()))
-        with self._failing(), shared.locked(self._file, self._state):
-            if self._file.exists():
-                jsonl.append(self._file, [encoded], durable=True)
-            else:
-                shared.replace(self._file, encoded + b"\n")
+        if self._file.exists():
+            jsonl.append(self._file, [encoded], durable=True)
+        else:
+            shared.replace(self._file, encoded + b"\n")
 
     def claim(self, task: str) -> Callable[[], None] | None:
         """Take a task for this process. Gives what lets go of it; None if another has it.
