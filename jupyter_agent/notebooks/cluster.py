@@ -3,7 +3,8 @@
 A notebook goes there by its path, so the workers must see the same file system. When one is done,
 its outcome is handed to the scheduler, and that is when it counts as done: a worker that dies
 before has its notebook executed again by another one, a worker that dies after does not, although
-Dask computes the task anew. Nothing is written by the workers; who asked writes, once.
+Dask computes the task anew. Nothing is written by the workers, unless the job has a keeper; who
+asked writes, once.
 """
 
 from __future__ import annotations

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import pty
+import random
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 import yaml
+from generated import seed
 from notebooks.notebooks import (
     agent,
     begun,
@@ -189,6 +192,36 @@ def test_two_commands_at_once(tmp_path: Path) -> None:
     assert Counter(each["state"] for each in records(tmp_path)) == {"running": 5, "done": 5}
 
 
+@pytest.mark.deep
+def test_commands_killed_at_random(tmp_path: Path) -> None:
+    """Three commands at one list, of which one is killed again and again and takes another's place:
+    each task comes to its end once, and none is lost."""
+    names = [f"t{number}" for number in range(14)]
+    listed(
+        tmp_path,
+        *(
+            {"name": name, "task": f"Task {name}.", "after": ["t2"] if name in ("t5", "t9") else []}
+            for name in names
+        ),
+    )
+    given = {"cwd": tmp_path, "home": tmp_path / "home", **scripted(tmp_path)}
+    chance = random.Random(seed())
+    with ExitStack() as commands:
+        running = [commands.enter_context(started("run", "tasks.yaml", **given)) for _ in range(3)]
+        for _ in range(5):
+            time.sleep(chance.uniform(2, 5))
+            killed = running.pop(chance.randrange(3))
+            killed.send_signal(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
+            killed.communicate(timeout=60)
+            running.append(commands.enter_context(started("run", "tasks.yaml", **given)))
+        for command in running:
+            code, said = finish(command)
+            assert code == 0, said
+    assert turns(tmp_path) == {f"Task {name}.": 1 for name in names}
+    done = [each["task"] for each in records(tmp_path) if each["state"] == "done"]
+    assert sorted(done) == sorted(names)
+
+
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.deep)],
@@ -213,7 +246,7 @@ def test_interrupted(tmp_path: Path, number: int, code: int) -> None:
     assert (code, "2 done." in said) == (0, True), said
 
 
-@pytest.mark.parametrize("many", [8, pytest.param(40, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("many", [5, pytest.param(40, marks=pytest.mark.deep)])
 def test_many_at_once(tmp_path: Path, many: int) -> None:
     """Forty tasks by two processes: each is done once, and no more than two run at a time."""
     listed(tmp_path, *({"name": f"t{n}", "task": f"Task {n}."} for n in range(many)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from notebooks.notebooks import write
 
 from jupyter_agent.errors import AgentError
 from jupyter_agent.notebooks.find import find_notebooks
-from jupyter_agent.notebooks.jobs import find
+from jupyter_agent.notebooks.jobs import NotebookOutcome, find
+from jupyter_agent.notebooks.tasks.keeping import TaskKeeper
 from jupyter_agent.notebooks.tasks.listed import ListedTask, read_tasks
 from jupyter_agent.notebooks.tasks.literals import inputs_cell
 from jupyter_agent.notebooks.tasks.prepared import parts_of, prepared
-from jupyter_agent.notebooks.tasks.store import TaskRecord, TaskStore
+from jupyter_agent.notebooks.tasks.store import TaskNumbers, TaskRecord, TaskStore
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(
@@ -108,6 +110,34 @@ def test_a_torn_and_a_foreign_line(tmp_path: Path) -> None:
         "It is 3.",
         {"task": "x"},
     )
+
+
+def test_what_is_done_is_kept_by_who_executes(tmp_path: Path) -> None:
+    """The process that executes a task records that it is done, without the command that asked;
+    one that waited for the same task does not execute it, unless it is another task by now."""
+    task = ListedTask(1, "a", "Go.")
+    text = prepared(task)
+    begun = TaskRecord("a", "running", parts=parts_of([task], {"a": text})["a"])
+    store = TaskStore(tmp_path / "runs", tmp_path / "tasks.yaml")
+    store.open()
+    first, second = (
+        TaskKeeper(TaskStore(tmp_path / "runs", tmp_path / "tasks.yaml"), begun, text.encode(), 2)
+        for _ in range(2)
+    )
+    store.add(begun)
+    assert first.begin()
+    turn = {"stop": "end", "steps": 3, "tokens": 40, "cost": 0.5, "answer": "It is 3."}
+    ended = NotebookOutcome(store.notebook("a"), seconds=2.0, document=text, value=turn)
+    assert first.end(ended).error == ""
+    kept = store.records()["a"]
+    assert (kept.state, kept.words) == ("done", "It is 3.")
+    assert kept.numbers == TaskNumbers(3, 40, 0.5, 2.0)
+    assert not second.begin()
+    other = replace(begun, parts={**begun.parts, "task": "another"})
+    assert TaskKeeper(store, other, text.encode(), 2).begin()
+    stuck = replace(ended, value={**turn, "stop": "stuck"})
+    assert "repeated itself" in second.end(stuck).error
+    assert len((tmp_path / "runs/.jupyter_agent/tasks.jsonl").read_bytes().splitlines()) == 2
 
 
 def test_a_list_that_is_no_file(tmp_path: Path) -> None:

@@ -186,9 +186,8 @@ class TaskBatch:
         now = {name: (row.words, row.is_earlier) for name, row in self.rows.items()}
         changed = [self.rows[name] for name in now if now[name] != states[name]]
         states.update(now)
-        return sorted(
-            changed, key=lambda row: row.state not in ENDED
-        )  # what let others begin first
+        # What ended comes first: it let others begin.
+        return sorted(changed, key=lambda row: row.state not in ENDED)
 
     # Before -------------------------------------------------------------------------------------
 
