@@ -395,7 +395,7 @@ def commands() -> str:
 
 
 def _command(command: click.Command, called: str, above: click.Context | None) -> Iterator[str]:
-    context = command.make_context(called, [], above, resilient_parsing=True)
+    context = command.make_context(called, [], above, resilient_parsing=True, terminal_width=200)
     usage = command.get_usage(context).removeprefix("Usage: ")
     records = (
         parameter.get_help_record(context)

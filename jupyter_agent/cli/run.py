@@ -24,7 +24,7 @@ MODES = get_args(Settings.model_fields["mode"].annotation)
 
 @click.command()
 @click.argument(
-    "paths", nargs=-1, required=True, metavar="NOTEBOOK|FOLDER...|TASKS.yaml", type=Path
+    "paths", nargs=-1, required=True, metavar="NOTEBOOK|FOLDER|TASKS.yaml...", type=Path
 )
 @click.option(
     "--mode",
