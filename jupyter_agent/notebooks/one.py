@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import atexit
 import logging
 import os
 import tempfile
@@ -231,6 +232,8 @@ class _Work:
             return "" if self._is_through else STOPPED
         finally:
             stopped.cancel()
+            # nbclient forgets this for a kernel that did not start, and fails when Python ends.
+            atexit.unregister(client._cleanup_kernel)
             if manager.has_kernel:  # cut off before nbclient felt responsible for it
                 await manager.shutdown_kernel(now=True)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 from notebooks.notebooks import (
+    agent,
     begun,
     completed,
     finish,
@@ -19,6 +22,15 @@ from notebooks.notebooks import (
     write_holding,
 )
 
+UNLUCKY = """
+import os, sys
+from pathlib import Path
+if Path("unlucky").exists():
+    Path("unlucky").unlink()
+    sys.exit("zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:1')")
+os.execv(sys.executable, [sys.executable, "-m", "ipykernel_launcher", "-f", sys.argv[1]])
+"""
+"""A kernel that finds its port taken, once."""
 DEAF = """
 import os, time
 from pathlib import Path
@@ -50,6 +62,22 @@ def test_a_process_is_killed(tmp_path: Path) -> None:
     assert f"again      {name}.ipynb" in said
     assert "the process that executed it was killed by signal 9, 2 times" in said
     assert completed(tmp_path) == ["a", "b"]
+
+
+def test_a_port_that_another_took(tmp_path: Path) -> None:
+    """A kernel that lost its port before it began is started again."""
+    place = tmp_path / "share" / "kernels" / "unlucky"
+    place.mkdir(parents=True)
+    (tmp_path / "kernel.py").write_text(UNLUCKY, encoding="utf-8")
+    (tmp_path / "unlucky").touch()
+    arguments = [sys.executable, str(tmp_path / "kernel.py"), "{connection_file}"]
+    spec = {"argv": arguments, "display_name": "Unlucky", "language": "python"}
+    (place / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    write(tmp_path / "a.ipynb", "1", kernelspec={"name": "unlucky", "display_name": "Unlucky"})
+    paths = {"JUPYTER_PATH": str(tmp_path / "share")}
+    code, said = agent("run", "a.ipynb", cwd=tmp_path, home=tmp_path / "home", **paths)
+    assert (code, "1 passed" in said) == (0, True), said
+    assert not (tmp_path / "unlucky").exists()
 
 
 @pytest.mark.parametrize(
