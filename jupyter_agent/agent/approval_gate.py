@@ -23,7 +23,8 @@ class Ruling:
 
     `refusal` is the reason why it must not run. `question`, `reasons` and `always` make up the
     question to the user, `grants` are the rights that "always" gives, `writes` the files that the
-    call writes. `beforehand` is the setting that allows the call without a question. `risks` are
+    call writes. `beforehand` is the setting that allows the call without a question; empty if none
+    does. `risks` are
     what the policy found; `is_approved` is True once the user said yes to them. `preview` shows
     what the call would change, in the place of its tool's own preview; `as_kept` puts that into
     the form in which a recording keeps it. `must_ask` is True if the user is asked even where
@@ -140,9 +141,10 @@ def _refused_by(asked: ApprovalAsked, answered: ApprovalAnswered, beforehand: st
     # Without the reasons: they may hold values of variables that the model must not see.
     because = f" ({asked.always})" if asked.always else ""
     if answered.by == "nobody":
+        hint = f" (A person can allow it beforehand: {beforehand}.)" if beforehand else ""
         return (
             f"Refused: this needs a person's approval{because}, and nobody can be asked here. "
-            f"{_NOTHING_DONE} (A person can allow it beforehand: {beforehand}.)"
+            f"{_NOTHING_DONE}{hint}"
         )
     if answered.by != "person":
         in_time = " in time" if answered.by == "time_out" else ""

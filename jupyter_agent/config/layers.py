@@ -129,6 +129,7 @@ _STRICT_TO_LOOSE: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "local.download": (False, True),
         "tool_protocol": ("native", "auto", "text", "code"),
         "session.resume": ("ask", "auto"),
+        "memory.across_workspaces": ("off", "read", "on"),
         "images.enabled": (False, True),
         "undo.enabled": (True, False),
         "session.save": (False, True),
@@ -138,6 +139,7 @@ _STRICT_TO_LOOSE: Mapping[str, tuple[object, ...]] = MappingProxyType(
 """Settings that protect a person, with their values from strict to loose."""
 _OWN_FILE_DECIDES = frozenset(
     {"approvals.mode", "context.detail", "privacy.outputs", "local.download"}
+    | {"memory.across_workspaces"}
 )
 """Settings that no folder loosens where the person's own file sets them, trusted or not."""
 _LESS_IS_STRICTER = frozenset(

@@ -81,6 +81,17 @@ class MemorySettings(_Group):
     roots: list[str] = Field(
         [], description="More folders of memory to search, besides the workspace's own."
     )
+    across_workspaces: Literal["off", "read", "on"] = Field(
+        "on",
+        description="Whether your own memory, which all workspaces share, is used here: off, "
+        "neither read nor written; read, only searched; on, also saved to, once you say yes. A "
+        "folder's own file may only make it stricter.",
+    )
+    embeddings: str | None = Field(
+        None,
+        description="Folder of a model2vec model: memory is also searched by meaning. Needs the "
+        "extra semantic; nothing is fetched.",
+    )
 
 
 class ToolsSettings(_Group):

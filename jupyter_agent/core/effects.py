@@ -63,6 +63,7 @@ RiskKind = Literal[
     "agent",
     "tool",
     "widget",
+    "memory",
 ]
 
 

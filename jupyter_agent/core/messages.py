@@ -213,7 +213,13 @@ ASK_USER = "ask_user"
 """The tool that asks the person a question."""
 
 
+MEMORY_SAVE = "memory_save"
+"""The tool that keeps something in the person's own memory, outside of the workspace."""
+ACROSS_TOOLS = frozenset({"memory_search", "memory_get", MEMORY_SAVE})
+"""The tools over the person's own memory, which differs from computer to computer."""
+
+
 def is_answered_elsewhere(tool: str) -> bool:
-    """True if a server, a page or the person answers: a replay gives the recorded result and asks
-    none of them."""
-    return is_served(tool) or tool in PAGE_TOOLS or tool == ASK_USER
+    """True if a server, a page, the person or their own memory answers: a replay gives the recorded
+    result, asks none of them, and saves nothing."""
+    return is_served(tool) or tool in PAGE_TOOLS or tool in ACROSS_TOOLS or tool == ASK_USER

@@ -22,6 +22,7 @@ from jupyter_agent.core.events import MessageFinished, ReplySource
 from jupyter_agent.core.markdown import code_fence
 from jupyter_agent.core.messages import (
     ASK_USER,
+    MEMORY_SAVE,
     Block,
     Context,
     Image,
@@ -118,7 +119,8 @@ def _system(system: str, tools: Iterable[ToolSpec]) -> str:
     by_name = {tool.name: tool for tool in tools}
     if by_name.pop(ACT, None) is None:
         return system
-    by_name.pop(ASK_USER, None)  # code that runs cannot wait for an answer
+    for waits in (ASK_USER, MEMORY_SAVE):  # code that runs cannot wait for an answer
+        by_name.pop(waits, None)
     signatures = "\n".join(map(signature, by_name.values()))
     functions = _FUNCTIONS.format(signatures=signatures) if by_name else ""
     return f"{system.rstrip()}\n\n{_PROTOCOL}{functions}"

@@ -7,13 +7,16 @@ A written entry:
 
     **Category:** architecture
     **Tags:** tag1, tag2
+    **Answers:** which database? | where are the tables kept?
 
     What was decided, and why.
 
     ---
 
 From the heading to the rule it has the form of seed 002, section 4.5. The comment above holds the
-entry's origin and the id of an entry that it supersedes. Lines of a content that look like
+entry's origin and the id of an entry that it supersedes. `Answers` is optional: questions and other
+words by which the entry is found; it is a field only directly below one of the other two, so that
+no text of an older entry turns into it. Lines of a content that look like
 structure (`### ...`, `---`, `<!--`, conflict markers, the two fields) get a backslash, which
 reading removes again; fences that a content leaves open are closed.
 
@@ -51,6 +54,8 @@ _FIRST_OF_LINE = frozenset("#<>-`~ ")
 _DATED = re.compile(r"###[ \t]+\[(\d{4}-\d\d-\d\d)\][ \t]*(.*)")
 _ID = re.compile(r"[\w.-]{1,40}")
 _FIELD = re.compile(r"\s*\*\*(Category|Tags):\*\*[ \t]*(.*)")
+_ANSWERS = re.compile(r"[ \t]*\n\*\*Answers:\*\*[ \t]*(.*)")
+_BETWEEN_QUESTIONS = " | "
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _STRUCTURE = r"#{1,3}(?=\s|$)|(?:-[ \t]*){3,}$|<!--|<{7}|={7}|>{7}|\|{7}|\*\*(?:Category|Tags):\*\*"
 _TO_ESCAPE = re.compile(rf"^( {{0,3}})(?=\\*(?:{_STRUCTURE}))")
@@ -61,7 +66,11 @@ _NOT_IN_COMMENT = re.compile(r"[;<>\r\n\t]|--+")
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The origin of an entry, and the entry that it supersedes. Empty means unknown."""
+    """The origin of an entry, and the entry that it supersedes. Empty means unknown.
+
+    `workspace` is the name of the workspace's folder, in the person's own memory alone: elsewhere
+    the file lies in its workspace.
+    """
 
     by: str = ""
     notebook: str = ""
@@ -69,9 +78,15 @@ class Provenance:
     model: str = ""
     time: str = ""
     supersedes: str = ""
+    workspace: str = ""
 
     def __str__(self) -> str:
-        named = (self.notebook, f"session {self.session}" if self.session else "", self.model)
+        named = (
+            f"workspace {self.workspace}" if self.workspace else "",
+            self.notebook,
+            f"session {self.session}" if self.session else "",
+            self.model,
+        )
         return ", ".join(part for part in (self.by, *named) if part)
 
 
@@ -80,6 +95,7 @@ class MemoryEntry:
     """One decision or lesson. `date` is empty if a person wrote none.
 
     `source` is the text of the comment above the entry; empty if a person wrote the entry.
+    `questions` are for the search alone: the model that reads the entry does not get them.
     """
 
     kind: Kind
@@ -90,6 +106,7 @@ class MemoryEntry:
     date: str = ""
     id: str = ""
     source: str = ""
+    questions: tuple[str, ...] = ()
 
     @property
     def provenance(self) -> Provenance | None:
@@ -110,7 +127,8 @@ class MemoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The content of a file. `conflicts` are the lines with git's markers, counted from 1.
+    """The content of a file. `conflicts` are the lines with git's markers, counted from 1; `spans`
+    has the first line of each entry and the line after its last one, counted from 0.
 
     `torn` is True if the file ends in an unfinished entry of ours, which is not among the
     `entries`. `other` is text that people wrote outside of entries.
@@ -121,6 +139,7 @@ class Parsed:
     other: tuple[str, ...] = ()
     conflicts: tuple[int, ...] = ()
     torn: bool = False
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 def entry_id(kind: Kind, scope: str, title: str, content: str) -> str:
@@ -170,11 +189,33 @@ def written(entry: MemoryEntry, before: bytes = b"") -> bytes:
     """
     category = entry.category or UNCATEGORIZED
     tags = f"**Tags:** {', '.join(entry.tags)}".rstrip()
+    if entry.questions:
+        tags += f"\n**Answers:** {_BETWEEN_QUESTIONS.join(entry.questions)}"
     text = (
         f"{_COMMENT}{entry.source} -->\n### [{entry.date}] {entry.title}\n\n"
         f"**Category:** {category}\n{tags}\n\n{escape(entry.content)}\n\n---\n"
     )
     return appended(text, before)
+
+
+def without(kind: Kind, data: bytes, id: str, scope: str = "") -> bytes:
+    """The bytes of a file without the entries of an id, and all other bytes unchanged.
+
+    Args:
+        kind: The kind of the entries.
+        data: The file.
+        id: The id of the entries to leave out.
+        scope: As for `parse`.
+    """
+    parsed = parse(kind, data, scope)
+    lines = data.split(b"\n")
+    for entry, (start, end) in reversed(list(zip(parsed.entries, parsed.spans, strict=True))):
+        if entry.id == id:
+            is_apart = start > 0 and not lines[start - 1].strip()
+            is_end = end >= len(lines) or not lines[end].strip()
+            # One of the two blank lines around it goes with it.
+            del lines[start - (is_apart and is_end) : end]
+    return b"\n".join(lines)
 
 
 def confirmation(entry_id: str, date: str, before: bytes = b"") -> bytes:
@@ -242,9 +283,13 @@ class _Reader:
         self._heading: str | None = None
         self._body: list[str] = []
         self._fence = ""
+        self._spans: list[tuple[int, int]] = []
+        self._number = 0
+        self._start = 0
 
     def read(self, lines: Sequence[str]) -> Parsed:
         for number, line in enumerate(lines, 1):
+            self._number = number
             structure = _LINE.fullmatch(line) if line and line[0] in _FIRST_OF_LINE else None
             if structure is None or self._is_text(structure.lastgroup or "", line.rstrip()):
                 self._body.append(line)
@@ -252,13 +297,14 @@ class _Reader:
                 self._conflicts.append(number)
         torn = self._comment is not None or lines[-1].startswith(_COMMENT)
         if not torn:
-            self._close()
+            self._close(with_this_line=True)
         return Parsed(
             tuple(self._entries),
             self._confirmed,
             tuple(self._other),
             tuple(self._conflicts),
             torn,
+            tuple(self._spans),
         )
 
     def _is_text(self, group: str, line: str) -> bool:
@@ -267,6 +313,7 @@ class _Reader:
             # It begins an entry of ours even where people left a fence open above it.
             self._close()
             self._fence = ""
+            self._start = self._number - 1
             self._comment = line[len(_COMMENT) : -len("-->")].strip()
         elif self._fence or group == "fence":
             self._fence, _ = _after(line, self._fence)
@@ -274,11 +321,13 @@ class _Reader:
         elif group == "heading":
             if self._comment is None or self._heading is not None or self._body:
                 self._close()
+            if self._comment is None:
+                self._start = self._number - 1
             self._heading = line
         elif group == "rule":
             if self._heading is None:
                 return True
-            self._close()
+            self._close(with_this_line=True)
         elif group == "confirmed":
             # In the midst of an entry by hand it is no part of it, and does not end it.
             name, _, date = line[len("<!-- confirmed: ") : -len("-->")].partition(";")
@@ -290,12 +339,13 @@ class _Reader:
             return group == "section"
         return False
 
-    def _close(self) -> None:
-        """Ends the open entry, or text outside of entries."""
+    def _close(self, with_this_line: bool = False) -> None:
+        """Ends the open entry, or text outside of entries: before this line, or with it."""
         body = "\n".join(self._body)
         if self._heading is not None:
             entry = _entry(self._kind, self._scope, self._heading, self._comment or "", body)
             self._entries.append(entry)
+            self._spans.append((self._start, self._number - (not with_this_line)))
         elif body := body.strip():
             self._other.append(body)
         self._comment = self._heading = None
@@ -311,10 +361,14 @@ def _entry(kind: Kind, scope: str, heading: str, source: str, body: str) -> Memo
     dated = _DATED.match(heading)
     date, title = (dated[1], dated[2].strip()) if dated else ("", heading[3:].strip())
     read: dict[str, str] = {}
+    questions = ""
     position = 0
     while len(read) < 2 and (found := _FIELD.match(body, position)) and found[1] not in read:
         read[found[1]] = found[2].strip()
         position = found.end()
+        if not questions and (found := _ANSWERS.match(body, position)):
+            questions = found[1].strip()
+            position = found.end()
     content = body[position:].strip("\n")
     content = unescape(content) if source else content.strip()
     return MemoryEntry(
@@ -326,6 +380,7 @@ def _entry(kind: Kind, scope: str, heading: str, source: str, body: str) -> Memo
         date,
         _id_in(source) or entry_id(kind, scope, title, content),
         source,
+        tuple(part.strip() for part in questions.split("|") if part.strip()),
     )
 
 

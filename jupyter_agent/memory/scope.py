@@ -15,9 +15,11 @@ from pathlib import Path, PureWindowsPath
 
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.errors import ConfigError, ToolError
-from jupyter_agent.files.atomic import STATE_FOLDER
+from jupyter_agent.files.atomic import STATE_FOLDER, only_owner, private_folder
 from jupyter_agent.files.workspace import Workspace, refused_on_windows
 
+PERSON = "person"
+"""The scope, in the person's own memory, of what is about the person and no workspace."""
 RESOURCES = "resources/workspaces"
 MEMORY = "user/memory/workspaces"
 MEMORY_FILES = ("decisions.md", "lessons.md", "_index.yaml", "overview.md")
@@ -80,14 +82,49 @@ class MemoryRoot:
         shown: The prefix of displayed paths, so that `read_file` accepts them; empty if the root
             is the workspace, or outside of it.
         outside: The path from the workspace to a root outside of it, for instance `..`.
+        is_personal: True for the person's own memory: only they may enter its folders.
     """
 
     path: Path
     shown: str = ""
     outside: str = ""
+    is_personal: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", Path(os.path.realpath(self.path)))
+        if not self.is_personal:  # whose path is no link, see `personal_root`
+            object.__setattr__(self, "path", Path(os.path.realpath(self.path)))
+
+    def check(self) -> None:
+        """Raise `ToolError` if a personal root, or the folder above it, is a link or no folder."""
+        for place in (self.path.parent, self.path) if self.is_personal else ():
+            if place.is_symlink() or (place.exists() and not place.is_dir()):
+                what = "a link" if place.is_symlink() else "no folder"
+                raise ToolError(
+                    f"Your own memory cannot be used: {place.parent.name}/{place.name} in "
+                    f"Jupyter's data folder is {what}. Move it away."
+                )
+
+    def prepare(self, folder: Path) -> None:
+        """Make a folder below a personal root, which only its owner may enter; else do nothing.
+
+        Raises:
+            ToolError: The root is a link or no folder, or cannot be made.
+        """
+        if not self.is_personal:
+            return
+        self.check()
+        try:
+            for place in (self.path.parent, self.path):
+                private_folder(place, follow_link=False)
+                only_owner(place)
+            for place in reversed([p for p in (folder, *folder.parents) if self._is_below(p)]):
+                private_folder(place)
+        except OSError as error:
+            reason = str(error.strerror or error).rstrip(".")
+            raise ToolError(f"Your own memory cannot be used: {reason}.") from None
+
+    def _is_below(self, folder: Path) -> bool:
+        return folder != self.path and folder.is_relative_to(self.path)
 
     @property
     def state(self) -> Path:
@@ -116,6 +153,17 @@ class MemoryRoot:
         """A path in the form of `_meta.document_path`."""
         relative = path.relative_to(self.path).as_posix()
         return f"{self.shown}/{relative}" if self.shown else relative
+
+
+def personal_root() -> MemoryRoot:
+    """The person's own memory: `jupyter_agent/memory` in Jupyter's data folder.
+
+    It may not exist yet. The folders above these two may be links, they themselves may not.
+    """
+    from jupyter_core.paths import jupyter_data_dir
+
+    data = Path(os.path.realpath(jupyter_data_dir()))
+    return MemoryRoot(data / "jupyter_agent" / "memory", "own memory", is_personal=True)
 
 
 def find_root(workspace: Workspace) -> MemoryRoot:

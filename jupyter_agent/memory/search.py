@@ -3,6 +3,10 @@
 An SQLite FTS5 index in the cache of the state folder. It is derived: a file is indexed again when
 its time or size changes, but only its changed entries, and a damaged index is rebuilt. Several
 roots share one index and one query.
+
+Entries are found by their words and by the questions that were saved with them. With a model of
+embeddings the hits by words and those by meaning are fused by reciprocal rank. In both cases what
+holds an identifier of the query (`TimeoutError`, `df_2024`, a path) to the letter comes first.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_agent.core.plaintext import plain
 from jupyter_agent.errors import AgentError, ToolError
@@ -26,35 +30,62 @@ from jupyter_agent.memory.entries import FILES, Parsed, parse
 from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.memory.sources import markdown_files
 
+if TYPE_CHECKING:
+    from jupyter_agent.memory.embeddings import Embeddings
+
 SourceKind = Literal["decision", "lesson", "resource", "log", "session"]
 LASTING: tuple[SourceKind, ...] = ("decision", "lesson", "resource")
 """The kinds of documents that do not change by the agent's mere work."""
 DATABASE = "memory-search.sqlite"
-_VERSION = 2
+_VERSION = 3
 _CHUNK = 4_000
 """Characters of a document that are one hit."""
 _FILE_LIMIT = 4 * 1024 * 1024
 _LOGS = 300
 """Run logs that are searched: the newest."""
 _SNIPPET = 240
-_WORDS = 12
+_WORDS = 24
+_POOL = 60
+"""Hits of each kind that are fused, at least."""
+_RANK = 60
+"""The constant of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)."""
+_BEGINNING = 2_000
+"""Characters of a document that its vector stands for."""
+_MADE_AT_ONCE = 500
+"""Documents whose vectors are made, and stored, in one go."""
 _LOG_LINE_LIMIT = 20_000
 _CJK = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af])")
 _WORD = re.compile(r"\w+")
+_NAME = re.compile(r"[\w./\\:-]*\w")
+_IDENTIFIER = re.compile(
+    r"\w*_\w+"  # df_2024, __init__
+    r"|\w*[a-z][A-Z]\w*"  # TimeoutError
+    r"|(?=\w*\d)(?=\w*[^\W\d])\w+"  # utf8, E501
+    r"|[A-Z]{5,}"  # ECONNRESET
+    r"|\d{3,}"  # 404
+    r"|\w{2,}(?:[./\\:]+\w{2,})+[\w./\\:-]*"  # pd.read_csv, src/app.py
+    r"|[\w.-]*[./\\][\w./\\:-]*[./\\][\w./\\:-]*"  # a/b/c, /etc/x
+)
 _SCHEMA = """
 CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE, mtime INTEGER, size INTEGER);
 CREATE TABLE documents (
   id INTEGER PRIMARY KEY, file INTEGER, digest TEXT, kind TEXT, path TEXT, ref TEXT, date TEXT,
-  title TEXT, text TEXT);
+  title TEXT, text TEXT, questions TEXT);
 CREATE INDEX of_file ON documents (file);
 CREATE VIRTUAL TABLE words USING fts5(
-  title, text, content='', tokenize='unicode61 remove_diacritics 2');
+  title, text, questions, content='', tokenize='unicode61 remove_diacritics 2');
+CREATE TABLE vectors (document INTEGER PRIMARY KEY, model TEXT, vector BLOB);
 """
+_WEIGHTS = "4.0, 1.0, 2.0"
+"""How much a word counts in the title, the text and the questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One matching document. `ref` is the id of an entry, or the number of a part."""
+    """One matching document. `ref` is the id of an entry, or the number of a part.
+
+    `path` is the displayed path, `file` the real one.
+    """
 
     kind: SourceKind
     path: str
@@ -62,6 +93,7 @@ class Hit:
     date: str
     title: str
     snippet: str
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +109,58 @@ class _Source:
 
 
 @dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query: its text, its words, the most hits, and the kinds of documents (None: all)."""
+
+    query: str
+    words: tuple[str, ...]
+    limit: int
+    kinds: tuple[SourceKind, ...] | None
+
+    @property
+    def pool(self) -> int:
+        """The hits of one kind that are ranked, before the best are taken."""
+        return max(self.limit, _POOL)
+
+    def by_words(self, base: sqlite3.Connection) -> list[int]:
+        """Documents with all words, next those with any. A word matches as a prefix."""
+        terms = [f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in self.words]
+        found: dict[int, None] = {}
+        for joined in (" AND ".join(terms), " OR ".join(terms))[: 2 if len(terms) > 1 else 1]:
+            found.update(dict.fromkeys(self._matches(base, joined)))
+            if len(found) >= self.pool:
+                break
+        return list(found)[: self.pool]
+
+    def by_identifiers(self, base: sqlite3.Connection, ranked: Sequence[int]) -> list[int]:
+        """Documents that hold an identifier of the query to the letter, up to case: those with the
+        most identifiers first, next in the order of `ranked`."""
+        held: dict[int, int] = {}
+        for name in identifiers(self.query):
+            phrase = " ".join(_WORD.findall(_spaced(name.casefold())))
+            whole = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
+            for number in self._matches(base, f'"{phrase}"'):
+                asked = "SELECT title, text, questions FROM documents WHERE id = ?"
+                if whole.search("\n".join(base.execute(asked, (number,)).fetchone())):
+                    held[number] = held.get(number, 0) + 1
+        places = {number: place for place, number in enumerate(ranked)}
+        return sorted(held, key=lambda number: (-held[number], places.get(number, len(places))))
+
+    def _matches(self, base: sqlite3.Connection, expression: str) -> list[int]:
+        """The ids of the documents that match an FTS5 expression, the best first."""
+        narrowed = (
+            "" if self.kinds is None else f"AND d.kind IN ({','.join('?' * len(self.kinds))})"
+        )
+        rows = base.execute(
+            f"SELECT d.id FROM (SELECT rowid AS id, bm25(words, {_WEIGHTS}) AS score FROM words "
+            "WHERE words MATCH ? ORDER BY score LIMIT 2000) AS w "
+            f"JOIN documents AS d ON d.id = w.id WHERE 1 {narrowed} ORDER BY w.score, d.path, d.ref LIMIT ?",
+            (expression, *(self.kinds or ()), self.pool),
+        )
+        return [number for (number,) in rows]
+
+
+@dataclass(frozen=True, slots=True)
 class _Document:
     kind: str
     path: str
@@ -84,10 +168,12 @@ class _Document:
     date: str
     title: str
     text: str
+    questions: str = ""
 
     @property
     def digest(self) -> str:
-        whole = "\0".join((self.kind, self.path, self.ref, self.date, self.title, self.text))
+        parts = (self.kind, self.path, self.ref, self.date, self.title, self.text, self.questions)
+        whole = "\0".join(parts)
         return hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
@@ -97,16 +183,24 @@ class MemorySearch:
     Args:
         roots: The memory roots, the workspace's own first.
         state: The state folder of the workspace, with the index and `logs/`.
+        embeddings: The model for the search by meaning; None searches by words alone.
     """
 
-    def __init__(self, roots: Sequence[MemoryRoot], state: Path) -> None:
+    def __init__(
+        self,
+        roots: Sequence[MemoryRoot],
+        state: Path,
+        embeddings: Embeddings | None = None,
+    ) -> None:
         self._roots = tuple(roots)
         self._state = state
+        self._embeddings = embeddings
 
     def find(
         self, query: str, limit: int = 10, kinds: Collection[SourceKind] | None = None
     ) -> list[Hit]:
-        """The best matching documents, those with all words first.
+        """The best matching documents: those with the query's identifiers, next those with all
+        words; with a model of embeddings, those that are near in words and in meaning.
 
         Args:
             query: Words; other characters are ignored.
@@ -115,12 +209,14 @@ class MemorySearch:
 
         Raises:
             ToolError: The query has no words.
-            AgentError: The index can neither be used nor made.
+            AgentError: The index can neither be used nor made, or the model of embeddings cannot
+                be loaded.
         """
         words = _WORD.findall(_spaced(query.casefold()))[:_WORDS]
         if not words:
             raise ToolError("The query has no words. Give a few.")
-        return self._tried(lambda base: self._found(base, words, limit, kinds))
+        asked = _Asked(query, tuple(words), limit, None if kinds is None else tuple(kinds))
+        return self._tried(lambda base: self._found(base, asked))
 
     def refresh(self) -> int:
         """Update the index. Returns its number of documents."""
@@ -180,7 +276,7 @@ class MemorySearch:
         if base.execute("PRAGMA user_version").fetchone()[0] == _VERSION:
             base.execute("COMMIT")  # another process was faster
             return
-        for name in ("files", "documents", "words"):
+        for name in ("files", "documents", "words", "vectors"):
             base.execute(f"DROP TABLE IF EXISTS {name}")
         for statement in _SCHEMA.split(";"):
             if statement.strip():
@@ -193,34 +289,46 @@ class MemorySearch:
             with contextlib.suppress(OSError):
                 (cache_folder(self._state) / f"{DATABASE}{end}").unlink()
 
-    def _found(
-        self,
-        base: sqlite3.Connection,
-        words: Sequence[str],
-        limit: int,
-        kinds: Collection[SourceKind] | None,
-    ) -> list[Hit]:
+    def _found(self, base: sqlite3.Connection, asked: _Asked) -> list[Hit]:
         self._refreshed(base)
-        chosen = tuple(kinds) if kinds is not None else ()
-        marks = ",".join("?" * len(chosen))
-        narrowed = f"AND d.kind IN ({marks})" if chosen else ""
-        hits: dict[int, Hit] = {}
-        # A word matches as a prefix; documents with all words come first, next those with any.
-        terms = [f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in words]
-        for joined in (" AND ".join(terms), " OR ".join(terms))[: 2 if len(terms) > 1 else 1]:
-            rows = base.execute(
-                "SELECT d.id, d.kind, d.path, d.ref, d.date, d.title, d.text FROM "
-                "(SELECT rowid AS id, bm25(words, 4.0, 1.0) AS score FROM words WHERE words MATCH ?"
-                " ORDER BY score LIMIT 2000) AS w JOIN documents AS d ON d.id = w.id "
-                f"WHERE 1 {narrowed} ORDER BY w.score, d.path, d.ref LIMIT ?",
-                (joined, *chosen, limit),
+        ranked = asked.by_words(base)
+        if self._embeddings is not None:
+            ranked = _fused(ranked, self._by_meaning(base, asked, self._embeddings))
+        first = asked.by_identifiers(base, ranked)
+        ranked = list(dict.fromkeys((*first, *ranked)))[: asked.limit]
+        return [hit for number in ranked if (hit := _hit(base, number, asked.words))]
+
+    def _by_meaning(
+        self, base: sqlite3.Connection, asked: _Asked, embeddings: Embeddings
+    ) -> list[int]:
+        """The nearest documents by the cosine of their vectors, which are made where missing."""
+        kinds = tuple(kind for kind in asked.kinds or LASTING if kind in LASTING)
+        marks = ",".join("?" * len(kinds))
+        model = embeddings.identity
+        missing = base.execute(
+            "SELECT d.id, d.title, d.questions, d.text FROM documents AS d "
+            "LEFT JOIN vectors AS v ON v.document = d.id AND v.model = ? "
+            f"WHERE v.document IS NULL AND d.kind IN ({marks})",
+            (model, *kinds),
+        ).fetchall()
+        for start in range(0, len(missing), _MADE_AT_ONCE):
+            part = missing[start : start + _MADE_AT_ONCE]
+            texts = ["\n".join(row[1:])[:_BEGINNING] for row in part]
+            vectors = embeddings.vectors(texts)
+            base.execute("BEGIN IMMEDIATE")
+            base.executemany(
+                "INSERT OR REPLACE INTO vectors (document, model, vector) VALUES (?, ?, ?)",
+                [(row[0], model, data) for row, data in zip(part, vectors, strict=True)],
             )
-            for number, kind, path, ref, date, title, text in rows:
-                if number not in hits and len(hits) < limit:
-                    hits[number] = Hit(kind, path, ref, date, title, _snippet(text, words))
-            if len(hits) >= limit:
-                break
-        return list(hits.values())
+            base.execute("COMMIT")
+        rows = base.execute(
+            "SELECT v.document, v.vector FROM vectors AS v "
+            "JOIN documents AS d ON d.id = v.document "
+            f"WHERE v.model = ? AND d.kind IN ({marks}) ORDER BY d.path, d.ref",
+            (model, *kinds),
+        ).fetchall()
+        order = embeddings.nearest(asked.query, [data for _, data in rows], asked.pool)
+        return [rows[place][0] for place in order]
 
     def _refreshed(self, base: sqlite3.Connection) -> None:
         """Index changed files, and drop removed ones."""
@@ -260,6 +368,32 @@ class MemorySearch:
         logs = sorted((self._state / "logs").glob("agent_run_*.jsonl"), reverse=True)
         for path in logs[:_LOGS]:
             yield from _source(path, f"{self._state.name}/logs/{path.name}", "log")
+
+
+def identifiers(query: str) -> list[str]:
+    """The words of a query that name one thing to the letter: names in code, codes, paths."""
+    return list(dict.fromkeys(filter(_IDENTIFIER.fullmatch, _NAME.findall(query))))
+
+
+def _fused(*rankings: Sequence[int]) -> list[int]:
+    """Several rankings as one, by reciprocal rank; the order of the first decides ties."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for place, number in enumerate(ranking, 1):
+            scores[number] = scores.get(number, 0.0) + 1 / (_RANK + place)
+    return sorted(scores, key=lambda number: -scores[number])  # stable: ties stay in that order
+
+
+def _hit(base: sqlite3.Connection, number: int, words: Sequence[str]) -> Hit | None:
+    row = base.execute(
+        "SELECT d.kind, d.path, d.ref, d.date, d.title, d.text, f.path FROM documents AS d "
+        "JOIN files AS f ON f.id = d.file WHERE d.id = ?",
+        (number,),
+    ).fetchone()
+    if row is None:
+        return None
+    kind, path, ref, date, title, text, file = row
+    return Hit(kind, path, ref, date, title, _snippet(text, words), file)
 
 
 def as_rows(hits: Iterable[Hit]) -> list[dict[str, Any]]:
@@ -318,8 +452,8 @@ def _put(base: sqlite3.Connection, file: int, documents: Iterable[_Document]) ->
             continue
         seen.add(digest)
         made = base.execute(
-            "INSERT INTO documents (file, digest, kind, path, ref, date, title, text) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO documents (file, digest, kind, path, ref, date, title, text, questions) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 file,
                 digest,
@@ -329,19 +463,24 @@ def _put(base: sqlite3.Connection, file: int, documents: Iterable[_Document]) ->
                 document.date,
                 document.title,
                 document.text,
+                document.questions,
             ),
         )
+        texts = (document.title, document.text, document.questions)
         base.execute(
-            "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)",
-            (made.lastrowid, _spaced(document.title), _spaced(document.text)),
+            "INSERT INTO words (rowid, title, text, questions) VALUES (?, ?, ?, ?)",
+            (made.lastrowid, *map(_spaced, texts)),
         )
     for number in old.values():
-        row = base.execute("SELECT title, text FROM documents WHERE id = ?", (number,)).fetchone()
+        asked = "SELECT title, text, questions FROM documents WHERE id = ?"
+        row = base.execute(asked, (number,)).fetchone()
         base.execute(
-            "INSERT INTO words (words, rowid, title, text) VALUES ('delete', ?, ?, ?)",
-            (number, _spaced(row[0]), _spaced(row[1])),
+            "INSERT INTO words (words, rowid, title, text, questions) "
+            "VALUES ('delete', ?, ?, ?, ?)",
+            (number, *map(_spaced, row)),
         )
         base.execute("DELETE FROM documents WHERE id = ?", (number,))
+        base.execute("DELETE FROM vectors WHERE document = ?", (number,))
 
 
 def _documents(source: _Source, data: bytes) -> Iterator[_Document]:
@@ -357,7 +496,8 @@ def _entries(source: _Source, parsed: Parsed) -> Iterator[_Document]:
     for entry in parsed.entries:
         text = plain(f"{entry.content}\n{' '.join((entry.category, *entry.tags))}")
         title = plain(entry.title)
-        yield _Document(source.kind, source.shown, entry.id, entry.date, title, text)
+        questions = plain("\n".join(entry.questions))
+        yield _Document(source.kind, source.shown, entry.id, entry.date, title, text, questions)
 
 
 def _parts(source: _Source, title: str, text: str) -> Iterator[_Document]:

@@ -89,6 +89,14 @@ def contradicts(one: TextFingerprint, other: TextFingerprint) -> bool:
     )
 
 
+def same_subject(one: TextFingerprint, other: TextFingerprint) -> bool:
+    """True if both are about the same thing, whatever numbers and negations they hold.
+
+    For short texts such as titles, equal words suffice.
+    """
+    return (bool(one.words) and one.words == other.words) or _alike(one.words, other.words)
+
+
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
     smaller, larger = sorted((len(one), len(other)))
     if smaller < _FEWEST or smaller < NEAR * larger:

@@ -27,6 +27,7 @@ from jupyter_agent.memory.entries import (
     source_of,
     superseded,
     torn_from,
+    without,
     written,
 )
 from jupyter_agent.memory.index import INDEX, descriptions_in, index_of, rendered
@@ -37,6 +38,8 @@ TITLE_LIMIT = 200
 CONTENT_LIMIT = 20_000
 """Characters. An entry is the gist; the whole belongs into a file that the entry names."""
 TAGS_LIMIT = 20
+QUESTIONS_LIMIT = 5
+QUESTION_LIMIT = 150
 NAME_LIMIT = 60
 _SPACE = re.compile(r"\s+")
 
@@ -96,24 +99,97 @@ class WorkspaceMemory:
         tags: Sequence[str] = (),
         supersedes: str = "",
         distinct: bool = False,
+        questions: Sequence[str] = (),
     ) -> Saved:
         """Append an entry and update the index.
 
         An entry equal to an existing one is not written; nor is a nearly equal one, unless it is
-        `distinct` or supersedes that one.
+        `distinct`, supersedes that one, or comes from another workspace.
+
+        Args:
+            scope: The workspace, or the domain in it, that the entry is about.
+            kind: Decision or lesson.
+            title: A few words, in one line.
+            content: The text.
+            category: Its category; empty for none.
+            tags: Its tags.
+            supersedes: The id of the entry that it replaces; empty for none.
+            distinct: True saves it beside a nearly equal one.
+            questions: What it answers, in other words: for the search alone.
 
         Raises:
             ToolError: A value cannot be stored, holds a secret, or supersedes an unknown entry;
                 or the file cannot be written. Nothing was changed.
         """
-        draft = _draft(kind, title, content, category, tags)
+        draft = _draft(kind, title, content, category, tags, questions)
+        return self._save(scope, draft, self._provenance(), supersedes, distinct)
+
+    def take_in(self, scope: Scope, entry: MemoryEntry, workspace: str) -> Saved:
+        """Append a copy of another memory's entry, with its date and origin, unless it is there.
+
+        Args:
+            scope: Where to keep it.
+            entry: The entry.
+            workspace: The workspace that it comes from.
+
+        Raises:
+            ToolError: As `save`.
+        """
+        draft = _draft(
+            entry.kind, entry.title, entry.content, entry.category, entry.tags, entry.questions
+        )
+        origin = entry.provenance or Provenance("by hand")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        source = replace(origin, workspace=workspace, supersedes="", time=origin.time or now)
+        return self._save(scope, replace(draft, date=entry.date), source, "", False)
+
+    def forget(self, id: str) -> list[Located]:
+        """Delete the entries with an id from their files. Returns them; empty if there are none.
+
+        Raises:
+            ToolError: A file cannot be written.
+        """
+        gone: list[Located] = []
+        for name in workspaces_in(self.root):
+            scope = Scope(name)
+            if not any(located.entry.id == id for located in self.all(scope)):
+                continue
+            with self._writing(name):
+                for located in list(self.all(scope)):
+                    if located.entry.id == id:
+                        place = Scope(*located.scope.split("/"))
+                        self._remove(
+                            self.root.inside(*self._parts(place, located.entry.kind)), located
+                        )
+                        gone.append(located)
+                self.write_index(name)
+        return gone
+
+    def _remove(self, path: Path, located: Located) -> None:
+        entry = located.entry
+        before = shared.read_regular(path) or b""
+        try:
+            shared.replace(path, without(entry.kind, before, entry.id, located.scope))
+        except OSError as error:
+            reason = error.strerror or error
+            raise ToolError(f"{located.path} cannot be written: {reason}.") from None
+
+    def _save(
+        self,
+        scope: Scope,
+        draft: MemoryEntry,
+        origin: Provenance,
+        supersedes: str,
+        distinct: bool,
+    ) -> Saved:
+        kind = draft.kind
         path = self.root.inside(*self._parts(scope, kind))
         place = str(Scope(*scope.parts[:2]))
         with self._writing(scope.workspace):
             memories = self.memories(scope.workspace)
             if supersedes:
-                self._check_superseded(supersedes, memories, scope.workspace)
-            elif found := self._like(draft, scope, kind, distinct):
+                self._check_superseded(supersedes, memories, scope.workspace, origin.workspace)
+            elif found := self._like(draft, scope, origin.workspace, distinct):
                 return Saved(found[0].path, draft, *found)
             # The id covers the superseded one, so that a return to an old decision is new.
             new_id = entry_id(kind, f"{place}{supersedes}", draft.title, draft.content)
@@ -121,12 +197,11 @@ class WorkspaceMemory:
                 raise ToolError(
                     f"{supersedes} is superseded by this very entry, {new_id}, already."
                 )
-            source = replace(
-                self._provenance(),
-                time=datetime.now(UTC).isoformat(timespec="seconds"),
-                supersedes=supersedes,
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            source = source_of(
+                new_id, replace(origin, time=origin.time or now, supersedes=supersedes)
             )
-            entry = replace(draft, id=new_id, date=self._today(), source=source_of(new_id, source))
+            entry = replace(draft, id=new_id, date=draft.date or self._today(), source=source)
             aside = self._append(path, lambda before: written(entry, before))
             self.write_index(scope.workspace)
         return Saved(self.root.shows(path), entry, aside=aside)
@@ -239,6 +314,7 @@ class WorkspaceMemory:
 
     def _writing(self, workspace: str) -> Any:
         """One lock for a workspace: its index is made from all of its files."""
+        self.root.prepare(self._index_path(workspace).parent)
         return shared.locked(self._index_path(workspace), self.root.state)
 
     def _read(self, path: Path, kind: Kind, scope: str) -> Parsed:
@@ -257,6 +333,7 @@ class WorkspaceMemory:
 
     def _append(self, path: Path, render: Callable[[bytes], bytes]) -> str:
         """Append to a file after setting a torn end aside. Returns the place of that end."""
+        self.root.prepare(path.parent)
         before = shared.read_regular(path) or b""
         _check_appendable(before, path)
         aside = ""
@@ -272,13 +349,14 @@ class WorkspaceMemory:
         return aside
 
     def _like(
-        self, draft: MemoryEntry, scope: Scope, kind: Kind, distinct: bool
+        self, draft: MemoryEntry, scope: Scope, workspace: str, distinct: bool
     ) -> tuple[Located, Likeness] | None:
         """The first equal entry; else a nearly equal one that is not superseded; else None.
 
-        Searches the draft's own scope, and the entries of the whole workspace.
+        Searches the draft's own scope, and the entries of the whole workspace. What another
+        workspace than the named one says in nearly the same words stays beside it.
         """
-        wanted = draft.fingerprint()
+        kind, wanted = draft.kind, draft.fingerprint()
         near: Located | None = None
         for domain in dict.fromkeys((scope.domain or "", "")):
             place = Scope(scope.workspace, domain or None)
@@ -291,20 +369,34 @@ class WorkspaceMemory:
                     located = Located(entry, self.root.shows(path), str(place))
                     if like == "same":
                         return located, like
-                    near = near or located
+                    if (came := entry.provenance) is None or came.workspace in ("", workspace):
+                        near = near or located
         return (near, "near") if near and not distinct else None
 
     def _check_superseded(
-        self, id: str, memories: dict[str, dict[Kind, Parsed]], workspace: str
+        self, id: str, memories: dict[str, dict[Kind, Parsed]], workspace: str, origin: str
     ) -> None:
         entries = [e for kinds in memories.values() for p in kinds.values() for e in p.entries]
-        if id not in {entry.id for entry in entries}:
+        old = next((entry for entry in entries if entry.id == id), None)
+        if old is None:
             raise ToolError(f"supersedes: there is no entry {id!r} in {workspace}.")
+        if (came := old.provenance) and came.workspace not in ("", origin):
+            raise ToolError(
+                f"supersedes: {id} was saved from the workspace {came.workspace}, where it may "
+                "hold. Save yours beside it, without supersedes."
+            )
         if newer := superseded(entries).get(id):
             raise ToolError(f"supersedes: {id} is superseded by {newer} already. Name that one.")
 
 
-def _draft(kind: Kind, title: str, content: str, category: str, tags: Sequence[str]) -> MemoryEntry:
+def _draft(
+    kind: Kind,
+    title: str,
+    content: str,
+    category: str,
+    tags: Sequence[str],
+    questions: Sequence[str],
+) -> MemoryEntry:
     """The entry to store, without id and date."""
     title = _SPACE.sub(" ", plain(title)).strip()
     if not title:
@@ -325,13 +417,28 @@ def _draft(kind: Kind, title: str, content: str, category: str, tags: Sequence[s
     labels = [_name("tag", part) for tag in tags for part in tag.split(",") if part.strip()]
     if len(labels) > TAGS_LIMIT:
         raise ToolError(f"There are too many tags ({len(labels)}, at most {TAGS_LIMIT}).")
-    for text in (title, content, names[0], *labels):
+    asked = tuple(dict.fromkeys(filter(None, map(_question, questions))))
+    if len(asked) > QUESTIONS_LIMIT:
+        raise ToolError(f"There are too many questions ({len(asked)}, at most {QUESTIONS_LIMIT}).")
+    for text in (title, content, names[0], *labels, *asked):
         if kind_of_secret := secret_in(text):
             raise ToolError(
                 f"This holds what looks like {kind_of_secret}, which memory must not keep. "
                 "Leave it out and say where it is kept instead. Nothing was saved."
             )
-    return MemoryEntry(kind, title, content, names[0], tuple(dict.fromkeys(labels)))
+    return MemoryEntry(
+        kind, title, content, names[0], tuple(dict.fromkeys(labels)), questions=asked
+    )
+
+
+def _question(text: str) -> str:
+    """A question as one line without the sign that separates them."""
+    text = _SPACE.sub(" ", plain(text).replace("|", "/")).strip()
+    if len(text) > QUESTION_LIMIT:
+        raise ToolError(
+            f"A question is too long ({len(text)} characters, at most {QUESTION_LIMIT})."
+        )
+    return text
 
 
 def _name(what: str, text: str) -> str:

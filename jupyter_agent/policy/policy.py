@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.core.effects import Risk
-from jupyter_agent.core.messages import ASK_USER, EDIT_CELLS, is_served
+from jupyter_agent.core.messages import ASK_USER, EDIT_CELLS, MEMORY_SAVE, is_served
 from jupyter_agent.core.plaintext import one_line
 from jupyter_agent.core.tool import Effect
 from jupyter_agent.policy.calls import CodeRisks, judge_picture
@@ -19,6 +19,7 @@ from jupyter_agent.policy.catalogue import REMOTE_PICTURE
 from jupyter_agent.policy.code import judge_code
 from jupyter_agent.policy.files import judge_write
 from jupyter_agent.policy.verdict import (
+    ASKED_IN_AUTO,
     NEVER_GRANTED,
     NOTHING_TOLD,
     PROCESSES,
@@ -35,6 +36,7 @@ BOOKKEEPING = frozenset({"update_plan", "propose_cell", "get_skill", "recall_not
 """Tools that touch nothing but the agent's own plan and memory, or ask themselves: never asked
 for."""
 READ_ONLY = "the person allows reading only (approvals.mode is read_only)"
+_OUT = "keeps it outside of this workspace, where your other workspaces find it"
 _MOST_RISKS = 20
 _MOST_LOOKED_AT = 100_000
 _Found = tuple[tuple[Risk, ...], tuple[Path, ...], Told]
@@ -65,7 +67,8 @@ def judge(
         if _of_tool(tool) in around.granted:
             return Verdict("allow", "", risks, writes)
         return Verdict("ask", "", risks, writes, tool, contents)
-    if mode != "ask_risky" or all(_is_granted(risk, tool, around) for risk in risks):
+    asked = [risk for risk in risks if mode == "ask_risky" or risk.kind in ASKED_IN_AUTO]
+    if all(_is_granted(risk, tool, around) for risk in asked):
         return Verdict("allow", "", risks, writes)
     return Verdict("ask", "", risks, writes, tool if is_served(tool) else "", contents)
 
@@ -124,6 +127,8 @@ def _found(
         return (Risk("tool", what),), (), NOTHING_TOLD
     if effect == "executes":
         return _found_in_code(tool, arguments, around)
+    if tool == MEMORY_SAVE:
+        return (Risk("memory", _OUT),), (), NOTHING_TOLD
     path = arguments.get("path")
     if not isinstance(path, str):
         return (), (), NOTHING_TOLD  # notes and memory: the agent's own

@@ -30,11 +30,16 @@ NOUNS: Mapping[RiskKind, str] = {
     "agent": "changes to the agent itself",
     "tool": "tools of other servers",
     "widget": "widgets with exactly this script",
+    "memory": "saves to your own memory from this workspace",
 }
 """Each kind in words, for the person who answers."""
 
 NEVER_GRANTED: frozenset[RiskKind] = frozenset({"agent"})
 """Kinds that are asked for each time: who may change the agent may change what it asks for."""
+
+ASKED_IN_AUTO: frozenset[RiskKind] = frozenset({"memory"})
+"""Kinds that are asked for once even where every call runs: they reach other workspaces, whoever
+works there later."""
 
 
 @dataclass(frozen=True, slots=True)

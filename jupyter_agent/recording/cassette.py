@@ -120,7 +120,7 @@ class RecordedResult:
 
     @property
     def is_from_elsewhere(self) -> bool:
-        """True if the result is an MCP server's, a page's or a person's."""
+        """True if the result is an MCP server's, a page's, a person's or their own memory's."""
         return is_answered_elsewhere(self.tool)
 
 

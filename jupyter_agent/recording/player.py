@@ -18,7 +18,13 @@ from jupyter_agent.core.events import (
     Sink,
     VariableChange,
 )
-from jupyter_agent.core.messages import PAGE_TOOLS, Message, ToolResult, is_served
+from jupyter_agent.core.messages import (
+    ACROSS_TOOLS,
+    PAGE_TOOLS,
+    Message,
+    ToolResult,
+    is_served,
+)
 from jupyter_agent.core.ports import Request
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.errors import ContextOverflow, ProviderError, ReplayMismatch
@@ -392,7 +398,8 @@ class Player(CassetteTape):
             return None
         call_id = prepared.call.id
         name = prepared.tool.name
-        if name in PAGE_TOOLS or (is_served(name) and mode == "ask_risky"):
+        is_own = name in PAGE_TOOLS or name in ACROSS_TOOLS
+        if is_own or (is_served(name) and mode == "ask_risky"):
             found = self.recorded(CallMade(prepared))
             if found is not None and found.given is not None:
                 self._believed.add(call_id)  # its result is given: nothing runs

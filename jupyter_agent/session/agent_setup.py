@@ -374,6 +374,7 @@ class AgentSetup:
             *inspect_tools(self._variables, self._shapes_only),
             *files,
             *resources.tools(settings),
+            *([] if is_brief(settings, os.environ) else resources.across_tools(settings)),
             *plan_tools(self.plan),
             *propose_tools(self.proposals),
             *([] if is_brief(settings, os.environ) else question_tools()),

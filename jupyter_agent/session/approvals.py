@@ -15,14 +15,22 @@ from jupyter_agent.agent.approval_gate import Rule, Ruling
 from jupyter_agent.config import Settings
 from jupyter_agent.core.effects import Risk
 from jupyter_agent.core.events import Event, Sink, ToolFinished
-from jupyter_agent.core.messages import EDIT_CELLS, Output, is_served
+from jupyter_agent.core.messages import (
+    ACROSS_TOOLS,
+    EDIT_CELLS,
+    MEMORY_SAVE,
+    Output,
+    is_served,
+)
 from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.textfile import EDITABLE_BYTES, open_regular
 from jupyter_agent.llm.inline import is_from_text
+from jupyter_agent.memory.scope import personal_root
 from jupyter_agent.policy import PolicyContext, Verdict, always_covers, grants, judge
 from jupyter_agent.policy.known import KnownNames
+from jupyter_agent.policy.verdict import ASKED_IN_AUTO, scope
 from jupyter_agent.recording.tape import Tape
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.options import TurnKind
@@ -40,9 +48,11 @@ _QUESTIONS = {
     "write_file": "Write this file?",
     "edit_file": "Change this file?",
     EDIT_CELLS: "Edit the notebook?",
+    MEMORY_SAVE: "Keep this in your own memory, for all workspaces?",
 }
 # Made before any code of the agent's runs, which could change where these folders are.
 _AT_FIRST = PolicyContext(Path(), Path())
+_BEFOREHAND = Ruling().beforehand
 _FROM_TEXT = "The call was read from the text of the reply, which may only quote it."
 
 
@@ -137,6 +147,9 @@ class Approvals:
     def passed(self, prepared: Prepared, ruling: Ruling, emit: Sink) -> None:
         """Note that a call runs: the files that it writes count as the agent's own."""
         self._note_files(ruling)
+        if ruling.is_approved and self._mode == "auto":
+            # The user wants no questions: what even then is asked is asked once a session.
+            self._granted |= {scope(risk) for risk in ruling.risks if risk.kind in ASKED_IN_AUTO}
         is_decided = ruling.is_approved or ruling.decision == "allow"
         self._about_cells = Decided(ruling.rejected, ruling.reason) if is_decided else None
         around = self._contexts.pop(prepared.call.id, None)
@@ -229,6 +242,7 @@ class Approvals:
             risks=verdict.risks,
             preview=(lambda: self._foreseen(verdict)) if tool.effect == "executes" else None,
             by_part=tool.name == EDIT_CELLS,
+            beforehand="" if tool.name == MEMORY_SAVE else _BEFOREHAND,
         )
 
     def _foreseen(self, verdict: Verdict) -> tuple[Output, ...] | None:
@@ -273,7 +287,14 @@ class Approvals:
             folder=_working_folder(workspace.root),
             seen=self._seen,
             made=self._made,
-            protected=frozenset({workspace.state_folder, _trusted_folder(), *kernel.own_files()}),
+            protected=frozenset(
+                {
+                    workspace.state_folder,
+                    _trusted_folder(),
+                    personal_root().path,
+                    *kernel.own_files(),
+                }
+            ),
             names=KnownNames(kernel.shell.user_ns),
             granted=self._granted,
             own_names=self._own_names,
@@ -351,9 +372,18 @@ def _switched_off(prepared: Prepared, settings: Settings) -> str:
         ("enable_file_tools", "file tools", tool.name in FILE_TOOLS),
         ("enable_skills", "skills", tool.name == GET_SKILL),
         ("enable_notes", "notes", tool.name in NOTE_TOOLS),
-        ("enable_memory", "workspace memory", tool.name in MEMORY_TOOLS),
+        ("enable_memory", "memory", tool.name in MEMORY_TOOLS | ACROSS_TOOLS),
     )
+    if tool.name in ACROSS_TOOLS and not _lets(settings, tool.name):
+        level = settings.memory.across_workspaces
+        return f"this workspace does not allow it (memory.across_workspaces is {level})"
     for key, what, is_one in kinds:
         if is_one and not getattr(tools, key):
             return f"the person switched {what} off (tools.{key} is false)"
     return ""
+
+
+def _lets(settings: Settings, tool: str) -> bool:
+    """True if the workspace allows a tool over the person's own memory."""
+    level = settings.memory.across_workspaces
+    return level == "on" or (level == "read" and tool != MEMORY_SAVE)

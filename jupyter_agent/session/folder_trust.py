@@ -56,6 +56,8 @@ _DOES = {
     "local.model": "downloads and loads the model {}",
     "local.model_path": "loads the model {}",
     "local.download": "downloads models that are not on this machine ({})",
+    "memory.across_workspaces": "reads your own memory, or saves to it, more than you allow ({})",
+    "memory.embeddings": "loads the model of embeddings in {}",
     "memory.roots": "reads memory from {}, and sends what the model looks for there",
     "budget.tokens": "lets a turn use more tokens than yours ({})",
     "budget.usd": "lets a turn cost more than yours ({} US dollars)",

@@ -5,23 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 
 from jupyter_agent.config import Settings, ToolsSettings
 from jupyter_agent.core.events import Sink
 from jupyter_agent.core.tool import Tool
 from jupyter_agent.errors import ConfigError
+from jupyter_agent.files.workspace import Workspace
 from jupyter_agent.llm.tokens import count_tokens
 from jupyter_agent.mcp.servers import Offer
+from jupyter_agent.memory.across import AcrossMemory
+from jupyter_agent.memory.embeddings import Embeddings
 from jupyter_agent.memory.entries import Provenance
 from jupyter_agent.memory.learning import Learning
 from jupyter_agent.memory.notes import Notes
 from jupyter_agent.memory.rules import HotRules, hot_rules
-from jupyter_agent.memory.scope import all_roots, find_root
+from jupyter_agent.memory.scope import all_roots, find_root, personal_root
 from jupyter_agent.memory.search import MemorySearch
 from jupyter_agent.memory.store import WorkspaceMemory
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.skills.session import Skills
 from jupyter_agent.stores.session_records import SessionRecord
+from jupyter_agent.tools.across_memory import across_memory_tools
 from jupyter_agent.tools.notes import note_tools
 from jupyter_agent.tools.skills import skill_tools
 from jupyter_agent.tools.workspace_memory import search_memory_tools, workspace_memory_tools
@@ -32,10 +37,14 @@ _MOST_NOTICES = 20
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Workspace memory: the store of entries, and the search over everything stored."""
+    """Workspace memory: the store of entries, and the search over everything stored.
+
+    `across` is the memory across workspaces; None if this workspace forbids it.
+    """
 
     store: WorkspaceMemory
     search: MemorySearch
+    across: AcrossMemory | None = None
 
 
 class Notices:
@@ -94,8 +103,25 @@ class Resources:
             self.problem = f"There is no workspace memory: {error}"
             return
         roots = all_roots(own, workspace, settings.memory.roots)
+        embeddings = _embeddings(settings, workspace)
         store = WorkspaceMemory(own, lambda: Provenance("agent", name, session, self.model))
-        self.memory = Memory(store, MemorySearch(roots, workspace.state_folder))
+        search = MemorySearch(roots, workspace.state_folder, embeddings)
+        across = None
+        if (level := settings.memory.across_workspaces) != "off":
+            mine = personal_root()
+            here = workspace.root.name
+            across = AcrossMemory(
+                WorkspaceMemory(
+                    mine,
+                    lambda: Provenance("agent", name, session, self.model, workspace=here),
+                ),
+                [store, *map(WorkspaceMemory, roots[1:])],
+                search,
+                MemorySearch([mine], mine.state, embeddings),
+                here,
+                level == "on",
+            )
+        self.memory = Memory(store, search, across)
         if settings.tools.enable_memory:
             self.record = SessionRecord(own, name, session)
 
@@ -124,6 +150,11 @@ class Resources:
             *(search_memory_tools(memory.search) if memory else ()),
         ]
 
+    def across_tools(self, settings: Settings) -> list[Tool]:
+        """The tools for memory across workspaces, as far as the settings allow them."""
+        memory = self.memory if settings.tools.enable_memory else None
+        return across_memory_tools(memory.across) if memory and memory.across else []
+
     def advice(self) -> str:
         """The advice for the model to save a lesson; mostly empty."""
         return self.learning.advice() if self._enabled.enable_memory and self.memory else ""
@@ -151,3 +182,9 @@ class Resources:
         if more := len(found[_MOST_NOTICES:]):
             return [*found[:_MOST_NOTICES], f"{more} more notices: %agent status shows them."]
         return found
+
+
+def _embeddings(settings: Settings, workspace: Workspace) -> Embeddings | None:
+    """The model for the search by meaning; None without one. Raises `ConfigError`."""
+    path = settings.memory.embeddings
+    return Embeddings(workspace.root / Path(path).expanduser()) if path else None

@@ -65,8 +65,11 @@ def editing_tools(workspace: Workspace, before_write: BeforeWrite = nothing_befo
     ) -> ToolReturn:
         """Create a file, or replace the whole content of one. Folders are made as needed.
 
-        To change a part of a file use edit_file. An existing file keeps its encoding and its
-        kind of line endings. A notebook (.ipynb) must be valid nbformat JSON.
+        To change a part of a file use edit_file.
+
+        More:
+        - An existing file keeps its encoding and its kind of line endings.
+        - A notebook (.ipynb) must be valid nbformat JSON.
         """
         # The model may have read these words in a file, with section tags defused.
         return _made(_planned_write(workspace, path, restored(content)), "Writing", before_write)
