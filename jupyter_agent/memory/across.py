@@ -124,7 +124,7 @@ class AcrossMemory:
             for place in scopes:
                 for located in memory.all(place):
                     found.setdefault(located.entry.id, []).append(self._sighting(memory, located))
-        return [each for id in dict.fromkeys(ids) for each in found.get(id, ())]
+        return [each for wanted in dict.fromkeys(ids) for each in found.get(wanted, ())]
 
     def listed(self, scope: Scope | None = None) -> list[Sighting]:
         """All entries of the person's own memory, or those in a scope."""
@@ -185,7 +185,7 @@ class _Holding:
         self._memories = tuple(memories)
         self._entries: dict[tuple[int, str], dict[str, Located]] = {}
 
-    def of(self, file: str, id: str) -> list[tuple[WorkspaceMemory, Located]]:
+    def of(self, file: str, entry_id: str) -> list[tuple[WorkspaceMemory, Located]]:
         """The entry of an id in a file; empty if it is superseded or gone."""
         for number, memory in enumerate(self._memories):
             top = memory.root.memory()
@@ -201,7 +201,7 @@ class _Holding:
                     for located in everything
                     if located.entry.id not in gone
                 }
-            located = self._entries[key].get(f"{'/'.join(parts)}\n{id}")
+            located = self._entries[key].get(f"{'/'.join(parts)}\n{entry_id}")
             return [(memory, located)] if located else []
         return []
 

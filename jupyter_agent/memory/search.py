@@ -154,7 +154,8 @@ class _Asked:
         rows = base.execute(
             f"SELECT d.id FROM (SELECT rowid AS id, bm25(words, {_WEIGHTS}) AS score FROM words "
             "WHERE words MATCH ? ORDER BY score LIMIT 2000) AS w "
-            f"JOIN documents AS d ON d.id = w.id WHERE 1 {narrowed} ORDER BY w.score, d.path, d.ref LIMIT ?",
+            f"JOIN documents AS d ON d.id = w.id WHERE 1 {narrowed} "
+            "ORDER BY w.score, d.path, d.ref LIMIT ?",
             (expression, *(self.kinds or ()), self.pool),
         )
         return [number for (number,) in rows]

@@ -61,7 +61,7 @@ def editing_tools(workspace: Workspace, before_write: BeforeWrite = nothing_befo
     @tool("writes", before_writing)
     def write_file(
         path: Annotated[str, Field(description="Relative to the workspace.")],
-        content: Annotated[str, Field(description="The whole new content.")],
+        content: str,
     ) -> ToolReturn:
         """Create a file, or replace the whole content of one. Folders are made as needed.
 
@@ -84,7 +84,9 @@ def editing_tools(workspace: Workspace, before_write: BeforeWrite = nothing_befo
         """Replace a piece of text in a file.
 
         old_str must occur exactly once, unless replace_all is true: give enough lines around it.
-        In a notebook (.ipynb) it is looked for in the source of each cell.
+
+        More:
+        - In a notebook (.ipynb) it is looked for in the source of each cell.
         """
         replacement = Replacement(restored(old_str), restored(new_str))
         write = _planned_edit(workspace, path, replacement, replace_all)

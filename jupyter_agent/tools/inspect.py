@@ -27,7 +27,7 @@ def inspect_tools(
 
     @tool("reads")
     async def inspect_variable(
-        name: Annotated[str, Field(description="The variable's name.")],
+        name: str,
         detail: Annotated[
             Detail, Field(description="schema: structure only; sample: some values; full: more.")
         ] = "schema",

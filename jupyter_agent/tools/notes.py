@@ -57,7 +57,8 @@ def note_tools(notes: Notes) -> list[Tool]:
     @tool("reads")
     def recall_notes(
         category: Annotated[
-            str | None, Field(description="Only the notes of this category.")
+            str | None,
+            Field(description="Only the notes of this category.", json_schema_extra=RARE),
         ] = None,
     ) -> ToolReturn:
         """Recall the notes that were recorded in this workspace, by category with their times."""

@@ -36,7 +36,7 @@ def plan_tools(plan: Plan) -> list[Tool]:
 
     @tool("reads")
     async def update_plan(
-        items: Annotated[list[PlanItem], Field(max_length=50, description="The whole list.")],
+        items: Annotated[list[PlanItem], Field(max_length=50)],
     ) -> ToolReturn:
         """Show the person a to-do list for work of several steps, and keep it up to date.
 

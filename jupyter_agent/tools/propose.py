@@ -30,7 +30,7 @@ def propose_tools(proposals: list[Proposal]) -> list[Tool]:
 
     @tool("reads")
     async def propose_cell(
-        source: Annotated[str, Field(max_length=100_000, description="The text of the cell.")],
+        source: Annotated[str, Field(max_length=100_000)],
         kind: Kind = "code",
     ) -> ToolReturn:
         """Offer the person a cell. It is inserted below this one when you are done, and not run."""

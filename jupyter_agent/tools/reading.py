@@ -71,8 +71,10 @@ def reading_tools(
         """Read a file of the workspace.
 
         Lines come as `     1|text`; the number and the bar are not part of the file. Of a long
-        file you get the beginning and the end: use offset and limit for the rest. Notebooks come
-        as cells, images as images; other binary files are only described.
+        file you get the beginning and the end: use offset and limit for the rest.
+
+        More:
+        - Notebooks come as cells, images as images; other binary files are only described.
         """
         if skill_file is not None and path.startswith("skill:"):
             return _read(skill_file(path), path, offset, limit, in_workspace=False)

@@ -60,7 +60,8 @@ def search_tools(
     ) -> str:
         """List the files in a folder and the folders below it.
 
-        Leaves out .git and what .gitignore files ignore, unless path is itself ignored.
+        More:
+        - Leaves out .git and what .gitignore files ignore, unless path is itself ignored.
         """
         return _list(workspace, hidden(), path, pattern)
 
@@ -74,7 +75,9 @@ def search_tools(
     ) -> str:
         """Search the text of files line by line; gives `path:line: text`.
 
-        Of notebooks only the cells' source is searched. Leaves out what list_files leaves out.
+        More:
+        - Of notebooks only the cells' source is searched.
+        - Leaves out .git and what .gitignore files ignore, unless path is itself ignored.
         """
         return _search(workspace, hidden(), pattern, path, glob, seconds)
 

@@ -57,7 +57,9 @@ def workspace_memory_tools(memory: WorkspaceMemory) -> list[Tool]:
     def workspace_get_context(
         scope: ContextScope,
         topics: list[Topic] | None = None,
-        include_defaults: Annotated[bool, Field(description="False on follow-up calls.")] = True,
+        include_defaults: Annotated[
+            bool, Field(description="False on follow-up calls.", json_schema_extra=RARE)
+        ] = True,
         filters: Annotated[
             ContextFilters | None,
             Field(description="Narrows the topics.", json_schema_extra=RARE),
@@ -102,7 +104,7 @@ def workspace_memory_tools(memory: WorkspaceMemory) -> list[Tool]:
         category: Annotated[
             str | None, Field(description='Such as "debugging".', json_schema_extra=RARE)
         ] = None,
-        tags: list[str] | None = None,
+        tags: Annotated[list[str] | None, Field(json_schema_extra=RARE)] = None,
         questions: Annotated[
             list[str] | None, Field(description="That it answers, in other words.")
         ] = None,
@@ -158,7 +160,7 @@ def search_memory_tools(search: MemorySearch) -> list[Tool]:
 
     @tool("reads")
     def workspace_search_memory(
-        query: Annotated[str, Field(description="A few meaningful words.")],
+        query: str,
         limit: Annotated[int, Field(ge=1, le=50, json_schema_extra=RARE)] = 10,
     ) -> ToolReturn:
         """Search decisions, lessons and documents of all workspaces for words.

@@ -10,6 +10,7 @@ import click
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.magics.parser import Command, Family, PositiveNumber, argument
+from jupyter_agent.memory.across import OWN, AcrossMemory, Sighting
 from jupyter_agent.memory.entries import superseded
 from jupyter_agent.memory.notes import Note, Notes, shown_time
 from jupyter_agent.memory.review import review
@@ -104,12 +105,14 @@ memory = Family(
     "memory",
     heading=_HEADING,
     default="show",
-    help="workspace memory: show, search, review or rebuild it; what other sessions do",
+    help="workspace memory and your own: show, search, review or rebuild it; other sessions",
     examples={
         "%agent memory": "list the workspaces that have a memory",
         "%agent memory show devtools/ci": "list what is remembered of the domain ci there",
         "%agent memory search cache tables": "find both words in memory, resources and logs",
         "%agent memory confirm devtools d-1a2b": "keep a decision that review calls old",
+        "%agent memory keep devtools d-1a2b": "copy it into your own memory, for all workspaces",
+        "%agent memory mine": "list what is in your own memory",
     },
 )
 
@@ -155,17 +158,85 @@ def _show(sessions: KernelSessions, scope: str | None) -> str:
 @argument("words", nargs=-1, required=True, metavar="WORDS", help="words to look for")
 @click.pass_obj
 def _search(sessions: KernelSessions, words: tuple[str, ...]) -> str:
-    """find words in memory, resources, session records and run logs"""
-    hits = _memory(sessions).search.find(" ".join(words), 20)
-    return (
-        "\n".join(
-            f"{hit.kind:<8} {plain(' '.join((hit.path, hit.ref)).rstrip())}  "
-            f"{one_line(hit.title, 80)}\n"
-            f"         {one_line(hit.snippet, 200)}"
-            for hit in hits
-        )
-        or "Nothing was found."
-    )
+    """find words in memory, your own too, and in resources, session records and run logs"""
+    memory, query = _memory(sessions), " ".join(words)
+    lines = [
+        f"{hit.kind:<8} {plain(' '.join((hit.path, hit.ref)).rstrip())}  "
+        f"{one_line(hit.title, 80)}\n"
+        f"         {one_line(hit.snippet, 200)}"
+        for hit in memory.search.find(query, 20)
+    ]
+    if memory.across is not None:
+        lines += _found_across(memory.across, query)
+    return "\n".join(lines) or "Nothing was found."
+
+
+def _found_across(across: AcrossMemory, query: str) -> list[str]:
+    """Hits in the person's own memory, and entries of different workspaces about the same."""
+    try:
+        found = across.find(query)
+    except ToolError as error:
+        return [str(error)]
+    groups = (*found.side_by_side, *found.others)
+    own = [each for group in groups for each in group if each.kept_in == OWN]
+    lines = ["Your own memory:", *map(_own_line, own)] if own else []
+    for group in found.side_by_side:
+        ids = ", ".join(f"{each.located.entry.id} ({_origin(each)})" for each in group)
+        lines.append(f"About the same, from different workspaces: {ids}")
+    return lines
+
+
+@memory.command("entry", cls=Command)
+@argument("entry", metavar="ID", help="the id of an entry; show, search and mine list them")
+@click.pass_obj
+def _entry(sessions: KernelSessions, entry: str) -> str:
+    """one entry, whole, from every memory that holds it"""
+    found = _across(sessions).get([entry])
+    if not found:
+        raise ToolError(f"There is no entry {plain(entry)}.")
+    parts = []
+    for each in found:
+        shown = each.located.entry
+        labels = f"{plain(shown.category)}; {plain(', '.join(shown.tags))}"
+        asked = [f"Answers: {plain(' | '.join(shown.questions))}"] if shown.questions else []
+        parts.append("\n".join([_own_line(each), labels, *asked, plain(shown.content)]))
+    return "\n\n".join(parts)
+
+
+@memory.command("mine", cls=Command)
+@_scope_argument(required=False)
+@click.pass_obj
+def _mine(sessions: KernelSessions, scope: str | None) -> str:
+    """your own memory, which all workspaces share: each entry and where it comes from"""
+    found = _across(sessions).listed(None if scope is None else _scope(scope))
+    return "\n".join(map(_own_line, found)) or "Your own memory has no entries."
+
+
+@memory.command("keep", cls=Command)
+@_scope_argument()
+@argument("entry", metavar="ID", help="the id of an entry; show lists them")
+@click.pass_obj
+def _keep(sessions: KernelSessions, scope: str, entry: str) -> str:
+    """copy an entry of this workspace into your own memory, with its origin"""
+    sessions.kernel.refuse_while_busy()
+    saved = _across(sessions).copy(_scope(scope), entry)
+    if saved.existing is not None:
+        known = saved.existing.entry
+        return f"Your own memory has it already: {known.id} {one_line(known.title, 100)}"
+    return f"Kept as {saved.entry.id} in {saved.path}."
+
+
+@memory.command("forget", cls=Command)
+@argument("entry", metavar="ID", help="the id of an entry; mine lists them")
+@click.pass_obj
+def _forget(sessions: KernelSessions, entry: str) -> str:
+    """delete an entry from your own memory; those of workspaces stay"""
+    sessions.kernel.refuse_while_busy()
+    own = _across(sessions).own
+    own.root.check()
+    if not (gone := own.forget(entry)):
+        raise ToolError(f"Your own memory has no entry {plain(entry)}.")
+    return "\n".join(f"Deleted: {one_line(each.entry.title, 100)} ({each.path})" for each in gone)
 
 
 @memory.command("review", cls=Command)
@@ -233,6 +304,31 @@ def _memory(sessions: KernelSessions) -> Memory:
     if resources.memory is None:
         raise ConfigError(resources.problem)
     return resources.memory
+
+
+def _across(sessions: KernelSessions) -> AcrossMemory:
+    across = _memory(sessions).across
+    if across is None:
+        raise ConfigError("Your own memory is not used here: memory.across_workspaces is off.")
+    return across
+
+
+def _own_line(each: Sighting) -> str:
+    located = each.located
+    source = str(located.entry.provenance) if located.entry.provenance else "by hand"
+    head = f"{located.entry.id}  {located.entry.kind:<8} {located.entry.date or '(no date)':<10}"
+    return (
+        f"{head}  {one_line(located.entry.title, 100)}\n"
+        f"              {_kept_in(each)}, {plain(located.scope)}; {plain(source)}"
+    )
+
+
+def _origin(each: Sighting) -> str:
+    return plain(f"{each.workspace or 'by hand'}, {_kept_in(each)}")
+
+
+def _kept_in(each: Sighting) -> str:
+    return "your own memory" if each.kept_in == OWN else plain(each.kept_in)
 
 
 def _all_scopes(memory: WorkspaceMemory) -> list[Scope]:
