@@ -40,12 +40,16 @@ START_TIMEOUT = 180.0
 
 
 def clean_environment(folder: Path) -> dict[str, str]:
-    """The environment without keys, our settings and traces of pytest, which ipykernel minds."""
+    """The environment without keys, our settings and traces of pytest, which ipykernel minds.
+
+    Jupyter's folders of settings and data are empty ones in `folder`.
+    """
     kept = {name: text for name, text in os.environ.items() if not name.startswith(_CLEANED)}
     config, ipython = folder / "empty_config", folder / "ipython"
     for place in (config, ipython):
         place.mkdir(exist_ok=True)
-    return {**kept, "JUPYTER_CONFIG_DIR": str(config), "IPYTHONDIR": str(ipython)}
+    own = {"JUPYTER_CONFIG_DIR": str(config), "IPYTHONDIR": str(ipython)}
+    return {**kept, **own, "JUPYTER_DATA_DIR": str(folder / "own_data")}
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,6 @@ class AcrossMemory:
             ids: The ids; unknown ones are left out.
             scope: The only scope to look in; None looks in all.
         """
-        self.own.root.check()
         found: dict[str, list[Sighting]] = {}
         for memory in self._all():
             scopes = [scope] if scope else map(Scope, workspaces_in(memory.root))
@@ -128,7 +127,6 @@ class AcrossMemory:
 
     def listed(self, scope: Scope | None = None) -> list[Sighting]:
         """All entries of the person's own memory, or those in a scope."""
-        self.own.root.check()
         scopes = [scope] if scope else map(Scope, workspaces_in(self.own.root))
         return [self._sighting(self.own, each) for place in scopes for each in self.own.all(place)]
 
@@ -159,9 +157,10 @@ class AcrossMemory:
 
         Two indexes rank apart, so their hits take turns, the person's own first.
         """
-        self.own.root.check()
         found: list[tuple[int, int, Sighting]] = []
-        for order, search in enumerate((self._mine, self._here)):
+        self.own.root.check()
+        searches = [self._mine] if self.own.root.path.exists() else []  # looking makes no folder
+        for order, search in enumerate((*searches, self._here)):
             holding = _Holding(self._all())
             for place, hit in enumerate(search.find(query, _LOOKED_AT, ENTRY_KINDS)):
                 for memory, located in holding.of(hit.file, hit.ref):

@@ -112,7 +112,6 @@ class MemoryRoot:
         """
         if not self.is_personal:
             return
-        self.check()
         try:
             for place in (self.path.parent, self.path):
                 private_folder(place, follow_link=False)
@@ -141,6 +140,7 @@ class MemoryRoot:
 
     def inside(self, *names: str) -> Path:
         """The resolved path. Raises `ToolError` if a symlink leads out of the root."""
+        self.check()
         try:
             path = Path(os.path.realpath(self.path.joinpath(*names)))
         except (OSError, ValueError):

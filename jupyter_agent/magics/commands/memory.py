@@ -232,9 +232,7 @@ def _keep(sessions: KernelSessions, scope: str, entry: str) -> str:
 def _forget(sessions: KernelSessions, entry: str) -> str:
     """delete an entry from your own memory; those of workspaces stay"""
     sessions.kernel.refuse_while_busy()
-    own = _across(sessions).own
-    own.root.check()
-    if not (gone := own.forget(entry)):
+    if not (gone := _across(sessions).own.forget(entry)):
         raise ToolError(f"Your own memory has no entry {plain(entry)}.")
     return "\n".join(f"Deleted: {one_line(each.entry.title, 100)} ({each.path})" for each in gone)
 
