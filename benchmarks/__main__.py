@@ -22,6 +22,7 @@ from benchmarks.measures.loading import loading
 from benchmarks.measures.money import money
 from benchmarks.measures.numbers import numbers
 from benchmarks.measures.parts import parts
+from benchmarks.measures.recall import recall
 from benchmarks.measures.steps import prefix, steps
 from benchmarks.measures.streaming import first_token, long_stream
 from benchmarks.peers import EVERY
@@ -47,8 +48,9 @@ MEASURES: dict[str, Measure] = {
     "P13": executing,
     "numbers": numbers,
     "hook": hook,
+    "recall": recall,
 }
-QUICK = ("P1", "P4", "P5", "P8", "P9", "P13", "numbers")
+QUICK = ("P1", "P4", "P5", "P8", "P9", "P13", "numbers", "recall")
 OWN = ("jupyter-agent-magics", "anthropic", "openai", "ipykernel", "ipython", "httpx2", "tiktoken")
 
 

@@ -48,7 +48,9 @@ def across_memory_tools(memory: AcrossMemory) -> list[Tool]:
         type: Literal["decision", "lesson"],
         title: str,
         content: str,
-        questions: list[str] | None = None,
+        questions: Annotated[
+            list[str] | None, Field(description="It answers; and other words for it.")
+        ] = None,
         scope: Annotated[str, _SCOPE] = PERSON,
         category: Annotated[str | None, Field(json_schema_extra=RARE)] = None,
         tags: Annotated[list[str] | None, Field(json_schema_extra=RARE)] = None,
@@ -68,8 +70,8 @@ def across_memory_tools(memory: AcrossMemory) -> list[Tool]:
 
         More:
         - About the person as such; give a scope for what is about one workspace or a domain in it.
-        - questions: up to five short ones that somebody with this problem would ask, in words that
-          the entry does not use. They are indexed, and not told with the entry.
+        - questions: up to five short ones that somebody with this problem would ask, and one line
+          of other words for it. They are indexed, and not told with the entry.
         - Other workspaces may say otherwise: search first, and save yours beside theirs.
         """
         memory.check_saving()

@@ -106,7 +106,7 @@ def workspace_memory_tools(memory: WorkspaceMemory) -> list[Tool]:
         ] = None,
         tags: Annotated[list[str] | None, Field(json_schema_extra=RARE)] = None,
         questions: Annotated[
-            list[str] | None, Field(description="That it answers, in other words.")
+            list[str] | None, Field(description="It answers; and other words for it.")
         ] = None,
         supersedes: Annotated[
             str | None,
@@ -130,8 +130,8 @@ def workspace_memory_tools(memory: WorkspaceMemory) -> list[Tool]:
           design choice that was made or confirmed: a decision with its reason.
         - Correct the old entry (supersedes) rather than add one beside it.
         - One fact an entry, in a few sentences, with tags that exist already where they fit.
-        - questions: up to five short ones that somebody with this problem would ask, in words that
-          the entry does not use. They are indexed, and not told with the entry.
+        - questions: up to five short ones that somebody with this problem would ask, and one line
+          of other words for it. They are indexed, and not told with the entry.
         """
         kind: Kind = type
         place = Scope(scope.workspace, scope.domain)

@@ -209,7 +209,7 @@ async def test_looking_makes_no_folder(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("linked", ["jupyter_agent", "jupyter_agent/memory"])
 async def test_a_root_that_is_a_link(data: Path, tmp_path: Path, linked: str) -> None:
-    """Where the person's root is a link, nothing is read or written behind it; one line says so."""
+    """Where the person's root is a link, nothing behind it is read or written; a line says so."""
     behind = tmp_path / "behind"
     WorkspaceMemory(MemoryRoot(behind)).save(Scope("person"), "lesson", "Weather", "Of others.")
     before = sorted(behind.rglob("*"))
@@ -227,7 +227,7 @@ async def test_a_root_that_is_a_link(data: Path, tmp_path: Path, linked: str) ->
 
 
 async def test_a_link_below_the_root(data: Path, tmp_path: Path) -> None:
-    """A workspace's folder in the person's root that leads elsewhere is neither read nor written."""
+    """Where the person's root is a link, nothing is read or written behind it, and one line says so."""
     top = personal_root().path / "user/memory/workspaces"
     top.mkdir(parents=True)
     other = WorkspaceMemory(MemoryRoot(tmp_path / "other"))
