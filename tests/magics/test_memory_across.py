@@ -83,13 +83,14 @@ def test_it_is_asked_once(desk: LiveKernel, mode: str, typed: str) -> None:
     """In mode auto a yes stands for the session, else for one call; "always" for the workspace in
     this session. A no saves nothing."""
     desk.helper(f"%agent config approvals.mode {mode}")
-    titles = [f"{word} {mode} {typed}" for word in ("Quarry", "Meadow", "Harbour")]
+    titles = [f"{word} {mode}{len(typed)}" for word in ("Quarry", "Meadow", "Harbour")]
     cell, prompts = asked(desk, f"{mode} {typed}", *map(save, titles), typed=typed)
     assert cell.status == "ok" and len(prompts) == len(typed)
     assert "Keep this in your own memory" in prompts[0]
     assert (
         "where your other workspaces find it" in str(cell.outputs) + prompts[0] or mode == "ask_all"
     )
+    # In auto "y" and in the other modes "a" stand for the calls that nobody was asked about.
     answers = dict(zip(titles, typed, strict=False))
     for title in titles:
         assert (f"] {title}\n" in own(desk)) == (answers.get(title) != "n"), title
@@ -155,13 +156,22 @@ def test_a_workspace_forbids_it(desk: LiveKernel) -> None:
     refused, found = results(desk)[-2:]
     assert "memory.across_workspaces is read" in refused and "Secret garden" in found
     assert "is read" in desk.run("%agent memory keep a b").error
-    desk.helper("%agent config reset memory.across_workspaces", "%agent reset")
+    desk.begin_anew(desk.folder)
     state = desk.folder / ".jupyter_agent"
     state.mkdir(exist_ok=True)
     (state / "config.yaml").write_text("memory: {across_workspaces: 'off'}\n", encoding="utf-8")
     assert "memory_" not in desk.run("%agent tools").said.replace("_memory", "")
     assert "is off" in desk.run("%agent memory mine").error
-    assert "Secret garden" not in desk.run("%agent memory search garden").said
+    assert "Your own memory:" not in desk.run("%agent memory search garden").said
+    config = Path(desk.value("__import__('os').environ['JUPYTER_CONFIG_DIR']"))
+    (config / "jupyter_agent.yaml").write_text(
+        "memory: {across_workspaces: 'off'}\n", encoding="utf-8"
+    )
+    (state / "config.yaml").write_text("memory: {across_workspaces: 'on'}\n", encoding="utf-8")
+    desk.begin_anew(desk.folder)
+    desk.helper("%agent trust")
+    assert "is off" in desk.run("%agent memory mine").error
+    (config / "jupyter_agent.yaml").unlink()
 
 
 def test_a_replay_saves_and_reads_nothing(tmp_path: Path) -> None:

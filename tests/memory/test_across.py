@@ -227,7 +227,7 @@ async def test_a_root_that_is_a_link(data: Path, tmp_path: Path, linked: str) ->
 
 
 async def test_a_link_below_the_root(data: Path, tmp_path: Path) -> None:
-    """Where the person's root is a link, nothing is read or written behind it, and one line says so."""
+    """A workspace's folder in the person's root that leads elsewhere is not read or written."""
     top = personal_root().path / "user/memory/workspaces"
     top.mkdir(parents=True)
     other = WorkspaceMemory(MemoryRoot(tmp_path / "other"))

@@ -167,14 +167,16 @@ def _search(sessions: KernelSessions, words: tuple[str, ...]) -> str:
         for hit in memory.search.find(query, 20)
     ]
     if memory.across is not None:
-        lines += _found_across(memory.across, query)
+        lines += _found_across(sessions, query)
     return "\n".join(lines) or "Nothing was found."
 
 
-def _found_across(across: AcrossMemory, query: str) -> list[str]:
+def _found_across(sessions: KernelSessions, query: str) -> list[str]:
     """Hits in the person's own memory, and entries of different workspaces about the same."""
+    if sessions.kernel.settings().settings.memory.across_workspaces == "off":
+        return []
     try:
-        found = across.find(query)
+        found = _across(sessions).find(query)
     except ToolError as error:
         return [str(error)]
     groups = (*found.side_by_side, *found.others)
@@ -219,7 +221,7 @@ def _mine(sessions: KernelSessions, scope: str | None) -> str:
 def _keep(sessions: KernelSessions, scope: str, entry: str) -> str:
     """copy an entry of this workspace into your own memory, with its origin"""
     sessions.kernel.refuse_while_busy()
-    saved = _across(sessions).copy(_scope(scope), entry)
+    saved = _across(sessions, saves=True).copy(_scope(scope), entry)
     if saved.existing is not None:
         known = saved.existing.entry
         return f"Your own memory has it already: {known.id} {one_line(known.title, 100)}"
@@ -304,10 +306,24 @@ def _memory(sessions: KernelSessions) -> Memory:
     return resources.memory
 
 
-def _across(sessions: KernelSessions) -> AcrossMemory:
+def _across(sessions: KernelSessions, saves: bool = False) -> AcrossMemory:
+    """The memory across workspaces. Raises `ConfigError` if the setting, as it is now, forbids it.
+
+    Args:
+        sessions: The kernel's sessions.
+        saves: True if something is about to leave this workspace.
+    """
     across = _memory(sessions).across
-    if across is None:
+    level = sessions.kernel.settings().settings.memory.across_workspaces
+    if level == "off":
         raise ConfigError("Your own memory is not used here: memory.across_workspaces is off.")
+    if across is None:
+        raise ConfigError(
+            "memory.across_workspaces was off when this conversation began. Begin anew: "
+            "%agent reset"
+        )
+    if saves and level != "on":
+        raise ConfigError("Nothing leaves this workspace: memory.across_workspaces is read.")
     return across
 
 
