@@ -94,6 +94,8 @@ def test_the_keys_and_their_defaults() -> None:
         "mcp.execute_timeout": "60.0",
         "mcp.sse_read_timeout": "120.0",
         "memory.roots": "none",
+        "memory.across_workspaces": "on",
+        "memory.embeddings": "none",
         "session.save": "true",
         "session.resume": "ask",
         "session.keep_days": "90",
