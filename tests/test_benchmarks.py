@@ -19,6 +19,7 @@ from benchmarks.measures.disk import unique
 from benchmarks.measures.kernel import executing
 from benchmarks.measures.money import bill
 from benchmarks.measures.steps import shared
+from benchmarks.paraphrases import SUBJECTS, entries, questions
 from benchmarks.report import document, refreshed
 from benchmarks.result import Result, Times
 from benchmarks.server import Server
@@ -171,3 +172,18 @@ def test_a_cheap_measure(server: Server, tmp_path: Path) -> None:
     found = executing(bench)
     assert found.id == "P13" and found.met in (True, False)
     assert len(found.rows) == 9 and all(row[2].endswith("ms") for row in found.rows)
+
+
+def test_paraphrases_are_others() -> None:
+    """Two thousand different entries; each question is one of its own, about an entry that is
+    there, and none was saved with it."""
+    stored = {entry.title: entry for entry in entries(3)}
+    asked = questions()
+    assert len(stored) == 2_000 and len({each.text for each in asked}) == len(asked) >= 200
+    assert len({entry.content for entry in stored.values()}) == 2_000
+    names = {name for line in SUBJECTS.strip().splitlines() for name in line.split(" | ")}
+    for each in asked:
+        entry = stored[each.title]
+        assert each.text not in entry.questions and len(entry.questions) == 3
+        assert any(name in each.text for name in names)
+    assert all(not entry.questions for entry in entries(0))

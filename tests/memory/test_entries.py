@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from jupyter_agent.memory.entries import (
     source_of,
     torn_from,
     unescape,
+    without,
     written,
 )
 
@@ -185,3 +187,58 @@ def test_provenance_stays_in_its_comment() -> None:
     data = written(MemoryEntry("decision", "T", "c", date="2026-11-22", id="d-1", source=source))
     (entry,) = parse("decision", data).entries
     assert entry.id == "d-1" and entry.title == "T"
+
+
+def test_questions() -> None:
+    """Questions are one line below the tags, read back with the entry, and no part of its text."""
+    asked = ("which database?", "where are the tables, and since when?")
+    entry = MemoryEntry(
+        "decision", "Use PostgreSQL", "It has JSON.", "db", ("sql",), "2026-01-01", "d-1", "id=d-1"
+    )
+    plain = written(entry)
+    data = written(replace(entry, questions=asked))
+    line = b"**Answers:** which database? | where are the tables, and since when?\n"
+    assert data == plain.replace(b"**Tags:** sql\n", b"**Tags:** sql\n" + line)
+    (found,) = parse("decision", data).entries
+    assert found.questions == asked and found.content == "It has JSON."
+    assert found.fingerprint() == entry.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "**Answers:** 42\n\nA text of an older version that begins like the field.",
+        "\n\n**Answers:** 42",
+        "Text.\n**Answers:** 42",
+    ],
+)
+def test_a_text_that_looks_like_questions(text: str) -> None:
+    """What an entry of an earlier version says is read as it was: never as a field."""
+    entry = MemoryEntry("lesson", "T", text.strip(), "c", ("t",), "2026-01-01", "l-1", "id=l-1")
+    (found,) = parse("lesson", written(entry)).entries
+    assert found.content == text.strip() and found.questions == ()
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_an_entry_is_taken_out(ending: str) -> None:
+    """Of a file without one entry all other bytes stay: by hand, by the agent, with text between,
+    fences and both kinds of line endings."""
+    by_hand = "# Lessons\n\nSome text.\n\n### By hand\n\n```\n---\n### no heading\n```\n\n"
+    entries = [
+        MemoryEntry("lesson", f"T{n}", "c\n\nd", "c", (), "2026-01-01", f"l-{n}", f"id=l-{n}")
+        for n in range(3)
+    ]
+    start = by_hand.replace("\n", ending).encode()
+    whole = start
+    for entry in entries:
+        whole += written(entry, whole)
+    kept = start
+    for entry in (entries[0], entries[2]):
+        kept += written(entry, kept)
+    assert without("lesson", whole, "l-1") == kept
+    assert without("lesson", whole, "l-9") == whole
+    last = without("lesson", whole, "l-2")
+    assert whole.startswith(last.rstrip()) and b"T2" not in last and b"T1" in last
+    (hand, *_) = parse("lesson", whole).entries
+    assert b"By hand" not in without("lesson", whole, hand.id)
+    assert parse("lesson", without("lesson", whole, hand.id)).other
