@@ -30,7 +30,7 @@ _LOOKED_AT = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class FoundEntry:
     """An entry with the memory that it was found in, and the workspace that it comes from.
 
     `kept_in` is `OWN`, or the memory root in words. `snippet` is empty for a whole entry.
@@ -56,8 +56,8 @@ class Findings:
         others: All other entries, by their origin.
     """
 
-    side_by_side: tuple[tuple[Sighting, ...], ...]
-    others: tuple[tuple[Sighting, ...], ...]
+    side_by_side: tuple[tuple[FoundEntry, ...], ...]
+    others: tuple[tuple[FoundEntry, ...], ...]
 
     @property
     def is_empty(self) -> bool:
@@ -104,20 +104,20 @@ class AcrossMemory:
         chosen = seen[:limit]
         groups = _groups(chosen, seen)
         grouped = {id(each) for group in groups for each in group}
-        by_origin: dict[tuple[str, str], list[Sighting]] = {}
+        by_origin: dict[tuple[str, str], list[FoundEntry]] = {}
         for each in chosen:
             if id(each) not in grouped:
                 by_origin.setdefault(each.origin, []).append(each)
         return Findings(tuple(groups), tuple(map(tuple, by_origin.values())))
 
-    def get(self, ids: Sequence[str], scope: Scope | None = None) -> list[Sighting]:
+    def get(self, ids: Sequence[str], scope: Scope | None = None) -> list[FoundEntry]:
         """Whole entries by their ids, in that order; each from every memory that holds it.
 
         Args:
             ids: The ids; unknown ones are left out.
             scope: The only scope to look in; None looks in all.
         """
-        found: dict[str, list[Sighting]] = {}
+        found: dict[str, list[FoundEntry]] = {}
         for memory in self._all():
             scopes = [scope] if scope else map(Scope, workspaces_in(memory.root))
             for place in scopes:
@@ -125,7 +125,7 @@ class AcrossMemory:
                     found.setdefault(located.entry.id, []).append(self._sighting(memory, located))
         return [each for wanted in dict.fromkeys(ids) for each in found.get(wanted, ())]
 
-    def listed(self, scope: Scope | None = None) -> list[Sighting]:
+    def listed(self, scope: Scope | None = None) -> list[FoundEntry]:
         """All entries of the person's own memory, or those in a scope."""
         scopes = [scope] if scope else map(Scope, workspaces_in(self.own.root))
         return [self._sighting(self.own, each) for place in scopes for each in self.own.all(place)]
@@ -152,12 +152,12 @@ class AcrossMemory:
     def _all(self) -> tuple[WorkspaceMemory, ...]:
         return (self.own, *self._workspaces)
 
-    def _sightings(self, query: str) -> list[Sighting]:
+    def _sightings(self, query: str) -> list[FoundEntry]:
         """The entries that match, without superseded ones.
 
         Two indexes rank apart, so their hits take turns, the person's own first.
         """
-        found: list[tuple[int, int, Sighting]] = []
+        found: list[tuple[int, int, FoundEntry]] = []
         self.own.root.check()
         searches = [self._mine] if self.own.root.path.exists() else []  # looking makes no folder
         for order, search in enumerate((*searches, self._here)):
@@ -168,13 +168,13 @@ class AcrossMemory:
                     found.append((place, order, sighting))
         return [sighting for _, _, sighting in sorted(found, key=lambda each: each[:2])]
 
-    def _sighting(self, memory: WorkspaceMemory, located: Located, snippet: str = "") -> Sighting:
+    def _sighting(self, memory: WorkspaceMemory, located: Located, snippet: str = "") -> FoundEntry:
         if memory is self.own:
             came = located.entry.provenance
-            return Sighting(located, OWN, came.workspace if came else "", snippet)
+            return FoundEntry(located, OWN, came.workspace if came else "", snippet)
         root = memory.root
         kept_in = "this workspace" if memory is self._workspaces[0] else root.outside or root.shown
-        return Sighting(located, kept_in, located.scope.split("/")[0], snippet)
+        return FoundEntry(located, kept_in, located.scope.split("/")[0], snippet)
 
 
 class _Holding:
@@ -205,9 +205,11 @@ class _Holding:
         return []
 
 
-def _groups(chosen: Sequence[Sighting], seen: Sequence[Sighting]) -> list[tuple[Sighting, ...]]:
+def _groups(
+    chosen: Sequence[FoundEntry], seen: Sequence[FoundEntry]
+) -> list[tuple[FoundEntry, ...]]:
     """Groups of entries about the same thing from different workspaces, in the order found."""
-    groups: list[tuple[Sighting, ...]] = []
+    groups: list[tuple[FoundEntry, ...]] = []
     used: set[int] = set()
     for one in chosen:
         if id(one) in used:
@@ -223,7 +225,7 @@ def _groups(chosen: Sequence[Sighting], seen: Sequence[Sighting]) -> list[tuple[
     return groups
 
 
-def _is_same(one: Sighting, other: Sighting) -> bool:
+def _is_same(one: FoundEntry, other: FoundEntry) -> bool:
     first, second = one.located.entry, other.located.entry
     return same_subject(fingerprint(first.title), fingerprint(second.title)) or same_subject(
         first.fingerprint(), second.fingerprint()
@@ -249,7 +251,7 @@ def findings_text(found: Findings) -> str:
     return quoted_yaml(data, "memory across workspaces")
 
 
-def entries_text(found: Sequence[Sighting]) -> str:
+def entries_text(found: Sequence[FoundEntry]) -> str:
     """Whole entries for the model, within a budget: YAML between the delimiters of stored data."""
     share = max(2_000, 2 * _ENTRY_LIMIT // max(1, len(found)))
     rows = []
@@ -261,11 +263,11 @@ def entries_text(found: Sequence[Sighting]) -> str:
     return quoted_yaml({"entries": rows}, "memory across workspaces")
 
 
-def _origin(each: Sighting) -> dict[str, str]:
+def _origin(each: FoundEntry) -> dict[str, str]:
     return {"workspace": each.workspace or PERSON, "kept_in": each.kept_in}
 
 
-def _row(each: Sighting) -> dict[str, Any]:
+def _row(each: FoundEntry) -> dict[str, Any]:
     located = each.located
     entry = located.entry
     meta = {"document_id": entry.id, "scope": located.scope}

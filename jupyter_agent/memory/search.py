@@ -76,7 +76,7 @@ CREATE VIRTUAL TABLE words USING fts5(
   title, text, questions, content='', tokenize='unicode61 remove_diacritics 2');
 CREATE TABLE vectors (document INTEGER PRIMARY KEY, model TEXT, vector BLOB);
 """
-_WEIGHTS = "4.0, 1.0, 2.0"
+_WEIGHTS = "4.0, 1.0, 1.0"
 """How much a word counts in the title, the text and the questions."""
 
 

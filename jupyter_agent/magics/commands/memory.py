@@ -10,7 +10,7 @@ import click
 from jupyter_agent.core.plaintext import one_line, plain
 from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.magics.parser import Command, Family, PositiveNumber, argument
-from jupyter_agent.memory.across import OWN, AcrossMemory, Sighting
+from jupyter_agent.memory.across import OWN, AcrossMemory, FoundEntry
 from jupyter_agent.memory.entries import superseded
 from jupyter_agent.memory.notes import Note, Notes, shown_time
 from jupyter_agent.memory.review import review
@@ -327,7 +327,7 @@ def _across(sessions: KernelSessions, saves: bool = False) -> AcrossMemory:
     return across
 
 
-def _own_line(each: Sighting) -> str:
+def _own_line(each: FoundEntry) -> str:
     located = each.located
     source = str(located.entry.provenance) if located.entry.provenance else "by hand"
     head = f"{located.entry.id}  {located.entry.kind:<8} {located.entry.date or '(no date)':<10}"
@@ -337,11 +337,11 @@ def _own_line(each: Sighting) -> str:
     )
 
 
-def _origin(each: Sighting) -> str:
+def _origin(each: FoundEntry) -> str:
     return plain(f"{each.workspace or 'by hand'}, {_kept_in(each)}")
 
 
-def _kept_in(each: Sighting) -> str:
+def _kept_in(each: FoundEntry) -> str:
     return "your own memory" if each.kept_in == OWN else plain(each.kept_in)
 
 
