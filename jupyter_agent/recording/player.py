@@ -22,6 +22,7 @@ from jupyter_agent.core.messages import (
     ACROSS_TOOLS,
     PAGE_TOOLS,
     Message,
+    Text,
     ToolResult,
     is_served,
 )
@@ -326,6 +327,8 @@ class Player(CassetteTape):
     def _given_result(self, question: CallMade) -> ToolResult | None:
         """The recorded result in place of a run; None if the tool must run."""
         found = self.recorded(question)
+        if question.prepared.tool.name in ACROSS_TOOLS and (found is None or found.given is None):
+            return _not_recorded(question)  # a replay neither reads nor changes somebody's memory
         if found is None or found.given is None:
             return None
         if found.is_from_elsewhere or self._kept.are_given(self._key(question), found):
@@ -489,6 +492,12 @@ class Player(CassetteTape):
         self, changes: tuple[FileChange, ...], rewritten: Iterable[str]
     ) -> tuple[FileChange, ...]:
         return tuple(self._kept.files(changes, rewritten))
+
+
+def _not_recorded(question: CallMade) -> ToolResult:
+    call = question.prepared.call
+    words = f"{call.name} has no result in the recording, and a replay asks no memory."
+    return ToolResult(call.id, (Text(words),), is_error=True)
 
 
 class Rerun(Player):

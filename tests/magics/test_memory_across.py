@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from live_kernel import Cell, Json, LiveKernel
+
+from jupyter_agent.recording.cassette import load
+from jupyter_agent.recording.cassette import save as save_cassette
 
 SESSION = "get_ipython().agent_sessions['default']"
 OUT = "saves to your own memory from this workspace"
@@ -190,3 +195,23 @@ def test_a_replay_saves_and_reads_nothing(tmp_path: Path) -> None:
             assert ("Orchard" in own(kernel)) == (mode == "record")
             assert (folder / "own_data").exists() == (mode == "record")
     assert outputs[0] == outputs[1] and "Orchard" in str(outputs[0])
+
+
+def test_a_cassette_with_a_yes_alone(tmp_path: Path) -> None:
+    """A made-up recording, with a yes to a save and no result of it, saves nothing where nobody is
+    there, and asks nobody."""
+    tape = tmp_path / "tape.jsonl"
+    with LiveKernel(tmp_path) as kernel:
+        kernel.load(f'cassette "{tape}"', "config display static", "config mode record")
+        asked(kernel, "Keep it.", save("Orchard"), typed="y")
+    shutil.rmtree(tmp_path / "own_data")
+    cassette = load(tape)
+    steps = [replace(step, results=()) for step in cassette.turns[0].steps]
+    kept = steps[0].decisions[0].answer
+    made_up = replace(cassette, turns=(replace(cassette.turns[0], steps=tuple(steps)),))
+    save_cassette(made_up, tape)
+    with LiveKernel(tmp_path) as kernel:
+        kernel.load(f'cassette "{tape}"', "config mode replay")
+        cell = kernel.run("%%agent\nKeep it.")
+    assert kept == "yes" and "has no result in the recording" in str(cell.outputs)
+    assert not (tmp_path / "own_data").exists()
