@@ -167,9 +167,11 @@ def _place(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Cassettes that tests record are no part of what whoever runs them trusts."""
+    """Cassettes that tests record are no part of what whoever runs them trusts, and what they
+    remember no part of their memory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path_factory.mktemp("jupyter_config")))
+        patch.setenv("JUPYTER_DATA_DIR", str(tmp_path_factory.mktemp("jupyter_data")))
         yield
 
 

@@ -201,7 +201,7 @@ REMOTE_PICTURE = re.compile(
     re.IGNORECASE,
 )
 AGENT_VARIABLES = re.compile(
-    r"(?<![\w$/{])(?:JUPYTER_(?:AGENT_|CONFIG_DIR|NO_CONFIG|PLATFORM_DIRS)"
+    r"(?<![\w$/{])(?:JUPYTER_(?:AGENT_|CONFIG_DIR|DATA_DIR|NO_CONFIG|PLATFORM_DIRS)"
     r"|XDG_CONFIG_HOME|HOME(?!\w))"
 )
 """The agent's settings, and where the person's own are looked for, with what they trust."""

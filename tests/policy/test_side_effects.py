@@ -21,6 +21,7 @@ def kinds(around: PolicyContext, effect: SideEffect) -> str:
     [
         ("JUPYTER_AGENT_APPROVALS__MODE", "agent"),
         ("JUPYTER_CONFIG_DIR", "agent"),
+        ("JUPYTER_DATA_DIR", "agent"),
         ("HOME", "agent"),
         ("LD_LIBRARY_PATH", "settings"),
         ("ALL_PROXY", "settings"),
