@@ -14,9 +14,9 @@ from typing import Any
 from jupyter_agent.core.plaintext import shorten
 from jupyter_agent.core.quoting import quoted_yaml
 from jupyter_agent.errors import ToolError
-from jupyter_agent.memory.entries import Kind, superseded
+from jupyter_agent.memory.entries import Kind, MemoryEntry, superseded
 from jupyter_agent.memory.scope import PERSON, Scope, workspaces_in
-from jupyter_agent.memory.search import MemorySearch
+from jupyter_agent.memory.search import MemorySearch, holds, identifiers
 from jupyter_agent.memory.similar import fingerprint, same_subject
 from jupyter_agent.memory.store import Located, Saved, WorkspaceMemory
 
@@ -100,7 +100,7 @@ class AcrossMemory:
             ToolError: The query has no words, or the person's own memory cannot be used.
             AgentError: An index cannot be used.
         """
-        seen = self._sightings(query)
+        seen = self._ranked(query)
         chosen = seen[:limit]
         groups = _groups(chosen, seen)
         grouped = {id(each) for group in groups for each in group}
@@ -122,13 +122,17 @@ class AcrossMemory:
             scopes = [scope] if scope else map(Scope, workspaces_in(memory.root))
             for place in scopes:
                 for located in memory.all(place):
-                    found.setdefault(located.entry.id, []).append(self._sighting(memory, located))
+                    found.setdefault(located.entry.id, []).append(
+                        self._found_entry(memory, located)
+                    )
         return [each for wanted in dict.fromkeys(ids) for each in found.get(wanted, ())]
 
     def listed(self, scope: Scope | None = None) -> list[FoundEntry]:
         """All entries of the person's own memory, or those in a scope."""
         scopes = [scope] if scope else map(Scope, workspaces_in(self.own.root))
-        return [self._sighting(self.own, each) for place in scopes for each in self.own.all(place)]
+        return [
+            self._found_entry(self.own, each) for place in scopes for each in self.own.all(place)
+        ]
 
     def copy(self, scope: Scope, entry_id: str) -> Saved:
         """Copy an entry of this workspace's memory into the person's own, under the same scope.
@@ -152,23 +156,29 @@ class AcrossMemory:
     def _all(self) -> tuple[WorkspaceMemory, ...]:
         return (self.own, *self._workspaces)
 
-    def _sightings(self, query: str) -> list[FoundEntry]:
+    def _ranked(self, query: str) -> list[FoundEntry]:
         """The entries that match, without superseded ones.
 
-        Two indexes rank apart, so their hits take turns, the person's own first.
+        Two indexes rank apart, so their hits take turns, the person's own first; but what holds
+        the identifiers of the query comes before what does not.
         """
-        found: list[tuple[int, int, FoundEntry]] = []
+        names = identifiers(query)
+        found: list[tuple[tuple[int, int, int], FoundEntry]] = []
         self.own.root.check()
         searches = [self._mine] if self.own.root.path.exists() else []  # looking makes no folder
         for order, search in enumerate((*searches, self._here)):
             holding = _Holding(self._all())
             for place, hit in enumerate(search.find(query, _LOOKED_AT, ENTRY_KINDS)):
                 for memory, located in holding.of(hit.file, hit.ref):
-                    sighting = self._sighting(memory, located, hit.snippet)
-                    found.append((place, order, sighting))
-        return [sighting for _, _, sighting in sorted(found, key=lambda each: each[:2])]
+                    text = _searched(located.entry)
+                    named = sum(holds(name, text) for name in names)
+                    each = self._found_entry(memory, located, hit.snippet)
+                    found.append(((-named, place, order), each))
+        return [each for _, each in sorted(found, key=lambda pair: pair[0])]
 
-    def _sighting(self, memory: WorkspaceMemory, located: Located, snippet: str = "") -> FoundEntry:
+    def _found_entry(
+        self, memory: WorkspaceMemory, located: Located, snippet: str = ""
+    ) -> FoundEntry:
         if memory is self.own:
             came = located.entry.provenance
             return FoundEntry(located, OWN, came.workspace if came else "", snippet)
@@ -203,6 +213,10 @@ class _Holding:
             located = self._entries[key].get(f"{'/'.join(parts)}\n{entry_id}")
             return [(memory, located)] if located else []
         return []
+
+
+def _searched(entry: MemoryEntry) -> str:
+    return "\n".join((entry.title, entry.content, *entry.tags, *entry.questions))
 
 
 def _groups(

@@ -138,10 +138,9 @@ class _Asked:
         held: dict[int, int] = {}
         for name in identifiers(self.query):
             phrase = " ".join(_WORD.findall(_spaced(name.casefold())))
-            whole = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
             for number in self._matches(base, f'"{phrase}"'):
                 asked = "SELECT title, text, questions FROM documents WHERE id = ?"
-                if whole.search("\n".join(base.execute(asked, (number,)).fetchone())):
+                if holds(name, "\n".join(base.execute(asked, (number,)).fetchone())):
                     held[number] = held.get(number, 0) + 1
         places = {number: place for place, number in enumerate(ranked)}
         return sorted(held, key=lambda number: (-held[number], places.get(number, len(places))))
@@ -374,6 +373,11 @@ class MemorySearch:
 def identifiers(query: str) -> list[str]:
     """The words of a query that name one thing to the letter: names in code, codes, paths."""
     return list(dict.fromkeys(filter(_IDENTIFIER.fullmatch, _NAME.findall(query))))
+
+
+def holds(identifier: str, text: str) -> bool:
+    """True if a text has an identifier to the letter, up to case, and not as a part of a word."""
+    return bool(re.search(rf"(?<!\w){re.escape(identifier)}(?!\w)", text, re.IGNORECASE))
 
 
 def _fused(*rankings: Sequence[int]) -> list[int]:

@@ -121,6 +121,17 @@ async def test_workspaces_stand_side_by_side(data: Path, tmp_path: Path) -> None
     assert memory.copy(Scope("devtools"), shared).existing is not None
 
 
+async def test_an_identifier_wins_everywhere(data: Path, tmp_path: Path) -> None:
+    """Of the hits of both indexes the one that holds an identifier of the query comes first."""
+    memory = across(tmp_path / "one")
+    kept = {"type": "lesson", "title": "Weather tables time out", "content": "Ask for less."}
+    await tools(memory)("memory_save", **kept)
+    local = memory._workspaces[0]
+    local.save(Scope("devtools"), "lesson", "Seen once", "The cause of TimeoutError was a proxy.")
+    found = memory.find("weather tables TimeoutError")
+    assert [group[0].located.entry.title for group in found.others] == ["Seen once", kept["title"]]
+
+
 async def test_others_are_not_replaced(data: Path, tmp_path: Path) -> None:
     """An entry of another workspace is superseded by none of this one, which may stand beside it;
     one of this workspace is, and no longer found. The same words are kept once."""
