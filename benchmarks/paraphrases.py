@@ -3,10 +3,12 @@
 
 Forty problems for fifty subjects. A problem has a title and a text, two questions and a line of
 other words as whoever saves the entry would note them, and one question as somebody asks it later.
-One author wrote them all, so that the saved words may come nearer to what is asked than those of a
-model would; none of the questions that are asked was changed after its hits were known. The entry calls a subject by its formal
-name, a question that is asked by its everyday name; of the saved questions the first has the
-formal one and the second the everyday one.
+One author wrote them all, and the weights of the search were set on them: the share of hits is
+likely higher than with a model's words and a stranger's questions. The problems' questions were
+left as they were once their hits were known; some of the subjects' names were changed after that.
+The entry calls a subject by its formal name, a question that is
+asked by its everyday name; of the saved questions the first has the formal one and the second the
+everyday one.
 """
 
 from __future__ import annotations
