@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
 from jupyter_agent.agent.approval_gate import ApprovalGate
@@ -16,6 +17,8 @@ from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.events import (
     Advised,
     Compacted,
+    Delegated,
+    Event,
     MessageFinished,
     QuestionAnswered,
     QuestionAsked,
@@ -40,7 +43,15 @@ from jupyter_agent.core.messages import (
 )
 from jupyter_agent.core.plaintext import count
 from jupyter_agent.core.ports import Model, Nobody, Request, Tools, User
-from jupyter_agent.core.tool import Prepared, Printed, ask, call_id, report
+from jupyter_agent.core.tool import (
+    DelegateSinks,
+    Prepared,
+    Printed,
+    ask,
+    call_id,
+    delegated,
+    report,
+)
 from jupyter_agent.errors import AgentError, ContextOverflow, ProviderError, broken_off
 from jupyter_agent.llm.retry import RetryPolicy, stream_with_retry
 
@@ -351,12 +362,21 @@ class RunningTurn:
         printed = report.set(Printed(prepared.call.id, self._emit))
         running = call_id.set(prepared.call.id)
         asking = ask.set(self._ask_user)
+        own = partial(self._note_delegated, prepared.call.id)
+        delegating = delegated.set(DelegateSinks(own, self._emit))
         try:
             return await self._agent.toolbox.carry_out(prepared)
         finally:
             report.reset(printed)
             call_id.reset(running)
             ask.reset(asking)
+            delegated.reset(delegating)
+
+    def _note_delegated(self, call_id: str, event: Event) -> None:
+        """Pass on an event of a delegate, whose tokens count against this turn's limits."""
+        if isinstance(event, MessageFinished):
+            self.usage += event.usage
+        self._emit(Delegated(call_id, event))
 
     async def _ask_user(self, asked: QuestionAsked) -> QuestionAnswered:
         """Ask the user for the running call, which runs alone."""

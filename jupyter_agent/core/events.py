@@ -437,6 +437,15 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
+class Delegated:
+    """An event of a delegate's own conversation. `call_id` is the call that it works for."""
+
+    call_id: str
+    event: Event
+    type: Literal["delegated"] = "delegated"
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished:
     """The turn is over. `error` is the reason in one line if it ended without an answer."""
 
@@ -470,6 +479,7 @@ Event = (
     | Retrying
     | Advised
     | Compacted
+    | Delegated
     | TurnFinished
 )
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_type_hints
+from typing import Any, Literal, NamedTuple, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
@@ -54,6 +54,17 @@ report: ContextVar[Report | None] = ContextVar("jupyter_agent_report", default=N
 Ask = Callable[[QuestionAsked], Awaitable[QuestionAnswered]]
 ask: ContextVar[Ask | None] = ContextVar("jupyter_agent_ask", default=None)
 """Asks the user a question for the running call. Set for each call."""
+
+
+class DelegateSinks(NamedTuple):
+    """Where the events of a delegate go: its `own`, and those `at_call`, as a question there."""
+
+    own: Sink
+    at_call: Sink
+
+
+delegated: ContextVar[DelegateSinks | None] = ContextVar("jupyter_agent_delegated", default=None)
+"""The sinks of the delegate that the running call is. Set for each call."""
 call_id: ContextVar[str] = ContextVar("jupyter_agent_call_id", default="")
 """The id of the running call. Set for each call."""
 
@@ -64,8 +75,9 @@ class Tool:
 
     `effect` is its strongest effect: `reads`, `writes` files or memory, or `executes` code.
     Reading tools of one step run side by side; the others alone, in order. So do those that wait
-    for the user (`waits`), which running code cannot call. `more` is for whoever asks about the
-    tool: what no request needs, such as rare arguments; empty for nothing.
+    for the user or a model (`waits`), which running code cannot call, unless `overlaps` says that
+    calls of it wait side by side. `more` is for whoever asks about the tool: what no request
+    needs, such as rare arguments; empty for nothing.
     """
 
     spec: ToolSpec
@@ -75,6 +87,7 @@ class Tool:
     preview: Preview | None = None
     more: str = ""
     waits: bool = False
+    overlaps: bool = False
 
     @property
     def name(self) -> str:
@@ -82,7 +95,10 @@ class Tool:
 
 
 def tool(
-    effect: Effect, preview: Preview | None = None, waits: bool = False
+    effect: Effect,
+    preview: Preview | None = None,
+    waits: bool = False,
+    overlaps: bool = False,
 ) -> Callable[[ToolFunction], Tool]:
     """Make a `Tool` of a function.
 
@@ -101,7 +117,7 @@ def tool(
         description, _, more = text.partition(_MORE)
         more = "\n".join(part for part in (more.strip(), rare) if part)
         spec = ToolSpec(getattr(function, "__name__", ""), description.strip(), schema)
-        return Tool(spec, function, arguments, effect, preview, more, waits)
+        return Tool(spec, function, arguments, effect, preview, more, waits, overlaps)
 
     return make
 

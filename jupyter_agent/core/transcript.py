@@ -22,6 +22,7 @@ from jupyter_agent.core.events import (
     ApprovalAsked,
     AttemptStarted,
     Compacted,
+    Delegated,
     EffectDecided,
     Event,
     MessageFinished,
@@ -61,6 +62,8 @@ class CallView:
     not_run (the call never began). `asked` is the question whether it may run, `question` one that
     the call itself asks the user.
 
+    `delegate` is the conversation of the delegate that the call is; None for any other call.
+
     `output` and `latest` are the text that running code has printed so far, `seconds` is its
     duration: they are temporary, and the saved form holds none of them.
     """
@@ -75,6 +78,7 @@ class CallView:
     seconds: float | None = None
     effects: tuple[EffectDecided, ...] = ()
     question: QuestionAsked | None = None
+    delegate: TurnView | None = None
 
     @property
     def gist(self) -> str:
@@ -288,6 +292,8 @@ def reduce(view: TurnView, event: Event) -> TurnView:
             )
         case MessageFinished(usage=usage):
             return replace(_in_last_step(view, event), usage=view.usage + usage)
+        case Delegated(event=MessageFinished(usage=usage)):
+            return replace(_in_last_step(view, event), usage=view.usage + usage)
         case ToolFinished(result=result) if "plan" in result.details:
             plan = tuple(
                 PlanItemView(item["text"], item["state"]) for item in result.details["plan"]
@@ -328,6 +334,8 @@ def _reduce_step(step: StepView, event: Event) -> StepView:
             return _with_question(step, event)
         case EffectDecided():
             return _with_effect(step, event)
+        case Delegated(call_id=call_id, event=inner):
+            return _with_delegated(step, call_id, inner)
         case ToolOutput():
             return _with_output(step, event)
         case ToolFinished(result=result, seconds=seconds):
@@ -345,9 +353,26 @@ def _with_question(
             return _with_call(step, event.call_id, state="asking", asked=event)
         case QuestionAsked():
             return _with_call(step, event.call_id, state="asking", question=event)
+        case ApprovalAnswered() if _is_of_delegate(step, event.call_id):
+            # Its own steps show what was asked and answered, also in a replay, which asks nobody.
+            return _with_call(step, event.call_id, state="running", asked=None)
         case ApprovalAnswered():
             return _with_call(step, event.call_id, state="running", answered=event)
+        case QuestionAnswered() if _is_of_delegate(step, event.call_id):
+            return _with_call(step, event.call_id, state="running", question=None)
     return _with_call(step, event.call_id, state="running")
+
+
+def _is_of_delegate(step: StepView, call_id: str) -> bool:
+    return any(call.delegate is not None for call in step.calls if call.call.id == call_id)
+
+
+def _with_delegated(step: StepView, call_id: str, event: Event) -> StepView:
+    """The step after an event of the delegate that one of its calls is."""
+    found = next((call for call in step.calls if call.call.id == call_id), None)
+    if found is None:
+        return step
+    return _with_call(step, call_id, delegate=reduce(found.delegate or TurnView(), event))
 
 
 def _with_effect(step: StepView, decided: EffectDecided) -> StepView:

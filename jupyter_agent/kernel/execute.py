@@ -57,6 +57,22 @@ class Execution:
     hint: str = ""
 
 
+@dataclass(slots=True)
+class Numbering:
+    """Numbers pieces of code for their tracebacks: `agent code 3`, of a delegate `agent code 2.3`.
+
+    Attributes:
+        prefix: What stands before each number.
+        count: The pieces so far.
+    """
+
+    prefix: str = ""
+    count: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.prefix}{self.count}"
+
+
 class Executor:
     """Runs code in one shell's namespace.
 
@@ -70,6 +86,7 @@ class Executor:
 
     Attributes:
         scratch: The namespace of code that runs in scratch.
+        numbering: The numbers of the pieces of code that run.
     """
 
     def __init__(
@@ -79,7 +96,7 @@ class Executor:
         self._shell = shell
         self._outputs = outputs
         self._interrupts = interrupts
-        self._count = 0
+        self.numbering = Numbering()
         self._cancelled = self._began = False
 
     async def run(
@@ -133,7 +150,8 @@ class Executor:
         folder = self._outputs
         if folder is None:
             return None
-        name = f"agent_code_{self._count + 1}"
+        numbering = self.numbering
+        name = f"agent_code_{numbering.prefix}{numbering.count + 1}"
         return lambda number: Overflow(
             folder, f"{name}.txt" if number == 1 else f"{name}_{number}.txt"
         )
@@ -228,8 +246,8 @@ class Executor:
         Tracebacks and `inspect.getsource` find the source under it. Otherwise IPython would use
         the number of the user's running cell.
         """
-        self._count += 1
-        name, compiler = f"{AGENT_FILE}{self._count}>", self._shell.compile
+        self.numbering.count += 1
+        name, compiler = f"{AGENT_FILE}{self.numbering}>", self._shell.compile
         theirs = compiler.get_code_name
 
         def code_name(*arguments: Any) -> Any:

@@ -62,6 +62,11 @@ class Overlay:
         """True if scratch code has bound or deleted a name."""
         return self.space.get(name, _MISSING) is not self.base.get(name, _MISSING)
 
+    def take(self, name: str, value: object) -> None:
+        """Bind a name in scratch alone, even to the object that the person had."""
+        self.space[name] = value
+        self.base.pop(name, None)
+
 
 class Scratch:
     """The scratch namespace of one turn in one shell.
@@ -89,6 +94,15 @@ class Scratch:
         """Begin anew; returns the names so far, for `adopt`."""
         aside, self._own = self._own, Overlay()
         return aside
+
+    @contextmanager
+    def using(self, overlay: Overlay) -> Iterator[None]:
+        """Let scratch be these names in this context: those of one delegate among several."""
+        before, self._own = self._own, overlay
+        try:
+            yield
+        finally:
+            self._own = before
 
     def names(self) -> Mapping[str, Any]:
         """The names as scratch code sees them now."""

@@ -78,6 +78,7 @@ class Scripted:
         pairs = [{"task": task, "replies": list(replies)} for task, replies in turns]
         self._turns = TypeAdapter(list[ScriptedTurn]).validate_python(pairs)
         self._current: Iterator[ScriptedReply] = iter(())
+        self._running: dict[int, tuple[Message, Iterator[ScriptedReply]]] = {}
         self._summaries: Iterator[str] = iter(())
 
     @classmethod
@@ -102,7 +103,10 @@ class Scripted:
         turn = request.messages[task_index(request.messages) :]
         if len(turn) == 1 and not request.attempt:  # further attempts go on with the replies
             self._current = self._replies(turn[0].text)
-        reply = next(self._current, None)
+            self._running[id(turn[0])] = turn[0], self._current
+        # Delegates ask side by side; a conversation that was shortened begins with another message.
+        _, replies = self._running.get(id(turn[0]), (None, self._current))
+        reply = next(replies, None)
         if reply is None:
             raise ProviderError(
                 "The script has no further reply for this task. Add one to its turn."

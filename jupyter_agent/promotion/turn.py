@@ -15,7 +15,7 @@ from jupyter_agent.promotion.executed import Executed, State, parsed
 from jupyter_agent.promotion.renaming import added, aliased, free, restored, words_of
 from jupyter_agent.source.scope import stored_names
 
-_AT_TOP = re.compile(r"^agent code \d+, line (\d+)$", re.MULTILINE)
+_AT_TOP = re.compile(r"^agent code [\d.]+, line (\d+)$", re.MULTILINE)
 """A frame at the top level of the code in the text of an error, not in a function."""
 _TEXTS = frozenset({"text/plain", "text/html", "text/latex", "text/markdown"})
 _STATES: dict[str, State] = {

@@ -29,6 +29,7 @@ from jupyter_agent.recording.recorder import Recorder
 from jupyter_agent.recording.tape import (
     A,
     CallMade,
+    DelegateTapes,
     ModelAsked,
     Question,
     RecordedApproval,
@@ -46,11 +47,20 @@ class Cached(Tape):
         path: The cassette, which need not exist yet.
         recorder: Notes every answer, also replayed ones.
         workspace: The workspace of the tools.
+        of: The tape of the turn whose delegate this one is for.
     """
 
     is_exact = True
 
-    def __init__(self, path: Path, recorder: Recorder, workspace: Workspace | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        recorder: Recorder,
+        workspace: Workspace | None = None,
+        of: Cached | None = None,
+    ) -> None:
+        self._of = of
+        self._delegates: DelegateTapes[Cached] = DelegateTapes()
         self._path = path
         self._recorder = recorder
         self._workspace = workspace
@@ -59,6 +69,12 @@ class Cached(Tape):
         self.player = self._open()
         self.is_asking = self.player is None
         self.used = self.player.used if self.player is not None else frozenset()
+
+    def of_delegate(self, number: int) -> Cached:
+        recorder = self._recorder.of_delegate(number)
+        made = Cached(self._path, recorder, self._workspace, self)
+        made.attend(self._is_attended)
+        return self._delegates.add(number, made)
 
     @property
     def sinks(self) -> Sequence[Sink]:
@@ -96,6 +112,7 @@ class Cached(Tape):
         """Write the turn into the cassette if the model was asked."""
         if self.is_asking:
             self._recorder.commit()
+        self._delegates.commit()
 
     def lookup(self, question: Question[A]) -> A | None:
         self._recorder.lookup(question)
@@ -177,7 +194,10 @@ class Cached(Tape):
             self._loaded = None
             return None
         stamp = self._path.stat().st_mtime_ns
-        if self._loaded is None or self._loaded[0] != stamp:
+        if self._of is not None and self._of.player is not None:
+            player = self._of.player.of_delegate(0)
+            self._loaded = stamp, player
+        elif self._loaded is None or self._loaded[0] != stamp:
             cassette, name = load(self._path), self._path.name
             player = Player(cassette, name, self._workspace, origins=[self._path])
             self._loaded = stamp, player

@@ -237,6 +237,7 @@ class RecordedTurn:
         line: The number of its first line in the file; 0 if it was not read from one.
         digest: The digest of its lines in the file; empty if it was not read from one.
         others: Lines of kinds that this version does not know, which it keeps.
+        of: The task of the turn whose delegate this conversation is; empty for a turn of a cell.
     """
 
     task: str
@@ -250,6 +251,7 @@ class RecordedTurn:
     line: int = field(default=0, compare=False)
     digest: str = field(default="", compare=False)
     others: tuple[str, ...] = ()
+    of: str = ""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -296,7 +298,7 @@ class Cassette:
         return sum(len(turn.steps) for turn in self.turns)
 
     def with_turn(self, turn: RecordedTurn, written: Collection[tuple[str, str]]) -> Cassette:
-        """The cassette with a turn replaced or added.
+        """The cassette with a turn replaced or added, without the delegates of before.
 
         Replaces the turn of the same conversation, else one with the same task, but never one
         that this session has recorded itself (`written` lists their places): a notebook may
@@ -304,17 +306,28 @@ class Cassette:
         """
         index = self._index(turn, written)
         if index is None:
-            return replace(self, turns=(*self.turns, turn))
-        return replace(self, turns=(*self.turns[:index], turn, *self.turns[index + 1 :]))
+            place = self._after_kin(turn)
+            turns = (*self.turns[:place], turn, *self.turns[place:])
+        else:
+            turns = (*self.turns[:index], turn, *self.turns[index + 1 :])
+        if not turn.of:
+            turns = tuple(e for e in turns if e.of != turn.task or e.place in written)
+        return replace(self, turns=turns)
+
+    def _after_kin(self, turn: RecordedTurn) -> int:
+        """The place of a new turn: the end, of a delegate after its turn and that one's others."""
+        kin = [n for n, each in enumerate(self.turns, 1) if turn.of in (each.of, each.task)]
+        return kin[-1] if turn.of and kin else len(self.turns)
 
     def _index(self, turn: RecordedTurn, written: Collection[tuple[str, str]]) -> int | None:
         times = sum(place == turn.place for place in written)
-        same = [index for index, each in enumerate(self.turns) if each.place == turn.place]
+        alike = [(n, each) for n, each in enumerate(self.turns) if each.of == turn.of]
+        same = [number for number, each in alike if each.place == turn.place]
         if len(same) > times:
             return same[times]
-        for index, each in enumerate(self.turns):
+        for number, each in alike:
             if each.task == turn.task and each.place not in written:
-                return index
+                return number
         return None
 
 
@@ -459,6 +472,7 @@ class _Head:
     prompt: PromptFingerprint | None = None
     source: Source | None = None
     runs: int = 1
+    of: str = ""
 
 
 class _Fields:
@@ -573,7 +587,7 @@ def _weakest_source(cassette: Cassette) -> Source:
 
 def _rows(turn: RecordedTurn) -> list[dict[str, Any]]:
     """The lines of a turn, without its digest."""
-    head = _Head(turn.task, turn.before, turn.prompt, turn.source, turn.runs)
+    head = _Head(turn.task, turn.before, turn.prompt, turn.source, turn.runs, turn.of)
     ending = _End(turn.variables, turn.files)
     rows: list[dict[str, Any]] = [{"kind": "turn", **_brief(head), "task": turn.task}]
     for step in turn.steps:

@@ -59,7 +59,8 @@ def coverage(tasks: Sequence[Task], cassette: Cassette, root: Path | None = None
     """
     left: dict[str, list[int]] = {}
     for number, turn in enumerate(cassette.turns):
-        left.setdefault(turn.task, []).append(number)
+        if not turn.of:
+            left.setdefault(turn.task, []).append(number)
     wanted = [_answering(task.text, left, root) for task in tasks]
     once = {
         number: (turns.pop(0),)
@@ -71,7 +72,12 @@ def coverage(tasks: Sequence[Task], cassette: Cassette, root: Path | None = None
         for number, turns in enumerate(wanted)
     )
     used = {turn for turns in recorded for turn in turns}
-    orphans = tuple(number for number in range(len(cassette.turns)) if number not in used)
+    answered = {cassette.turns[number].task for number in used}
+    orphans = tuple(
+        number
+        for number, turn in enumerate(cassette.turns)
+        if number not in used and turn.of not in answered
+    )
     return Coverage(recorded, orphans)
 
 

@@ -83,6 +83,7 @@ class Player(CassetteTape):
         workspace: The workspace of the tools; None: the current folder.
         files: The file of each turn if they come from several files.
         origins: The files, for the trust in their turns.
+        of_delegate: True to replay the conversation of a delegate.
     """
 
     asks_others = False
@@ -95,6 +96,7 @@ class Player(CassetteTape):
         workspace: Workspace | None = None,
         files: Sequence[str] = (),
         origins: Sequence[Path] = (),
+        of_delegate: bool = False,
     ) -> None:
         super().__init__(workspace)
         self.cassette = cassette = without_secrets(cassette)
@@ -105,7 +107,8 @@ class Player(CassetteTape):
         self._kept = RecordedFiles(cassette, self._workspace)
         self._by_task: defaultdict[str, list[int]] = defaultdict(list)
         for number, turn in enumerate(cassette.turns):
-            self._by_task[turn.task].append(number)
+            if bool(turn.of) == of_delegate:
+                self._by_task[turn.task].append(number)
         prompts = (turn.prompt for turn in cassette.turns)
         self.fixed_tokens = next((each.tokens for each in prompts if each and each.tokens), 0)
         self.served = {
@@ -129,6 +132,7 @@ class Player(CassetteTape):
         self._matched: set[int] = set()
         self._nested: list[RecordedResult] = []
         self._believed: set[str] = set()
+        self._is_attended = False
 
     @property
     def source(self) -> ReplySource:
@@ -136,8 +140,22 @@ class Player(CassetteTape):
 
     # ---- the turn
 
+    def of_delegate(self, number: int) -> Player:
+        return self._shared(
+            Player(
+                self.cassette, self._file_name, self._workspace, self._files, self._origins, True
+            )
+        )
+
+    def _shared(self, made: Player) -> Player:
+        """A delegate's player that shares what is known of the whole run."""
+        made._served_turns, made._today = self._served_turns, self._today
+        made.attend(self._is_attended)
+        return made
+
     def attend(self, is_somebody_there: bool) -> None:
         """If a user is there, recorded approvals of foreign turns do not count."""
+        self._is_attended = is_somebody_there
         known = trusted_turns(self._origins) if is_somebody_there else frozenset()
         self._strangers = frozenset(
             number
@@ -507,13 +525,24 @@ class Rerun(Player):
         cassette: The recording.
         recorder: Gets the results of this run.
         workspace: The workspace of the tools.
+        of_delegate: True to replay the conversation of a delegate.
     """
 
     def __init__(
-        self, cassette: Cassette, file_name: str, recorder: Recorder, workspace: Workspace | None
+        self,
+        cassette: Cassette,
+        file_name: str,
+        recorder: Recorder,
+        workspace: Workspace | None,
+        of_delegate: bool = False,
     ) -> None:
-        super().__init__(cassette, file_name, workspace)
+        super().__init__(cassette, file_name, workspace, of_delegate=of_delegate)
         self._recorder = recorder
+
+    def of_delegate(self, number: int) -> Player:
+        recorder = self._recorder.of_delegate(number)
+        again = Rerun(self.cassette, self._file_name, recorder, self._workspace, True)
+        return self._shared(again)  # its recorder is written by this one's
 
     @property
     def sinks(self) -> Sequence[Sink]:

@@ -49,6 +49,7 @@ from jupyter_agent.recording.tape import (
     ApprovalWanted,
     CallMade,
     CassetteTape,
+    DelegateTapes,
     EffectWanted,
     LinesTyped,
     ModelAsked,
@@ -92,10 +93,22 @@ class Recorder(CassetteTape):
         self._turn = RecordedTurn("")
         self._steps: list[RecordedStep] = []
         self._coming = _NOTHING_YET
+        self._delegates: DelegateTapes[Recorder] = DelegateTapes()
+        self._of = ""
+
+    def of_delegate(self, number: int) -> Recorder:
+        blank = self._blank
+        made = Recorder(
+            self._path, self._workspace, name=blank.provider, model=blank.model,
+            source="scripted" if self._source == "scripted" else "live",
+        )  # fmt: skip
+        made._of, made._written = self._turn.task, self._written
+        return self._delegates.add(number, made)
 
     def begin(self, conversation: Sequence[Message]) -> None:
         before = self._digests.conversation(conversation[:-1])
-        self._turn = RecordedTurn(task_of(conversation[-1], self._root), before)
+        self._turn = RecordedTurn(task_of(conversation[-1], self._root), before, of=self._of)
+        self._delegates = DelegateTapes()
         self._coming = _NOTHING_YET
         self._steps, self._ids, self._keys = [], [], {}
 
@@ -175,6 +188,7 @@ class Recorder(CassetteTape):
         while self._waiting:
             cassette_file.record(self._path, self._blank, self._waiting[0], self._written)
             self._written.append(self._waiting.pop(0).place)
+        self._delegates.commit()
 
     def notices(self) -> list[str]:
         """Once: that a single run does not show what varies."""

@@ -40,6 +40,7 @@ from jupyter_agent.recording.comparison import Digests
 from jupyter_agent.recording.results import CallKey, call_key
 
 A = TypeVar("A")
+T = TypeVar("T", bound="Tape")
 
 
 class Question(Generic[A]):
@@ -124,6 +125,14 @@ class Tape:
     served: dict[str, JsonObject] = {}  # noqa: RUF012 (never changed)
     used: frozenset[str] = frozenset()
 
+    def of_delegate(self, number: int) -> Tape:
+        """The tape of a delegate of the turn that has begun; `commit` writes it, too.
+
+        Args:
+            number: The delegate's number in the turn, from 1.
+        """
+        return self
+
     @property
     def sinks(self) -> Sequence[Sink]:
         """Sinks that must get an event before all others."""
@@ -205,6 +214,22 @@ class Tape:
             rewritten: Paths of files that its code rewrote with equal content.
         """
         return changes
+
+
+class DelegateTapes(Generic[T]):
+    """The tapes of a turn's delegates, which are written in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self._tapes: dict[int, T] = {}
+
+    def add(self, number: int, tape: T) -> T:
+        self._tapes[number] = tape
+        return tape
+
+    def commit(self) -> None:
+        """Write each of them, once."""
+        for number in sorted(self._tapes):
+            self._tapes.pop(number).commit()
 
 
 class CassetteTape(Tape):

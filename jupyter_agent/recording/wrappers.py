@@ -48,6 +48,10 @@ class RecordedModel:
         self.name = model.name if model else "replay"
         self.model = model.model if model else tape.model
 
+    def with_tape(self, tape: Tape) -> RecordedModel:
+        """The same model on another tape."""
+        return RecordedModel(tape, self._model)
+
     @property
     def source(self) -> ReplySource:
         """The origin of the turn's replies so far."""
@@ -173,6 +177,11 @@ def _served(name: str, schema: JsonObject) -> Tool:
 
     spec = ToolSpec(name, "A tool of an MCP server, as it was recorded.", schema)
     return Tool(spec, call, any_arguments(schema), "executes")
+
+
+def on_tape(model: Model, tape: Tape) -> Model:
+    """The model of a delegate: the same one, with a tape of its own if it is recorded."""
+    return model.with_tape(tape) if isinstance(model, RecordedModel) else model
 
 
 def tape_of(model: Model) -> Tape:

@@ -40,6 +40,7 @@ from jupyter_agent.recording.wrappers import (
     tape_of,
 )
 from jupyter_agent.session.approvals import Approvals
+from jupyter_agent.session.delegates import Delegates
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.mentions import described_files
 from jupyter_agent.session.options import GO_ON, TurnKind, is_note
@@ -77,6 +78,8 @@ class AgentSetup:
         plan: The to-do list that the model keeps.
         proposals: The cells that the turn offers.
         approvals: What its calls may do without being asked about.
+        delegates: The delegates that work for it.
+        kind: What the running turn is for, or the last one.
         news: What the model is told with the next task: what was undone, what is gone.
     """
 
@@ -85,6 +88,8 @@ class AgentSetup:
         self.plan = Plan()
         self.proposals: list[Proposal] = []
         self.approvals = Approvals(kernel)
+        self.delegates = Delegates(kernel, self)
+        self.kind: TurnKind = "work"
         self.news: list[str] = []
         self._kernel = kernel
         self._name = name
@@ -189,8 +194,9 @@ class AgentSetup:
         provider = self._kernel.provider(settings)
         tape = self._tape = tape_of(provider)
         tape.attend(not isinstance(user, Nobody))
-        user = RecordedUser(tape, user)
+        person, user = user, RecordedUser(tape, user)
         self.approvals.begin(settings, user, kind)
+        self.kind = kind
         if self._system is None:
             self._system = self._system_prompt(settings)
         if self._tools is None:
@@ -211,6 +217,7 @@ class AgentSetup:
             compactor=self.compactor(tape) if settings.compaction.enabled else None,
             samples=settings.answers.samples if kind == "vote" else 1,
         )
+        self.delegates.begin(agent, person, tape)
         return agent, tape
 
     def _advice(self, settings: Settings, kind: TurnKind) -> Callable[[], str]:
@@ -353,7 +360,7 @@ class AgentSetup:
             files = file_tools(
                 kernel.workspace,
                 self._unlisted,
-                self._shapes_only,
+                self.shapes_only,
                 resources.skills.file,
                 kernel.undo.before_write,
                 None if settings.context.detail == "none" else self._file_sight,
@@ -363,7 +370,7 @@ class AgentSetup:
             guarded = self.approvals.guarded
             code = code_tools(
                 kernel.executor,
-                self._sight,
+                self.sight,
                 around,
                 guarded,
                 self._noticed,
@@ -371,19 +378,20 @@ class AgentSetup:
             )
         own = [
             *code,
-            *inspect_tools(self._variables, self._shapes_only),
+            *inspect_tools(self._variables, self.shapes_only),
             *files,
             *resources.tools(settings),
             *([] if is_brief(settings, os.environ) else resources.across_tools(settings)),
             *plan_tools(self.plan),
             *propose_tools(self.proposals),
             *([] if is_brief(settings, os.environ) else question_tools()),
+            *([] if is_brief(settings, os.environ) else self.delegates.tools()),
             *self._cell_tools(settings),
         ]
         return [
             *own,
             *help_tools(own),
-            *mcp_tools(resources.offer, self._sight, kernel.outputs),
+            *mcp_tools(resources.offer, self.sight, kernel.outputs),
             *served_tools(self._tape),
         ]
 
@@ -414,13 +422,13 @@ class AgentSetup:
 
     def _cell_sight(self) -> CellSight:
         detail = self.settings.context.detail
-        if self._shapes_only():
+        if self.shapes_only():
             return CellSight(False, "outputs are withheld: privacy.outputs is shapes")
         return CellSight(detail == "sample", f"outputs are withheld: context.detail is {detail}")
 
     def _file_sight(self) -> FileSight:
         detail = self.settings.context.detail
-        if self._shapes_only() and detail != "none":
+        if self.shapes_only() and detail != "none":
             return FileSight(False, why="privacy.outputs is shapes")
         return FileSight(detail == "sample", detail == "none", f"context.detail is {detail}")
 
@@ -457,11 +465,13 @@ class AgentSetup:
         rule = approvals.rule(self.settings, tape)
         return ApprovalGate(rule, user, approvals.grant, approvals.passed)
 
-    def _sight(self) -> Sight:
+    def sight(self) -> Sight:
+        """How much of an execution the model sees."""
         images = self.settings.images
-        return Sight(self._shapes_only(), images.max_side if images.enabled else 0)
+        return Sight(self.shapes_only(), images.max_side if images.enabled else 0)
 
-    def _shapes_only(self) -> bool:
+    def shapes_only(self) -> bool:
+        """True if no data of outputs may reach the model."""
         return self.settings.privacy.outputs == "shapes"
 
 

@@ -12,6 +12,7 @@ from types import ModuleType
 from jupyter_agent.core.events import (
     AttemptStarted,
     CellChange,
+    Delegated,
     Event,
     FileChange,
     Grounded,
@@ -33,6 +34,7 @@ from jupyter_agent.promotion import executed_by, opaque_names, pieces
 from jupyter_agent.recording.results import VARYING
 from jupyter_agent.source.cell import parse_cell
 from jupyter_agent.source.scope import loop_names
+from jupyter_agent.tools.delegation import DELEGATE
 
 
 class RedactedRepr(str):
@@ -190,6 +192,8 @@ class TurnFindings:
             self._own.text = "" if calls else event.message.text
         elif isinstance(event, ToolFinished):
             self._note_result(event.result)
+        elif isinstance(event, Delegated):
+            self._note_delegated(event)
 
     def without_scraps(
         self, changes: Iterable[VariableChange], plan: str = ""
@@ -283,6 +287,23 @@ class TurnFindings:
             replace(number, varies=(number.start, number.call_id) in varying) for number in numbers
         )
 
+    def _note_delegated(self, delegated: Delegated) -> None:
+        """Note what a delegate saw and changed. What its names were bound to is its own."""
+        event, call_id = delegated.event, delegated.call_id
+        if isinstance(event, MessageFinished):
+            calls = event.message.tool_calls
+            self._calls.update({f"{call_id}/{call.id}": call for call in calls})
+        elif isinstance(event, ToolFinished):
+            result = event.result
+            for text in _seen(result):
+                self.index.add(Source(text, "output", self._steps, call_id))
+            call = self._calls.get(f"{call_id}/{result.call_id}")
+            if _has_run(result) and (code := _code(call)):
+                self.ran.append(code)
+                self.index.add(Source(code, "code", self._steps, call_id))
+            if not result.is_error:
+                self._note_details(result.details)
+
     def _note_result(self, result: ToolResult) -> None:
         call = self._calls.get(result.call_id)
         self._note_sources(call, result)
@@ -298,11 +319,11 @@ class TurnFindings:
         if varying := result.details.get(VARYING):
             text = "\n".join(map(str, varying))
             self._own.varying.append(Source(text, "output", self._steps, result.call_id))
-        for text in _seen(result):
+        # A delegate's report is a model's word: what it saw itself counts.
+        for text in () if call is not None and call.name == DELEGATE else _seen(result):
             self.index.add(Source(text, "output", self._steps, result.call_id))
         details = result.details
-        ran = details.get("state") in _RAN and details.get("ran") is not False
-        if ran and (code := _code(call)):
+        if _has_run(result) and (code := _code(call)):
             self.ran.append(code)
             if details.get("scratch") and not self._attempt:
                 self._own.others.update(details["kept"])
@@ -368,6 +389,11 @@ def _seen(result: ToolResult) -> Iterator[str]:
         yield from (str(o.data["text/plain"]) for o in shown if "text/plain" in o.data)
     elif not result.display and not result.is_error and "change" not in result.details:
         yield _LINE_NUMBER.sub("", result.text)
+
+
+def _has_run(result: ToolResult) -> bool:
+    """True if the call's code ran, at least in part."""
+    return result.details.get("state") in _RAN and result.details.get("ran") is not False
 
 
 def _code(call: ToolCall | None) -> str:

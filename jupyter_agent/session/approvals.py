@@ -26,6 +26,7 @@ from jupyter_agent.core.ports import Nobody, User
 from jupyter_agent.core.tool import Prepared
 from jupyter_agent.errors import ToolError
 from jupyter_agent.files.textfile import EDITABLE_BYTES, open_regular
+from jupyter_agent.kernel.scratch import Overlay
 from jupyter_agent.llm.inline import is_from_text
 from jupyter_agent.memory.scope import personal_root
 from jupyter_agent.policy import PolicyContext, Verdict, always_covers, grants, judge
@@ -64,11 +65,21 @@ class Approvals:
 
     lasting_only = True
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(
+        self, kernel: Kernel, of: Approvals | None = None, overlay: Overlay | None = None
+    ) -> None:
+        """Make the approvals of a session; or those of a delegate, which has the session's grants.
+
+        Args:
+            kernel: The kernel.
+            of: The approvals of the delegate's session.
+            overlay: The delegate's names.
+        """
         self._kernel = kernel
-        self._granted: set[str] = set()
-        self._seen: set[Path] = set()
-        self._made: set[Path] = set()
+        self._overlay = overlay
+        self._granted: set[str] = of._granted if of else set()
+        self._seen: set[Path] = of._seen if of else set()
+        self._made: set[Path] = of._made if of else set()
         self._own_names = _OwnNames(kernel.shell.user_ns)
         self._mode: str = "auto"
         self._user: User = Nobody()
@@ -273,6 +284,10 @@ class Approvals:
         """What the policy knows of the place where a call runs."""
         around = self._outside_of_scratch()
         scratch = self._kernel.executor.scratch
+        if self._overlay is not None and not is_served(prepared.tool.name):
+            with scratch.using(self._overlay):
+                names = KnownNames(scratch.names())
+            return replace(around, names=names, own_names=names)
         if not (prepared.values.get("scratch") or scratch.holds) or is_served(prepared.tool.name):
             return around
         names = KnownNames(scratch.names())

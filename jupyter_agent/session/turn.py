@@ -345,7 +345,12 @@ class Turn:
     def _watchers(self) -> list[Sink]:
         """The sinks that the turn itself depends on."""
         setup = self._session.setup
-        own: list[Sink] = [self._findings, setup.approvals, *setup.resources.sinks]
+        own: list[Sink] = [
+            self._findings,
+            setup.approvals,
+            setup.delegates,
+            *setup.resources.sinks,
+        ]
         return [*self._tape.sinks, *own]
 
     def _saver(self) -> Sink | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Annotated, Protocol
@@ -108,6 +108,47 @@ def code_tools(
     return [execute_code]
 
 
+def delegate_code_tools(
+    executor: Executor,
+    sight: Callable[[], Sight],
+    around: Callable[[str], AbstractContextManager[object]],
+    guarded: Callable[[str], AbstractContextManager[CodeGuard | None]],
+    within: Callable[[str], AbstractAsyncContextManager[Sequence[str]]],
+) -> list[Tool]:
+    """`execute_code` for a delegate, whose names are its own.
+
+    Args:
+        executor: Runs the code.
+        sight: As for `code_tools`.
+        around: As for `code_tools`.
+        guarded: As for `code_tools`.
+        within: Gives for a code the place where it runs. Once it is left, the lines that it
+            yielded say what the code did to the person's objects.
+    """
+
+    @tool("executes")
+    async def execute_code(
+        code: Annotated[str, Field(description="The text of a notebook cell.")],
+        timeout: Annotated[
+            float | None,
+            Field(gt=0, le=86_400, description="Seconds after which the code is interrupted."),
+        ] = None,
+    ) -> ToolReturn:
+        """Run code in the kernel of the person's notebook, in names of your own.
+
+        You read the person's variables; what you bind stays yours, and persists. Python, %magics,
+        !commands and top-level await work as in a cell. Returns stdout, stderr, the value of the
+        last expression, displays, and the error if any.
+        """
+        async with within(code) as lines:
+            with around(code), guarded(call_id.get()) as guard:
+                execution = await executor.run(code, timeout, report.get(), guard, in_scratch=True)
+        returned = _returned(execution, sight(), guard.refused if guard else ())
+        return _with_lines(returned, lines, {})
+
+    return [execute_code]
+
+
 def _of_scratch(
     returned: ToolReturn, scratch: Scratch, adopted: Adopted, mutated: Sequence[str]
 ) -> ToolReturn:
@@ -198,7 +239,7 @@ def _kinds(output: Output) -> list[str]:
 
 def _line_of(error: str) -> str:
     """Where in the agent's code an error came up, without what its message says."""
-    match = re.search(r"^agent code \d+, line (\d+)", error, re.MULTILINE)
+    match = re.search(r"^agent code [\d.]+, line (\d+)", error, re.MULTILINE)
     return f" in line {match[1]}" if match else ""
 
 

@@ -33,7 +33,9 @@ class Toolbox:
     def runs_alone(self, call: ToolCall) -> bool:
         """Whether the call may change something, or waits, so that no other may run beside it."""
         tool = self._tools.get(call.name)
-        return tool is not None and (tool.effect != "reads" or tool.waits)
+        if tool is None:
+            return False
+        return tool.effect != "reads" or (tool.waits and not tool.overlaps)
 
     def prepare(self, call: ToolCall) -> Prepared | ToolResult:
         """Find the tool and check the arguments; a result where the call cannot be run."""
@@ -55,7 +57,7 @@ class Toolbox:
         """
         call = prepared.call
         try:
-            returned = await _call(prepared.tool, prepared.values)
+            returned = await call_tool(prepared.tool, prepared.values)
         except ToolError as error:
             return _as_data(ToolResult(call.id, (Text(str(error)),), is_error=True))
         except Exception as error:
@@ -119,7 +121,8 @@ def _json_type(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-async def _call(tool: Tool, values: Mapping[str, Any]) -> str | ToolReturn:
+async def call_tool(tool: Tool, values: Mapping[str, Any]) -> str | ToolReturn:
+    """Call a tool's function with its arguments; a plain function in a worker thread."""
     if inspect.iscoroutinefunction(tool.function):
         returned = await tool.function(**values)
     else:

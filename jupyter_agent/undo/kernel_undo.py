@@ -21,7 +21,7 @@ from jupyter_agent.undo import process_state
 from jupyter_agent.undo.cells import CellEdits
 from jupyter_agent.undo.checkpoints import Checkpoints
 from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
-from jupyter_agent.undo.namespace import IN_PLACE, Bindings, names
+from jupyter_agent.undo.namespace import IN_PLACE, Bindings, names, without_copies
 from jupyter_agent.undo.storage import FOLDER, StorageLimits
 from jupyter_agent.undo.turn import Checkpoint
 
@@ -43,11 +43,13 @@ class Reached:
             were deleted.
         restored: The names that are as before again.
         lost: The names that are not.
+        unseen: The variables that the code names and that may have changed unseen, with types.
     """
 
     objects: Mapping[str, object]
     restored: frozenset[str]
     lost: tuple[str, ...]
+    unseen: tuple[str, ...] = ()
 
 
 class KernelUndo:
@@ -150,12 +152,18 @@ class KernelUndo:
         now = dict(self._namespace)
         found = self._attempts.put_back(_ATTEMPT, after, self._namespace, code)
         results = [each for each in found if not process_state.is_named(each.name)]
+        unseen = self._attempts.unseen(_ATTEMPT)
         self._attempts.forget()
         return Reached(
             {each.name: now[each.name] for each in results if each.name in now},
             frozenset(names(results, "bound", "copied", "removed")),
             tuple(names(results, "not_restorable", "conflict")),
+            unseen,
         )
+
+    def without_copies(self, before: Snapshot) -> tuple[str, ...]:
+        """The variables that could not be put back after a change in place: there is no copy."""
+        return without_copies(before)
 
     def before_write(self, path: Path, data: bytes) -> None:
         """Keep a file that a tool is about to write."""

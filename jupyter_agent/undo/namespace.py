@@ -448,6 +448,17 @@ def _states(taken: Snapshot) -> tuple[dict[str, _State], set[str]]:
     return states, partial
 
 
+def without_copies(taken: Snapshot) -> tuple[str, ...]:
+    """The variables that can change inside, and of which no whole copy is made now."""
+    states, partial = _states(taken)
+    return tuple(
+        name
+        for name in taken.values
+        if (name in partial or states[name].copy is MISSING)
+        and not is_constant(taken.values[name])
+    )
+
+
 def _digest(value: Any) -> Any:
     try:
         return digest(value)

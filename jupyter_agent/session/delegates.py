@@ -1,0 +1,369 @@
+"""The delegates of a conversation: their tools, their names in the kernel, what they hand over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from jupyter_agent.agent.approval_gate import ApprovalGate
+from jupyter_agent.agent.delegates import DelegateEnd, DelegateUser, run_delegate, share_of
+from jupyter_agent.agent.loop import Agent
+from jupyter_agent.agent.prompts import render
+from jupyter_agent.core.events import (
+    Delegated,
+    Event,
+    MessageFinished,
+    Noticed,
+    TurnStarted,
+)
+from jupyter_agent.core.messages import Context, Message, Text, Usage
+from jupyter_agent.core.plaintext import count, defused, shorten
+from jupyter_agent.core.ports import User
+from jupyter_agent.core.tool import DelegateSinks, Tool, ToolReturn, delegated
+from jupyter_agent.errors import ToolError
+from jupyter_agent.kernel.context import KernelState, turn_context
+from jupyter_agent.kernel.describe import one_line
+from jupyter_agent.kernel.execute import Numbering
+from jupyter_agent.kernel.scratch import Overlay
+from jupyter_agent.kernel.variables import user_variables
+from jupyter_agent.recording.tape import Tape
+from jupyter_agent.recording.wrappers import RecordedTools, RecordedUser, on_tape
+from jupyter_agent.session.approvals import Approvals
+from jupyter_agent.session.kernel import Kernel
+from jupyter_agent.tools.code import delegate_code_tools
+from jupyter_agent.tools.delegation import DELEGATE, Assignment, delegate_tools
+from jupyter_agent.tools.inspect import inspect_tools
+from jupyter_agent.tools.toolbox import Toolbox, call_tool
+
+if TYPE_CHECKING:
+    from jupyter_agent.session.agent_setup import AgentSetup
+
+AT_ONCE = 8
+"""Delegates that run side by side; further ones wait for a place."""
+LONGEST_REPORT = 6_000
+"""Characters of a report that the caller reads."""
+_MOST_NAMED = 8
+_NOT_FOR_DELEGATES = frozenset(
+    {"execute_code", "inspect_variable", DELEGATE}
+    | {"update_plan", "propose_cell", "read_cells", "edit_cells"}
+)
+"""Tools that a delegate has in another form, or not at all: the plan, the proposals and the page
+are the agent's that talks to the person."""
+
+
+@dataclass
+class _Delegate:
+    """A delegate that runs.
+
+    Attributes:
+        name: Its name for the person: `Delegate 2`.
+        assignment: What it is to do.
+        numbering: The numbers of its pieces of code.
+        overlay: Its names.
+        lost: The person's variables that it changed in place and that have no copy.
+        unseen: Those that its code names and that may have changed unseen, with their types.
+    """
+
+    name: str
+    assignment: Assignment
+    numbering: Numbering
+    overlay: Overlay = field(default_factory=Overlay)
+    lost: dict[str, None] = field(default_factory=dict)
+    unseen: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The turn whose delegates run: its agent, its user, its tape."""
+
+    agent: Agent
+    user: User
+    tape: Tape
+
+
+class Delegates:
+    """Runs the delegates of one conversation. Also a sink: it counts what a turn has used.
+
+    The model calls of several delegates overlap. Their code, and whatever else they change, takes
+    turns in the kernel. What code in a delegate's names changes in the person's objects all the
+    same is put back after each piece of code, as far as undo has copies, and stays with the
+    delegate.
+
+    Args:
+        kernel: The kernel.
+        setup: The conversation's setup.
+    """
+
+    lasting_only = True
+
+    def __init__(self, kernel: Kernel, setup: AgentSetup) -> None:
+        self._kernel = kernel
+        self._setup = setup
+        self._in_kernel = asyncio.Lock()
+        self._asking = asyncio.Lock()
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._turn: _Turn | None = None
+        self._task = ""
+        self._numbers: dict[str, int] = {}
+        self._parts = 1
+        self._used = Usage()
+        self._used_before = Usage()
+        self._began = time.monotonic()
+        self._claimed: dict[str, str] = {}
+        self._handed_over: list[tuple[int, tuple[str, ...]]] = []
+        self._running = 0
+
+    def tools(self) -> list[Tool]:
+        """The tool that gives work to a delegate."""
+        return delegate_tools(self.run, lambda: list(user_variables(self._kernel.shell)))
+
+    def begin(self, agent: Agent, user: User, tape: Tape) -> None:
+        """Begin a turn.
+
+        Args:
+            agent: The agent of the turn.
+            user: Its user.
+            tape: Its tape.
+        """
+        self._turn = _Turn(agent, user, tape)
+        # New ones: a turn that was interrupted may have left them held, by an event loop of before.
+        self._in_kernel, self._asking = asyncio.Lock(), asyncio.Lock()
+        # A replay answers at once, and gives the same bytes in whichever order they were recorded.
+        self._places = asyncio.Semaphore(AT_ONCE if tape.asks_others else 1)
+        self._numbers, self._claimed, self._running = {}, {}, 0
+        self._used = self._used_before = Usage()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TurnStarted(task=task):
+                self._task, self._began = task, time.monotonic()
+            case Delegated(event=MessageFinished(usage=usage)):
+                self._used += usage
+            case MessageFinished(message=message, usage=usage):
+                self._used += usage
+                calls = [call for call in message.tool_calls if call.name == DELEGATE]
+                for call in calls:
+                    self._numbers[call.id] = len(self._numbers) + 1
+                # One part of what is left is for the agent that reads the reports.
+                self._parts, self._used_before = len(calls) + 1, self._used
+
+    async def run(self, assignment: Assignment) -> ToolReturn:
+        """Run a delegate to its end, and give the person what it hands over.
+
+        Raises:
+            ToolError: Another delegate hands over the same name, or the turn allows none.
+        """
+        sinks = delegated.get()
+        if sinks is None or self._turn is None:
+            raise ToolError("No delegate can work here.")
+        if self._setup.kind == "vote":
+            raise ToolError("This turn compares several attempts, and has no delegates.")
+        self._claim(assignment)
+        number = self._numbers.get(assignment.call_id, 0)
+        delegate = _Delegate(f"Delegate {number}", assignment, Numbering(f"{number}."))
+        # Taken in the order of the calls, whatever the order in which places become free.
+        tape = self._turn.tape.of_delegate(number)
+        self._running += 1
+        try:
+            async with self._places:
+                end = await self._work(delegate, self._turn, tape, sinks)
+                async with self._in_kernel:
+                    return self._handed(delegate, end, number)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._in_order()
+            for name in assignment.output:
+                self._claimed.pop(name, None)
+
+    def _claim(self, assignment: Assignment) -> None:
+        for name in assignment.output:
+            if name in self._claimed:
+                raise ToolError(
+                    f"Another delegate hands over `{name}` at the same time. Give each its own "
+                    "names."
+                )
+        self._claimed.update(dict.fromkeys(assignment.output, assignment.call_id))
+
+    async def _work(
+        self, delegate: _Delegate, turn: _Turn, tape: Tape, sinks: DelegateSinks
+    ) -> DelegateEnd:
+        kernel, settings, caller = self._kernel, self._setup.settings, turn.agent
+        assignment = delegate.assignment
+        asker = DelegateUser(
+            turn.user, delegate.name, assignment.call_id, sinks.at_call, self._asking
+        )
+        user = RecordedUser(tape, asker)
+        approvals = Approvals(kernel, self._setup.approvals, delegate.overlay)
+        approvals.begin(settings, user, self._setup.kind)
+
+        def note(event: Event) -> None:
+            asker.saw(event)
+            approvals(event)
+            for sink in tape.sinks:
+                sink(event)
+            sinks.own(event)
+
+        unprotected = kernel.undo.without_copies(kernel.snapshot())
+        if words := self._named(unprotected, assignment.inputs):
+            note(Noticed(f"Not protected from changes inside: {words}.", in_sight=True))
+        message = self._message(delegate, unprotected)
+        budget = share_of(
+            caller.budget, self._used_before, time.monotonic() - self._began, self._parts
+        )
+        agent = replace(
+            caller,
+            provider=on_tape(caller.provider, tape),
+            toolbox=RecordedTools(Toolbox(self._tools(delegate, approvals)), tape),
+            system=render("delegate"),
+            approval_gate=ApprovalGate(
+                approvals.rule(settings, tape), user, approvals.grant, approvals.passed
+            ),
+            user=user,
+            budget=budget,
+            advice=str,
+            compactor=None,
+            samples=1,
+        )
+        tape.begin([Message("user", (Text(self._task),)), message])
+        return await run_delegate(agent, assignment.task, message, note)
+
+    def _message(self, delegate: _Delegate, unprotected: Sequence[str]) -> Message:
+        """The delegate's task with its context: its inputs, and what it hands over."""
+        assignment, level = delegate.assignment, self._setup.settings.context.detail
+        variables = user_variables(self._kernel.shell)
+        given = {name: variables[name] for name in assignment.inputs if name in variables}
+        wanted = ", ".join(f"`{name}`" for name in assignment.output)
+        fragile = [name for name in assignment.inputs if name in unprotected]
+        lines = [
+            f"Hand over, by binding these names: {wanted}." if wanted else "",
+            f"The task is about {', '.join(f'`{name}`' for name in given)}." if given else "",
+            f"Cannot be put back, so do not change: {', '.join(fragile)}." if fragile else "",
+        ]
+        texts = ["\n".join(filter(None, lines)), turn_context("", KernelState(given), level)]
+        blocks = (Context(text) for text in texts if text)
+        return Message("user", (Text(assignment.task), *blocks))
+
+    def _tools(self, delegate: _Delegate, approvals: Approvals) -> list[Tool]:
+        """The delegate's tools: the conversation's own, but for those that are about the person."""
+        setup, kernel = self._setup, self._kernel
+        scratch = kernel.executor.scratch
+
+        def variables() -> dict[str, object]:
+            with scratch.using(delegate.overlay):
+                return user_variables(kernel.shell, scratch.names())
+
+        own = delegate_code_tools(
+            kernel.executor,
+            setup.sight,
+            kernel.undo.around_code,
+            approvals.guarded,
+            lambda code: self._in_names_of(delegate, code),
+        )
+        others = [each for each in setup.tools if each.name not in _NOT_FOR_DELEGATES]
+        return [
+            *(own if setup.settings.tools.enable_code else []),
+            *inspect_tools(variables, setup.shapes_only),
+            *(each if each.effect == "reads" else self._taking_turns(each) for each in others),
+        ]
+
+    def _taking_turns(self, tool: Tool) -> Tool:
+        """A tool that changes something, so that no two delegates use it at the same time."""
+
+        async def run(**values: Any) -> ToolReturn:
+            async with self._in_kernel:
+                returned = await call_tool(tool, values)
+            return returned if isinstance(returned, ToolReturn) else ToolReturn(returned)
+
+        return replace(tool, function=run)
+
+    @asynccontextmanager
+    async def _in_names_of(self, delegate: _Delegate, code: str) -> AsyncIterator[list[str]]:
+        """The kernel for one piece of a delegate's code; afterwards the person's objects are as
+        before, as far as they can be."""
+        kernel, executor = self._kernel, self._kernel.executor
+        lines: list[str] = []
+        async with self._in_kernel:
+            numbering, executor.numbering = executor.numbering, delegate.numbering
+            kernel.undo.begin_attempt(kernel.snapshot())
+            try:
+                with executor.scratch.using(delegate.overlay):
+                    yield lines
+            finally:
+                executor.numbering = numbering
+                reached = kernel.undo.end_attempt(kernel.snapshot(), [code])
+                for name, value in reached.objects.items():
+                    if name in reached.restored and not delegate.overlay.owns(name):
+                        delegate.overlay.take(name, value)
+                delegate.lost |= dict.fromkeys(reached.lost)
+                delegate.unseen |= dict.fromkeys(reached.unseen)
+                lines += _told(reached.restored, reached.lost)
+
+    def _handed(self, delegate: _Delegate, end: DelegateEnd, number: int) -> ToolReturn:
+        """The result for the caller: the report, and the objects that are the person's now."""
+        wanted, outcome = delegate.assignment.output, end.outcome
+        overlay = delegate.overlay
+        made = [name for name in wanted if name in overlay.space and overlay.owns(name)]
+        adopted = self._kernel.executor.scratch.adopt(made, overlay)
+        self._handed_over.append((number, adopted.kept))
+        space = self._kernel.shell.user_ns
+        lines = [shorten(end.report, LONGEST_REPORT, "ask for less")] if end.report else []
+        if outcome.error is not None:
+            lines.append(f"It failed: {outcome.error}")
+        elif outcome.stop_reason != "end":
+            lines.append(f"It did not end by itself ({outcome.stop_reason}). {outcome.why}".strip())
+        elif not end.report:
+            lines.append("It ended without a report.")
+        told = ((name, one_line(space[name], "schema")) for name in adopted.kept)
+        lines += [f"{name}: {described}" for name, described in told]
+        if adopted.left:
+            lines.append(f"Not handed over: {'; '.join(adopted.left)}.")
+        if missing := [name for name in wanted if name not in made]:
+            lines.append(f"Not made: {', '.join(missing)}.")
+        if delegate.lost:
+            lost = ", ".join(delegate.lost)
+            lines.append(f"Changed in place, and could not be put back: {lost}.")
+        if delegate.unseen:
+            lines.append(f"Not checked for changes inside: {', '.join(delegate.unseen)}.")
+        details = {
+            "state": "done",
+            "delegate": delegate.name,
+            "kept": [*adopted.kept],
+            "steps": end.steps,
+            "stop_reason": outcome.stop_reason,
+        }
+        is_error = outcome.error is not None
+        return ToolReturn(defused("\n".join(lines)), details=details, is_error=is_error)
+
+    def _in_order(self) -> None:
+        """Put what was handed over into the order of the calls, whoever ended first."""
+        space = self._kernel.shell.user_ns
+        for _, names in sorted(self._handed_over):
+            for name in names:
+                if name in space:
+                    space[name] = space.pop(name)
+        self._handed_over.clear()
+
+    def _named(self, names: Sequence[str], first: Iterable[str]) -> str:
+        """Some of these variables with their types, those of the task first."""
+        ordered = sorted(names, key=lambda name: name not in first)
+        space = self._kernel.shell.user_ns
+        shown = [f"{name} ({type(space[name]).__name__})" for name in ordered[:_MOST_NAMED]]
+        more = len(ordered) - len(shown)
+        return ", ".join([*shown, *([f"{count(more, 'more')}"] if more else [])])
+
+
+def _told(restored: Iterable[str], lost: Iterable[str]) -> list[str]:
+    """The lines for the delegate about the person's objects that its code changed."""
+    lines = []
+    if names := sorted(restored):
+        lines.append(
+            f"Changed in place, which is yours alone: the person has {', '.join(names)} as before."
+        )
+    if names := sorted(lost):
+        lines.append(f"Changed in place, and could not be put back: {', '.join(names)}.")
+    return lines
