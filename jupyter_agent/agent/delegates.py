@@ -126,7 +126,7 @@ class DelegateUser:
             question = replace(
                 asked,
                 call_id=self._call_id,
-                question=f"{self._name} asks: {asked.question}",
+                question=f"({self._name}) {asked.question}",
                 preview=(*shown, *asked.preview),
                 by_part=False,
             )
@@ -136,16 +136,14 @@ class DelegateUser:
             return replace(answered, call_id=asked.call_id)
 
     def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
-        question = f"{self._name}: {asked.question}"
-        answered = self._user.decide_now(
-            replace(asked, call_id=self._call_id, question=question)
-        )
+        question = f"({self._name}) {asked.question}"
+        answered = self._user.decide_now(replace(asked, call_id=self._call_id, question=question))
         return replace(answered, call_id=asked.call_id)
 
     async def answer(self, asked: QuestionAsked) -> QuestionAnswered:
         async with self._one_by_one:
             question = replace(
-                asked, call_id=self._call_id, question=f"{self._name} asks: {asked.question}"
+                asked, call_id=self._call_id, question=f"({self._name}) {asked.question}"
             )
             self._emit(question)
             answered = await self._user.answer(question)

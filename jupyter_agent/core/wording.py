@@ -355,11 +355,26 @@ def pieces(call: CallView) -> list[Piece]:
     return [*found, *([Piece("text", f"({where})")] if where else [])]
 
 
+def delegate_line(call: CallView) -> str:
+    """What a delegate does now, or what it took: `3 steps · 1,204 tokens`; empty without one."""
+    its = call.delegate
+    if its is None:
+        return ""
+    if its.stop_reason is None:
+        doing = next((each for each in reversed(its.calls) if each.result is None), None)
+        words = f"{doing.call.name} {doing.gist}" if doing else "waiting for the model"
+        return line(f"step {its.steps[-1].number}: {words}" if its.steps else "waiting", 80)
+    tokens = [f"{its.usage.total_tokens:,} tokens"] if its.usage.total_tokens else []
+    return " · ".join([count(len(its.steps), "step"), *tokens])
+
+
 def outcome(call: CallView) -> str:
     """What code came to, in a few words: `DataFrame 60×8`, `42`, `1 figure`; maybe empty.
 
-    For a question the person's answer.
+    For a question the person's answer, for a delegate what it does or took.
     """
+    if call.delegate is not None:
+        return delegate_line(call)
     if said := _answer_of(call):
         return line(said, 60)
     if call.result is None or call.state != "done" or not call.is_code:

@@ -153,8 +153,11 @@ def _prompt(asked: ApprovalAsked) -> str:
     who = "" if asked.effect else "The agent asks: "
     always = f", a for always in this session ({whole(asked.always)})" if asked.always else ""
     reasons = "".join(f"  - {whole(reason)}\n" for reason in asked.reasons)
+    shown = "".join(
+        f"{whole(output_text(each))}\n" for each in asked.preview if each.kind != "diff"
+    )
     return (
-        f"{who}{whole(asked.question)}{sizes}\n{reasons}"
+        f"{shown}{who}{whole(asked.question)}{sizes}\n{reasons}"
         f"Type y for yes, n for no (or n: and why){always}, and press Enter: "
     )
 

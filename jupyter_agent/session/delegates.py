@@ -25,6 +25,7 @@ from jupyter_agent.core.plaintext import count, defused, shorten
 from jupyter_agent.core.ports import User
 from jupyter_agent.core.tool import DelegateSinks, Tool, ToolReturn, delegated
 from jupyter_agent.errors import ToolError
+from jupyter_agent.kernel.changes import Snapshot
 from jupyter_agent.kernel.context import KernelState, turn_context
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.execute import Numbering
@@ -114,6 +115,7 @@ class Delegates:
         self._used_before = Usage()
         self._began = time.monotonic()
         self._claimed: dict[str, str] = {}
+        self._restored: dict[str, tuple[object, object]] = {}
         self._handed_over: list[tuple[int, tuple[str, ...]]] = []
         self._running = 0
 
@@ -134,8 +136,20 @@ class Delegates:
         self._in_kernel, self._asking = asyncio.Lock(), asyncio.Lock()
         # A replay answers at once, and gives the same bytes in whichever order they were recorded.
         self._places = asyncio.Semaphore(AT_ONCE if tape.asks_others else 1)
-        self._numbers, self._claimed, self._running = {}, {}, 0
+        self._numbers, self._claimed, self._restored, self._running = {}, {}, {}, 0
         self._used = self._used_before = Usage()
+
+    def put_back(self, after: Snapshot) -> frozenset[str]:
+        """The person's variables that delegates changed in place and that are as before the turn.
+
+        Args:
+            after: The variables at the end of the turn.
+        """
+        return frozenset(
+            name
+            for name, (value, fingerprint) in self._restored.items()
+            if after.values.get(name) is value and after.fingerprints[name] == fingerprint
+        )
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -299,9 +313,16 @@ class Delegates:
                 for name, value in reached.objects.items():
                     if name in reached.restored and not delegate.overlay.owns(name):
                         delegate.overlay.take(name, value)
+                self._note_restored(reached.restored)
                 delegate.lost |= dict.fromkeys(reached.lost)
                 delegate.unseen |= dict.fromkeys(reached.unseen)
                 lines += _told(reached.restored, reached.lost)
+
+    def _note_restored(self, names: frozenset[str]) -> None:
+        if names:
+            now = self._kernel.snapshot()
+            for name in names & now.values.keys():
+                self._restored[name] = now.values[name], now.fingerprints[name]
 
     def _handed(self, delegate: _Delegate, end: DelegateEnd, number: int) -> ToolReturn:
         """The result for the caller: the report, and the objects that are the person's now."""

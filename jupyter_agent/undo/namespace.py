@@ -454,8 +454,7 @@ def without_copies(taken: Snapshot) -> tuple[str, ...]:
     return tuple(
         name
         for name in taken.values
-        if (name in partial or states[name].copy is MISSING)
-        and not is_constant(taken.values[name])
+        if (name in partial or states[name].copy is MISSING) and not is_constant(taken.values[name])
     )
 
 

@@ -295,6 +295,18 @@ def _html_call(call: CallView, limit: int) -> Iterator[str]:
         yield f'<pre style="{_OUT}">{_escape(call.output, limit)}</pre>'
     for piece in pieces(call):
         yield _html_piece(piece, limit)
+    if call.delegate is not None:
+        yield from _html_delegate(call.delegate, limit)
+    yield "</details>"
+
+
+def _html_delegate(view: TurnView, limit: int) -> Iterator[str]:
+    """The conversation of a delegate, folded; what it displayed is text there."""
+    yield f'<details style="{_SMALL}"><summary style="{_SUMMARY}">Its steps</summary>'
+    for notice in view.notices:
+        yield f'<div style="margin:6px 0"><i>{_inline(notice.text, limit)}</i></div>'
+    for step in view.steps:
+        yield from _html_step(_in_words(step), step is view.answer_step, limit)
     yield "</details>"
 
 
@@ -337,10 +349,11 @@ def _tinted(diff: str, room: int) -> str:
 
 def _share(view: TurnView, most: int, total: int) -> int:
     """Characters for one text of a turn, so that all of them stay within the total."""
-    texts = sum(
-        1 + len(shown(call)) + len(foreseen_by_code(call)) for call in view.calls
-    ) + 2 * len(view.steps)
-    texts += sum(len(step.said) for step in view.steps)
+    delegates = [call.delegate for call in view.calls if call.delegate is not None]
+    steps = [*view.steps, *(step for each in delegates for step in each.steps)]
+    calls = [call for step in steps for call in step.calls]
+    texts = sum(1 + len(shown(call)) + len(foreseen_by_code(call)) for call in calls)
+    texts += sum(2 + len(step.said) for step in steps)
     return max(200, min(most, total // max(1, texts)))
 
 
@@ -373,20 +386,24 @@ def _plain(view: TurnView) -> Iterator[str]:
     yield from (f"  {PLAN_MARKS[item.state]} {line(item.text, 200)}" for item in view.plan)
     yield from (f"  {_indented(notice, 2, limit)}" for notice in _notices(view))
     for step in view.steps:
-        yield from (f"  {step.number}. You: {_indented(t, 5, limit)}" for t in step.said)
-        if step.thinking:
-            yield f"  {step.number}. (thinking) {_indented(step.thinking, 5, limit)}"
-        yield from (f"  {step.number}. {_indented(n, 5, limit)}" for n in step.notices)
-        if step.text and step is not view.answer_step:
-            yield f"  {step.number}. {_indented(step.text, 5, limit)}"
-        for call in step.calls:
-            yield from _plain_call(call, limit)
+        yield from _plain_step(step, step is view.answer_step, limit)
     changed = [stable(f"{name} {words}") for name, words in changes(view.receipt)]
     if changed:
         yield "  Changed: " + " · ".join(changed)
     if places := _listed(view, str):
         yield f"  Numbers: {stable(places)}"
     yield from (f"  {stable(last)}" for last in _below(view))
+
+
+def _plain_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
+    yield from (f"  {step.number}. You: {_indented(t, 5, limit)}" for t in step.said)
+    if step.thinking:
+        yield f"  {step.number}. (thinking) {_indented(step.thinking, 5, limit)}"
+    yield from (f"  {step.number}. {_indented(n, 5, limit)}" for n in step.notices)
+    if step.text and not is_answer:
+        yield f"  {step.number}. {_indented(step.text, 5, limit)}"
+    for call in step.calls:
+        yield from _plain_call(call, limit)
 
 
 def _plain_call(call: CallView, limit: int) -> Iterator[str]:
@@ -401,6 +418,11 @@ def _plain_call(call: CallView, limit: int) -> Iterator[str]:
         yield f"         {line(diff.title)} {diff.counts}"
     for text in shown(call):
         yield f"         │ {_indented(text, 9, limit, '│ ')}"
+    if (its := call.delegate) is not None:
+        yield from (f"         {_indented(each.text, 9, limit)}" for each in its.notices)
+        for step in its.steps:
+            lines = _plain_step(_in_words(step), step is its.answer_step, limit)
+            yield from (f"       {_indented(each, 7, 2 * limit)}" for each in lines)
 
 
 def _indented(text: str, columns: int, limit: int, mark: str = "") -> str:

@@ -209,6 +209,9 @@ class TerminalView:
         if call.asked is None or asking:
             self._block(body(call) or call.gist, "    ", asking=asking)
         if asking:
+            for piece in pieces(call):
+                if piece.kind != "diff":
+                    self._block(piece.text, "    ", asking=True)
             for diff in foreseen(call):
                 self._diff(diff, len(diff.lines))
             return

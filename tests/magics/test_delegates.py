@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from live_kernel import Json, LiveKernel, execute_code
+from model_server import Call, ModelServer, Reply
 
 MINE = "rows = [3, 1, 2]\ntable = {'a': [1, 2]}\nalias = table['a']"
 CASSETTE = "delegates.cassette.jsonl"
+_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +43,9 @@ def script(kernel: LiveKernel, task: str, replies: list[Json], **delegates: list
     """Script a turn, and for each delegate, by its task, its replies."""
     turns = [{"task": task, "replies": replies}]
     turns += [{"task": name.replace("_", " "), "replies": its} for name, its in delegates.items()]
-    (kernel.folder / "script.yaml").write_text(yaml.safe_dump(turns), encoding="utf-8")
-    kernel.helper("%agent config provider scripted", "%agent config script script.yaml")
+    name = f"script_{next(_NUMBERS)}.yaml"
+    (kernel.folder / name).write_text(yaml.safe_dump(turns), encoding="utf-8")
+    kernel.helper("%agent config provider scripted", f"%agent config script {name}")
 
 
 def test_a_delegate_hands_over_objects(kernel: LiveKernel) -> None:
@@ -53,7 +60,10 @@ def test_a_delegate_hands_over_objects(kernel: LiveKernel) -> None:
             {"text": "It is 6."},
         ],
         add_them=[
-            {**execute_code("helper = 1\ntotal = sum(rows)\nkept = rows"), "usage": {"input_tokens": 7}},
+            {
+                **execute_code("helper = 1\ntotal = sum(rows)\nkept = rows"),
+                "usage": {"input_tokens": 7},
+            },
             {"text": "The sum is 6.", "usage": {"output_tokens": 5}},
         ],
     )
@@ -67,3 +77,255 @@ def test_a_delegate_hands_over_objects(kernel: LiveKernel) -> None:
     assert kernel.value("_agent.usage.total_tokens") == 12
     kernel.run("%agent undo")
     assert kernel.value("'total' in globals() or 'kept' in globals()") is False
+
+
+def test_the_persons_objects_stay(kernel: LiveKernel) -> None:
+    """What its code changes in place is put back after each piece of code, aliases too, and stays
+    with the delegate, which is told; what has no copy is named beforehand and afterwards.
+    """
+    kernel.helper("class Box: pass", "box = Box()\nbox.items = [1]")
+    script(
+        kernel,
+        "Sort.",
+        [
+            assign({"task": "sort them", "inputs": ["rows", "box"], "output": ["first"]}),
+            {"text": "1."},
+        ],
+        sort_them=[
+            execute_code("rows.sort()\ntable['a'].append(9)\nbox.items.append(2)"),
+            execute_code("rows = rows + [0]\nfirst = [rows, len(alias), len(table['a'])]"),
+            {"text": "Sorted."},
+        ],
+    )
+    logs = kernel.logs()
+    turn = kernel.turn(kernel.run("%%agent\nSort."), logs)
+    assert kernel.value("rows, table, alias") == ([3, 1, 2], {"a": [1, 2]}, [1, 2])
+    assert kernel.value("table['a'] is alias, first") == (True, [[1, 2, 3, 0], 3, 3])
+    said = [
+        e["event"]["result"]
+        for e in turn.events
+        if e["type"] == "delegated" and "result" in e["event"]
+    ]
+    assert "the person has alias, rows, table as before" in str(said[0])
+    assert "Not checked for changes inside: box (Box)" in turn.result.text
+    beforehand = [e["event"].get("text", "") for e in turn.events if e["type"] == "delegated"]
+    assert any("Not protected from changes inside: box (Box)" in text for text in beforehand)
+    assert kernel.value("_agent.variables") == ("first",)
+
+
+def test_names_that_cannot_be_meant(kernel: LiveKernel) -> None:
+    """Two delegates for one name, an unknown input, no task: each is one line, and nothing ran."""
+    script(
+        kernel,
+        "Try.",
+        [
+            assign(
+                {"task": "one", "output": ["x"]},
+                {"task": "two", "output": ["x"]},
+                {"task": "three", "inputs": ["nothing_like_it"]},
+                {"task": " "},
+                {"task": "five", "output": ["class"]},
+            ),
+            {"text": "Well."},
+        ],
+        one=[execute_code("x = 1"), {"text": "Done."}],
+    )
+    logs = kernel.logs()
+    turn = kernel.turn(kernel.run("%%agent\nTry."), logs)
+    texts = sorted(result.text for result in turn.results)
+    assert [text.split(".")[0] for text in texts] == [
+        "'class' cannot be the name of a variable that is handed over",
+        "Another delegate hands over `x` at the same time",
+        "Done",
+        "Give the delegate a task",
+        "There is no variable 'nothing_like_it' to give to the delegate",
+    ]
+    assert kernel.value("x") == 1
+
+
+def test_what_it_has_and_has_not(kernel: LiveKernel) -> None:
+    """It has the tools of the conversation but none to delegate, and none for plan and page; an
+    error of its own is no error of the turn, and what it did not make is named."""
+    script(
+        kernel,
+        "Try.",
+        [assign({"task": "dig", "output": ["made", "Kind"]}), {"text": "Well."}],
+        dig=[
+            {"calls": [{"name": "delegate", "arguments": {"task": "deeper"}}]},
+            execute_code("1 / 0"),
+            execute_code("class Kind: pass"),
+            {"text": "I could not."},
+        ],
+    )
+    logs = kernel.logs()
+    turn = kernel.turn(kernel.run("%%agent\nTry."), logs)
+    inner = [e["event"] for e in turn.events if e["type"] == "delegated"]
+    results = [e["result"]["content"][0]["text"] for e in inner if e["type"] == "tool_finished"]
+    assert "There is no tool named 'delegate'" in results[0] and "update_plan" not in results[0]
+    assert "agent code 1.1, line 1" in results[1] and "ZeroDivisionError" in results[1]
+    assert turn.result.text.startswith("I could not.\nNot handed over: Kind (a class")
+    assert "Not made: made." in turn.result.text and not turn.result.is_error
+    assert "agent code 1, line" in kernel.agent("1 / 0").result.text
+
+
+def test_a_replay_is_the_same_bytes(kernel: LiveKernel) -> None:
+    """Recorded and replayed, with two delegates of one task and another: the same outputs, and the
+    same objects, though no model answers; the cassette names whose delegates they are.
+    """
+    kernel.helper(f"%agent cassette {CASSETTE}", "%agent config mode record")
+    delegate = [execute_code("part = len(rows)\nprint(part)"), {"text": "There are 3."}]
+    replies: list[Json] = [
+        assign(
+            {"task": "count", "output": ["part"]},
+            {"task": "square", "inputs": ["rows"], "output": ["squares", "biggest"]},
+        ),
+        {"text": "Three, the biggest is 9."},
+    ]
+    square = [
+        execute_code("squares = [x * x for x in rows]"),
+        execute_code("biggest = max(squares)"),
+        {"text": "Done."},
+    ]
+    script(kernel, "Look.", replies, count=delegate, square=square)
+    recorded = kernel.run("%%agent\nLook.")
+    assert recorded.status == "ok", recorded.error
+    text = (kernel.folder / CASSETTE).read_text("utf-8")
+    assert text.count('"of": "Look."') == 2
+    kernel.helper("%reset -f", "%load_ext jupyter_agent", "%agent reset", MINE)
+    kernel.helper("%agent config mode replay", "%agent config script nothing.yaml")
+    replayed = kernel.run("%%agent\nLook.")
+    assert replayed.status == "ok", replayed.error
+    assert kernel.value("part, squares, biggest") == (3, [9, 1, 4], 9)
+    assert replayed.displays == recorded.displays
+    kernel.helper(
+        "%reset -f", "%load_ext jupyter_agent", "%agent reset", "rows = [1]\ntable=alias=1"
+    )
+    other = kernel.run("%%agent\nLook.")
+    assert "ReplayMismatch" in other.error or other.status == "error"
+
+
+def served(task: str, main: list[Reply], **delegates: list[Reply]) -> Callable[[Json], Reply]:
+    """A model server's script: the replies to a task, and by its task those to each delegate."""
+    scripts = {task: main} | {name.replace("_", " "): its for name, its in delegates.items()}
+
+    def reply(body: Json) -> Reply:
+        first = next(i for i, each in enumerate(body["messages"]) if each["role"] == "user")
+        told = str(body["messages"][first]["content"])
+        replies = next(its for name, its in scripts.items() if told.startswith(name))
+        return replies[sum(each["role"] == "assistant" for each in body["messages"])]
+
+    return reply
+
+
+def await_file(path: Path) -> None:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end, f"{path.name} was not made"
+        time.sleep(0.02)
+
+
+def act(code: str) -> Reply:
+    return Reply(calls=(Call("execute_code", json.dumps({"code": code})),))
+
+
+def give(*assignments: dict[str, Any]) -> Reply:
+    return Reply(calls=tuple(Call("delegate", json.dumps(each)) for each in assignments))
+
+
+def use(kernel: LiveKernel, server: ModelServer) -> None:
+    kernel.helper("%agent config provider openai", f"%agent config api_base {server.openai_url}")
+
+
+def test_side_by_side(kernel: LiveKernel) -> None:
+    """Eight delegates over eight files: all models are asked at the same time, the code takes turns,
+    and each hands over its own.
+    """
+    for number in range(8):
+        (kernel.folder / f"part_{number}.txt").write_text("x" * number, encoding="utf-8")
+    all_there = threading.Barrier(8)
+    codes = {
+        f"part_{n}": [
+            act(f"size_{n} = len(open('part_{n}.txt').read())"),
+            Reply(text=f"It is {n}."),
+        ]
+        for n in range(8)
+    }
+    main = [
+        give(*({"task": f"part {n}", "output": [f"size_{n}"]} for n in range(8))),
+        Reply(text="Done."),
+    ]
+    answer = served("Read all.", main, **codes)
+
+    def reply(body: Json) -> Reply:
+        if "Read all." not in str(body["messages"]):
+            all_there.wait(60)  # raises where fewer are asked at once
+        return answer(body)
+
+    with ModelServer(reply) as server:
+        use(kernel, server)
+        cell = kernel.run("%%agent\nRead all.")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("[globals()[f'size_{n}'] for n in range(8)]") == [*range(8)]
+    names = kernel.value("[name for name in globals() if name.startswith('size_')]")
+    assert names == [f"size_{n}" for n in range(8)]
+
+
+def test_stop(kernel: LiveKernel) -> None:
+    """An interrupt ends all delegates: nothing is handed over, and the next turn works."""
+    (kernel.folder / "went.txt").unlink(missing_ok=True)
+    script(
+        kernel,
+        "Long.",
+        [assign({"task": "one", "output": ["a"]}, {"task": "two", "output": ["b"]}), {"text": "-"}],
+        one=[execute_code("a = 1\nopen('went.txt', 'w').close()\nwhile True: pass"), {"text": "-"}],
+        two=[execute_code("b = 1\nimport asyncio\nawait asyncio.sleep(60)"), {"text": "-"}],
+    )
+    running = kernel.start("%%agent\nLong.")
+    await_file(kernel.folder / "went.txt")
+    kernel.interrupt()
+    cell = running.finish()
+    assert "TurnInterrupted" in cell.error
+    assert kernel.value("[n for n in ('a', 'b') if n in globals()]") == []
+    assert kernel.agent("c = len(rows)\nc").result.text == "3"
+
+
+def test_questions_bubble_up(kernel: LiveKernel) -> None:
+    """A delegate's risky call is asked about with its name and its code; a no is its result."""
+    script(
+        kernel,
+        "Clean.",
+        [assign({"task": "tidy up"}), {"text": "Well."}],
+        tidy_up=[execute_code("!echo gone > gone.txt"), {"text": "It was refused."}],
+    )
+    running = kernel.start("%%agent --approvals.mode ask_risky\nClean.", allow_stdin=True)
+    question = running.question()
+    assert (
+        "The agent asks: (Delegate 1) Run this code?" in question
+        and "!echo gone > gone.txt" in question
+    )
+    running.type("no: not today")
+    cell = running.finish()
+    assert cell.status == "ok" and not (kernel.folder / "gone.txt").exists()
+    assert "refused by you: not today" in cell.transcript
+
+
+def test_a_budget_is_shared(kernel: LiveKernel) -> None:
+    """What is left of the turn's tokens is divided; who used its part stops, and what it made is
+    handed over all the same.
+    """
+    spend = {"input_tokens": 300}
+    loop = [{**execute_code(f"a = {n}"), "usage": spend} for n in range(9)]
+    script(
+        kernel,
+        "Spend.",
+        [
+            {**assign({"task": "loop", "output": ["a"]}, {"task": "short"}), "usage": spend},
+            {"text": "Well."},
+        ],
+        loop=loop,
+        short=[{"text": "Quick.", "usage": {"input_tokens": 10}}],
+    )
+    logs = kernel.logs()
+    turn = kernel.turn(kernel.run("%%agent --budget.tokens 3000\nSpend."), logs)
+    assert "The budget of 900 tokens is used up after 3 steps" in turn.results[-1].text
+    assert kernel.value("a, str(_agent)") == (2, "Well.")
