@@ -191,9 +191,9 @@ class ModelServer:
         """Record the request and choose its reply."""
         with self._lock:
             self.requests.append(request)
-            if self._choose:
-                return self._choose(request.body)
-            return next(self._replies, failed(400, "the script has no more replies"))
+            if self._choose is None:
+                return next(self._replies, failed(400, "the script has no more replies"))
+        return self._choose(request.body)  # side by side, as servers do
 
     def next_id(self) -> str:
         """An id for a tool call, unique on this server."""

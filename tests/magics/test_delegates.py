@@ -237,8 +237,8 @@ def use(kernel: LiveKernel, server: ModelServer) -> None:
 
 
 def test_side_by_side(kernel: LiveKernel) -> None:
-    """Eight delegates over eight files: all models are asked at the same time, the code takes turns,
-    and each hands over its own.
+    """Eight delegates over eight files: all models are asked at the same time, and each hands over
+    its own, in the order of the calls.
     """
     for number in range(8):
         (kernel.folder / f"part_{number}.txt").write_text("x" * number, encoding="utf-8")
@@ -297,8 +297,8 @@ def test_questions_bubble_up(kernel: LiveKernel) -> None:
         [assign({"task": "tidy up"}), {"text": "Well."}],
         tidy_up=[execute_code("!echo gone > gone.txt"), {"text": "It was refused."}],
     )
-    running = kernel.start("%%agent --approvals.mode ask_risky\nClean.", allow_stdin=True)
-    question = running.question()
+    running = kernel.start("%%agent --approve ask_risky\nClean.", allow_stdin=True)
+    question = running.question(20)
     assert (
         "The agent asks: (Delegate 1) Run this code?" in question
         and "!echo gone > gone.txt" in question
@@ -326,6 +326,8 @@ def test_a_budget_is_shared(kernel: LiveKernel) -> None:
         short=[{"text": "Quick.", "usage": {"input_tokens": 10}}],
     )
     logs = kernel.logs()
-    turn = kernel.turn(kernel.run("%%agent --budget.tokens 3000\nSpend."), logs)
+    kernel.helper("%agent config budget.tokens 3000")
+    turn = kernel.turn(kernel.run("%%agent\nSpend."), logs)
+    kernel.helper("%agent config budget.tokens none")
     assert "The budget of 900 tokens is used up after 3 steps" in turn.results[-1].text
     assert kernel.value("a, str(_agent)") == (2, "Well.")
