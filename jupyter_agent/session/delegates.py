@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.agent.approval_gate import ApprovalGate
@@ -26,6 +27,7 @@ from jupyter_agent.core.ports import User
 from jupyter_agent.core.tool import DelegateSinks, Tool, ToolReturn, delegated
 from jupyter_agent.errors import ToolError
 from jupyter_agent.kernel.changes import Snapshot
+from jupyter_agent.kernel.child import ChildKernel
 from jupyter_agent.kernel.context import KernelState, turn_context
 from jupyter_agent.kernel.describe import one_line
 from jupyter_agent.kernel.execute import Numbering
@@ -35,7 +37,7 @@ from jupyter_agent.recording.tape import Tape
 from jupyter_agent.recording.wrappers import RecordedTools, RecordedUser, on_tape
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
-from jupyter_agent.tools.code import delegate_code_tools
+from jupyter_agent.tools.code import delegate_code_tools, process_code_tools
 from jupyter_agent.tools.delegation import DELEGATE, Assignment, delegate_tools
 from jupyter_agent.tools.inspect import inspect_tools
 from jupyter_agent.tools.toolbox import Toolbox, call_tool
@@ -67,6 +69,8 @@ class _Delegate:
         overlay: Its names.
         lost: The person's variables that it changed in place and that have no copy.
         unseen: Those that its code names and that may have changed unseen, with their types.
+        child: The process in which its code runs; None for this kernel.
+        failed: What it made in its process and cannot hand over, with the reasons.
     """
 
     name: str
@@ -75,6 +79,8 @@ class _Delegate:
     overlay: Overlay = field(default_factory=Overlay)
     lost: dict[str, None] = field(default_factory=dict)
     unseen: dict[str, None] = field(default_factory=dict)
+    child: ChildKernel | None = None
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +190,14 @@ class Delegates:
         self._running += 1
         try:
             async with self._places:
+                await self._start_process(delegate)
                 end = await self._work(delegate, self._turn, tape, sinks)
                 async with self._in_kernel:
+                    await self._fetch(delegate)
                     return self._handed(delegate, end, number)
         finally:
+            if delegate.child is not None:
+                await delegate.child.close()
             self._running -= 1
             if not self._running:
                 self._in_order()
@@ -202,6 +212,35 @@ class Delegates:
                     "names."
                 )
         self._claimed.update(dict.fromkeys(assignment.output, assignment.call_id))
+
+    async def _start_process(self, delegate: _Delegate) -> None:
+        """Start the delegate's process with copies of its inputs, if it is to have one.
+
+        Raises:
+            ToolError: An input cannot be handed over, or the process does not start.
+        """
+        if delegate.assignment.where != "process":
+            return
+        variables = user_variables(self._kernel.shell)
+        inputs = {name: variables[name] for name in delegate.assignment.inputs}
+        async with self._in_kernel:  # no other's code is in the middle of a change
+            child = delegate.child = ChildKernel(Path.cwd(), self._kernel.interrupts)
+            await child.start(inputs)
+
+    async def _fetch(self, delegate: _Delegate) -> None:
+        """Take what the delegate made in its process into its names here."""
+        if delegate.child is None:
+            return
+        wanted = delegate.assignment.output
+        try:
+            found = set(await delegate.child.names()) & {*wanted}
+            fetched = await delegate.child.fetch([name for name in wanted if name in found])
+        except ToolError as error:
+            delegate.failed = dict.fromkeys(wanted, str(error))
+            return
+        delegate.failed = dict(fetched.failed)
+        for name, value in fetched.values.items():
+            delegate.overlay.take(name, value)
 
     async def _work(
         self, delegate: _Delegate, turn: _Turn, tape: Tape, sinks: DelegateSinks
@@ -222,7 +261,8 @@ class Delegates:
                 sink(event)
             sinks.own(event)
 
-        unprotected = kernel.undo.without_copies(kernel.snapshot())
+        in_kernel = delegate.child is None
+        unprotected = kernel.undo.without_copies(kernel.snapshot()) if in_kernel else ()
         if words := self._named(unprotected, assignment.inputs):
             note(Noticed(f"Not protected from changes inside: {words}.", in_sight=True))
         message = self._message(delegate, unprotected)
@@ -233,7 +273,7 @@ class Delegates:
             caller,
             provider=on_tape(caller.provider, tape),
             toolbox=RecordedTools(Toolbox(self._tools(delegate, approvals)), tape),
-            system=render("delegate"),
+            system=render("delegate" if in_kernel else "delegate_process"),
             approval_gate=ApprovalGate(
                 approvals.rule(settings, tape), user, approvals.grant, approvals.passed
             ),
@@ -271,17 +311,21 @@ class Delegates:
             with scratch.using(delegate.overlay):
                 return user_variables(kernel.shell, scratch.names())
 
-        own = delegate_code_tools(
-            kernel.executor,
-            setup.sight,
-            kernel.undo.around_code,
-            approvals.guarded,
-            lambda code: self._in_names_of(delegate, code),
-        )
+        if delegate.child is not None:
+            own = process_code_tools(delegate.child.run, setup.sight)
+        else:
+            own = delegate_code_tools(
+                kernel.executor,
+                setup.sight,
+                kernel.undo.around_code,
+                approvals.guarded,
+                lambda code: self._in_names_of(delegate, code),
+            )
+        inspect = inspect_tools(variables, setup.shapes_only) if delegate.child is None else []
         others = [each for each in setup.tools if each.name not in _NOT_FOR_DELEGATES]
         return [
             *(own if setup.settings.tools.enable_code else []),
-            *inspect_tools(variables, setup.shapes_only),
+            *inspect,
             *(each if each.effect == "reads" else self._taking_turns(each) for each in others),
         ]
 
@@ -343,7 +387,10 @@ class Delegates:
         lines += [f"{name}: {described}" for name, described in told]
         if adopted.left:
             lines.append(f"Not handed over: {'; '.join(adopted.left)}.")
-        if missing := [name for name in wanted if name not in made]:
+        if delegate.failed:
+            told_why = "; ".join(f"`{name}`: {why}" for name, why in delegate.failed.items())
+            lines.append(f"Not handed over from its process: {told_why}.")
+        if missing := [name for name in wanted if name not in {*made, *delegate.failed}]:
             lines.append(f"Not made: {', '.join(missing)}.")
         if delegate.lost:
             lost = ", ".join(delegate.lost)

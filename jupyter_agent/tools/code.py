@@ -49,6 +49,14 @@ class CodeGuard(Protocol):
     def __call__(self, effect: SideEffect) -> None: ...
 
 
+class RunsCode(Protocol):
+    """Runs code somewhere else, as `Executor.run` does here."""
+
+    async def __call__(
+        self, code: str, timeout: float | None, printed: Callable[[str], None] | None, /
+    ) -> Execution: ...
+
+
 def code_tools(
     executor: Executor,
     sight: Callable[[], Sight] = Sight,
@@ -145,6 +153,34 @@ def delegate_code_tools(
                 execution = await executor.run(code, timeout, report.get(), guard, in_scratch=True)
         returned = _returned(execution, sight(), guard.refused if guard else ())
         return _with_lines(returned, lines, {})
+
+    return [execute_code]
+
+
+def process_code_tools(run: RunsCode, sight: Callable[[], Sight]) -> list[Tool]:
+    """`execute_code` for a delegate whose code runs in a child process.
+
+    Args:
+        run: Runs a code there, in at most a number of seconds, and passes on what it prints.
+        sight: As for `code_tools`.
+    """
+
+    @tool("executes")
+    async def execute_code(
+        code: Annotated[str, Field(description="The text of a notebook cell.")],
+        timeout: Annotated[
+            float | None,
+            Field(gt=0, le=86_400, description="Seconds after which the code is interrupted."),
+        ] = None,
+    ) -> ToolReturn:
+        """Run code in your own process, which holds copies of the inputs and nothing else.
+
+        Variables persist; nothing but what you hand over leaves the process. It can read files, and
+        changes nothing outside of its temporary folder. Python, %magics and top-level await work as
+        in a cell. Returns stdout, stderr, the value of the last expression, displays, and the error
+        if any.
+        """
+        return _returned(await run(code, timeout, report.get()), sight(), ())
 
     return [execute_code]
 

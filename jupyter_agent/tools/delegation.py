@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import Annotated, Protocol
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
@@ -13,6 +13,8 @@ from jupyter_agent.core.tool import Tool, ToolReturn, call_id, tool
 from jupyter_agent.errors import ToolError
 
 DELEGATE = "delegate"
+Where = Literal["kernel", "process"]
+"""Where a delegate's code runs: in this kernel, or in a child process with copies of its inputs."""
 MOST_NAMES = 20
 """Inputs, and outputs, of one delegate."""
 LONGEST_TASK = 20_000
@@ -27,12 +29,14 @@ class Assignment:
         task: The task in plain words.
         inputs: The variables that the task is about.
         output: The names under which it hands over what it made.
+        where: Where its code runs.
     """
 
     call_id: str
     task: str
     inputs: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
+    where: Where = "kernel"
 
 
 class Delegating(Protocol):
@@ -56,13 +60,14 @@ def delegate_tools(run: Delegating, variables: Callable[[], Sequence[str]]) -> l
         output: Annotated[
             list[str], Field(description="New variables it must make; you get them.")
         ] = [],  # noqa: B006
+        where: Annotated[Where, Field(description="process: heavy code, on copies.")] = "kernel",
     ) -> ToolReturn:
         """Give a part of the work to a delegate: an agent in this kernel with its own conversation.
 
         You get its report, and the objects. Several calls in one reply run side by side: for
         independent parts, long documents, or a second opinion.
         """
-        assignment = Assignment(call_id.get(), task.strip(), _names(inputs), _names(output))
+        assignment = Assignment(call_id.get(), task.strip(), _names(inputs), _names(output), where)
         _check(assignment, variables())
         return await run(assignment)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 from live_kernel import Json, LiveKernel, execute_code
@@ -331,3 +332,85 @@ def test_a_budget_is_shared(kernel: LiveKernel) -> None:
     kernel.helper("%agent config budget.tokens none")
     assert "The budget of 900 tokens is used up after 3 steps" in turn.results[-1].text
     assert kernel.value("a, str(_agent)") == (2, "Well.")
+
+
+def test_heavy_code_in_a_process(kernel: LiveKernel) -> None:
+    """It has copies of its inputs alone, hands over values, and leaves nothing behind."""
+    before = processes()
+    script(
+        kernel,
+        "Heavy.",
+        [
+            assign(
+                {"task": "sort", "inputs": ["rows"], "output": ["best", "f"], "where": "process"}
+            ),
+            {"text": "It is done."},
+        ],
+        sort=[
+            execute_code(
+                "import os\nrows.sort()\nbest = rows[-1], os.getpid()\nf = lambda: 1\nrows"
+            ),
+            execute_code("table"),
+            execute_code("open('leaked.txt', 'w')"),
+            {"text": "Sorted."},
+        ],
+    )
+    logs = kernel.logs()
+    turn = kernel.turn(kernel.run("%%agent\nHeavy."), logs)
+    (result,) = turn.results
+    assert result.text.startswith("Sorted.") and "`f`: " in result.text
+    best, pid = kernel.value("best")
+    assert best == 3 and pid != kernel.value("__import__('os').getpid()")
+    assert kernel.value("rows") == [3, 1, 2]
+    transcript = turn.cell.transcript
+    assert "[1, 2, 3]" in transcript and "NameError: name 'table' is not defined" in transcript
+    assert "not allowed in a delegate's process" in transcript
+    assert not (kernel.folder / "leaked.txt").exists()
+    assert processes() == before
+
+
+def test_a_process_that_ends_is_stopped_or_cannot_have_its_input(kernel: LiveKernel) -> None:
+    """A crash, an input that cannot be copied, an interrupt: each is told, and no process stays."""
+    before = processes()
+    kernel.helper("handle = open(__import__('os').devnull)")
+    script(
+        kernel,
+        "Break.",
+        [
+            assign(
+                {"task": "crash", "output": ["a"], "where": "process"},
+                {"task": "copy", "inputs": ["handle"], "output": ["b"], "where": "process"},
+            ),
+            {"text": "Well."},
+        ],
+        crash=[execute_code("a = 1\nimport os\nos._exit(3)"), {"text": "It crashed."}],
+        copy=[{"text": "Never asked."}],
+    )
+    logs = kernel.logs()
+    turn = kernel.turn(kernel.run("%%agent\nBreak."), logs)
+    crashed, uncopied = sorted(turn.results, key=lambda result: "inputs" in result.text)
+    assert "ended with exit code 3: its variables are gone" in turn.cell.transcript
+    assert "Not handed over from its process: `a`: " in crashed.text
+    assert "These inputs cannot be handed over" in uncopied.text and "`handle`" in uncopied.text
+    (kernel.folder / "began.txt").unlink(missing_ok=True)
+    script(
+        kernel,
+        "Endless.",
+        [assign({"task": "loop", "output": ["a"], "where": "process"}), {"text": "-"}],
+        loop=[execute_code("print('on', flush=True)\nwhile True: pass"), {"text": "-"}],
+    )
+    running = kernel.start("%%agent\nEndless.")
+    end = time.monotonic() + 60
+    while processes() == before:
+        assert time.monotonic() < end, "no process was started"
+        time.sleep(0.05)
+    time.sleep(2)
+    kernel.interrupt()
+    assert "TurnInterrupted" in running.finish(30).error
+    assert processes() == before
+    assert kernel.value("[n for n in ('a', 'b') if n in globals()]") == []
+
+
+def processes() -> set[int]:
+    """The processes that this one started, and those that they started."""
+    return {each.pid for each in psutil.Process().children(recursive=True)}
