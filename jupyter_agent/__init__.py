@@ -17,12 +17,14 @@ from jupyter_agent.version import __version__ as __version__
 if TYPE_CHECKING:
     from jupyter_agent.kernel.describe import register_describer as register_describer
     from jupyter_agent.magics.ask import ask as ask
+    from jupyter_agent.magics.ask import delegate as delegate
     from jupyter_agent.stores.runs import read_run as read_run
     from jupyter_agent.stores.runs import runs as runs
 
 __all__ = [
     "__version__",
     "ask",
+    "delegate",
     "load_ipython_extension",
     "read_run",
     "register_describer",
@@ -32,6 +34,7 @@ __all__ = [
 
 _WHERE = {
     "ask": "jupyter_agent.magics.ask",
+    "delegate": "jupyter_agent.magics.ask",
     "read_run": "jupyter_agent.stores.runs",
     "register_describer": "jupyter_agent.kernel.describe",
     "runs": "jupyter_agent.stores.runs",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from jupyter_agent.agent.loop import Agent, RunningTurn, TurnOutcome
@@ -15,14 +17,17 @@ from jupyter_agent.core.events import (
     MessageFinished,
     QuestionAnswered,
     QuestionAsked,
+    ReplySource,
     Sink,
+    TextDelta,
     TurnFinished,
     TurnStarted,
 )
-from jupyter_agent.core.messages import Message, Output, Usage
-from jupyter_agent.core.ports import User
+from jupyter_agent.core.messages import JsonObject, Message, Output, Text, ToolCall, Usage
+from jupyter_agent.core.ports import Model, ReplyPart, Request, User
 from jupyter_agent.core.transcript import CallView
 from jupyter_agent.core.wording import body
+from jupyter_agent.errors import ProviderError
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,54 @@ def share_of(budget: Budget, used: Usage, seconds_used: float, parts: int) -> Bu
     if seconds is not None:
         seconds = max(0.0, seconds - seconds_used)
     return Budget(tokens, seconds, usd, budget.price)
+
+
+class GivenToDelegates:
+    """A model that calls `delegate` for what a person gave away, and answers with the reports.
+
+    It is asked in place of the real one, so that the person's delegates run in a turn like those
+    of an agent: shown, stopped, undone and recorded. It uses no tokens.
+
+    Args:
+        model: The model that the delegates ask.
+        assignments: The arguments of each call.
+    """
+
+    def __init__(self, model: Model, assignments: Sequence[JsonObject]) -> None:
+        self._model = model
+        self._assignments = assignments
+        self.name, self.model = model.name, model.model
+
+    @property
+    def source(self) -> ReplySource:
+        return self._model.source
+
+    async def stream(self, request: Request) -> AsyncIterator[ReplyPart]:
+        """As `Model.stream`. Raises `ProviderError` if each delegate failed."""
+        results = request.messages[-1].tool_results
+        if request.purpose == "summary":
+            text = "The reports of earlier delegates were left out."
+            yield MessageFinished(Message("assistant", (Text(text),)), Usage(), "end", 0)
+        elif results:
+            text = "\n\n".join(result.text for result in results)
+            if all(result.is_error for result in results):
+                raise ProviderError(text)
+            yield TextDelta(text)
+            yield MessageFinished(Message("assistant", (Text(text),)), Usage(), "end", 0)
+        else:
+            before = len(request.messages)
+            calls = (
+                ToolCall(f"delegate_{before}_{number}", "delegate", json.dumps(each))
+                for number, each in enumerate(self._assignments, 1)
+            )
+            yield MessageFinished(Message("assistant", (*calls,)), Usage(), "tool_use", 0)
+
+    def body(self, request: Request) -> JsonObject:
+        """Nothing is sent."""
+        return {}
+
+    async def close(self) -> None:
+        """The real model is closed by its owner."""
 
 
 class DelegateUser:

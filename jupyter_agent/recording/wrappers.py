@@ -48,6 +48,10 @@ class RecordedModel:
         self.name = model.name if model else "replay"
         self.model = model.model if model else tape.model
 
+    def asking(self, other: Callable[[Model], Model]) -> RecordedModel:
+        """The same tape with another model to ask, made of this one."""
+        return RecordedModel(self.tape, other(self._model)) if self._model else self
+
     def with_tape(self, tape: Tape) -> RecordedModel:
         """The same model on another tape."""
         return RecordedModel(tape, self._model)
@@ -182,6 +186,11 @@ def _served(name: str, schema: JsonObject) -> Tool:
 def on_tape(model: Model, tape: Tape) -> Model:
     """The model of a delegate: the same one, with a tape of its own if it is recorded."""
     return model.with_tape(tape) if isinstance(model, RecordedModel) else model
+
+
+def in_place_of(model: Model, other: Callable[[Model], Model]) -> Model:
+    """Another model, made of this one, on the same tape."""
+    return model.asking(other) if isinstance(model, RecordedModel) else other(model)
 
 
 def tape_of(model: Model) -> Tape:

@@ -12,13 +12,14 @@ from pathlib import Path
 from jupyter_agent.agent.approval_gate import ApprovalGate
 from jupyter_agent.agent.callable import CallableToolbox, CodeTools, carried_out, show_picture
 from jupyter_agent.agent.compaction import Compactor, keep_in
+from jupyter_agent.agent.delegates import GivenToDelegates
 from jupyter_agent.agent.loop import Agent
 from jupyter_agent.agent.prompts import render
 from jupyter_agent.config import Settings
 from jupyter_agent.core.budget import Budget
 from jupyter_agent.core.events import ToolFinished
 from jupyter_agent.core.history import unanswered
-from jupyter_agent.core.messages import EDIT_CELLS, Context, Message, Text, Usage
+from jupyter_agent.core.messages import EDIT_CELLS, Context, JsonObject, Message, Text, Usage
 from jupyter_agent.core.ports import Model, Nobody, User
 from jupyter_agent.core.tool import Tool
 from jupyter_agent.errors import ConfigError
@@ -36,6 +37,7 @@ from jupyter_agent.recording.wrappers import (
     RecordedTools,
     RecordedUser,
     carry_out_now,
+    in_place_of,
     served_tools,
     tape_of,
 )
@@ -182,11 +184,23 @@ class AgentSetup:
         """The tools that the first turn fixed; empty before it."""
         return self._tools or []
 
-    def agent(self, settings: Settings, user: User, kind: TurnKind = "work") -> tuple[Agent, Tape]:
+    def agent(
+        self,
+        settings: Settings,
+        user: User,
+        kind: TurnKind = "work",
+        given: Sequence[JsonObject] = (),
+    ) -> tuple[Agent, Tape]:
         """The agent for a turn, and the turn's tape.
 
         From the first turn on prompt and tools are the same. In a turn that plans or votes the
         tools that change something are refused.
+
+        Args:
+            settings: The settings of the turn.
+            user: Its user.
+            kind: What the turn is for.
+            given: What the person gives to delegates; the turn then does nothing else.
 
         Raises:
             ConfigError: A setting is wrong, or no model is configured.
@@ -217,7 +231,10 @@ class AgentSetup:
             compactor=self.compactor(tape) if settings.compaction.enabled else None,
             samples=settings.answers.samples if kind == "vote" else 1,
         )
-        self.delegates.begin(agent, person, tape)
+        self.delegates.begin(agent, person, tape, is_all=bool(given))
+        if given:
+            model = in_place_of(provider, lambda real: GivenToDelegates(real, given))
+            agent = replace(agent, provider=model)
         return agent, tape
 
     def _advice(self, settings: Settings, kind: TurnKind) -> Callable[[], str]:

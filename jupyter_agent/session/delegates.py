@@ -116,7 +116,7 @@ class Delegates:
         self._turn: _Turn | None = None
         self._task = ""
         self._numbers: dict[str, int] = {}
-        self._parts = 1
+        self._parts = self._own_part = 1
         self._used = Usage()
         self._used_before = Usage()
         self._began = time.monotonic()
@@ -129,14 +129,16 @@ class Delegates:
         """The tool that gives work to a delegate."""
         return delegate_tools(self.run, lambda: list(user_variables(self._kernel.shell)))
 
-    def begin(self, agent: Agent, user: User, tape: Tape) -> None:
+    def begin(self, agent: Agent, user: User, tape: Tape, is_all: bool = False) -> None:
         """Begin a turn.
 
         Args:
             agent: The agent of the turn.
             user: Its user.
             tape: Its tape.
+            is_all: Whether the turn gives all of its work away.
         """
+        self._own_part = 0 if is_all else 1
         self._turn = _Turn(agent, user, tape)
         # New ones: a turn that was interrupted may have left them held, by an event loop of before.
         self._in_kernel, self._asking = asyncio.Lock(), asyncio.Lock()
@@ -169,7 +171,7 @@ class Delegates:
                 for call in calls:
                     self._numbers[call.id] = len(self._numbers) + 1
                 # One part of what is left is for the agent that reads the reports.
-                self._parts, self._used_before = len(calls) + 1, self._used
+                self._parts, self._used_before = len(calls) + self._own_part, self._used
 
     async def run(self, assignment: Assignment) -> ToolReturn:
         """Run a delegate to its end, and give the person what it hands over.

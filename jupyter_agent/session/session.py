@@ -96,6 +96,7 @@ class Session:
         user: User | None = None,
         skills: Sequence[str] = (),
         kind: TurnKind = "work",
+        given: Sequence[JsonObject] = (),
     ) -> Answer:
         """Run one turn and return its answer. The caller is inside `Kernel.turn`.
 
@@ -106,6 +107,7 @@ class Session:
             user: The user who decides about calls; None refuses every call that needs a decision.
             skills: Names of skills to load for this task, besides `/NAME` at its beginning.
             kind: What the turn is for.
+            given: What the person gives to delegates: the arguments of each call.
 
         Raises:
             ConfigError: The task is empty or names a variable that does not exist, a setting is
@@ -125,7 +127,7 @@ class Session:
             await self.interruptible(connecting, "the MCP servers were connected")
         if kind == "work" and settings.answers.samples > 1:
             kind = "vote"
-        agent, tape = setup.agent(settings, user or Nobody(), kind)
+        agent, tape = setup.agent(settings, user or Nobody(), kind, given)
         by_hand, task = setup.resources.skills.by_hand(task, skills)
         cells = await self.interruptible(setup.look_at_page(task, settings), "the page was read")
         try:

@@ -68,7 +68,7 @@ def delegate_tools(run: Delegating, variables: Callable[[], Sequence[str]]) -> l
         independent parts, long documents, or a second opinion.
         """
         assignment = Assignment(call_id.get(), task.strip(), _names(inputs), _names(output), where)
-        _check(assignment, variables())
+        check(assignment, variables())
         return await run(assignment)
 
     return [delegate]
@@ -78,8 +78,13 @@ def _names(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in given))
 
 
-def _check(assignment: Assignment, variables: Sequence[str]) -> None:
-    """Raises `ToolError` if the task is empty or too long, or a name cannot be meant."""
+def check(assignment: Assignment, variables: Sequence[str]) -> None:
+    """Raise `ToolError` if the task is empty or too long, or a name cannot be meant.
+
+    Args:
+        assignment: What is to be checked.
+        variables: The names of the person's variables.
+    """
     if not assignment.task:
         raise ToolError("Give the delegate a task.")
     if len(assignment.task) > LONGEST_TASK:

@@ -414,3 +414,37 @@ def test_a_process_that_ends_is_stopped_or_cannot_have_its_input(kernel: LiveKer
 def processes() -> set[int]:
     """The processes that this one started, and those that they started."""
     return {each.pid for each in psutil.Process().children(recursive=True)}
+
+
+def test_a_delegate_of_the_persons(kernel: LiveKernel) -> None:
+    """`await delegate(…)` runs one without an agent above it, and binds names in the notebook."""
+    delegates = [{"task": "one", "output": ["a"]}, {"task": "two", "output": ["b"]}]
+    script(
+        kernel,
+        "No agent is asked.",
+        [],
+        sum_up=[execute_code("total = sum(rows)\ntotal"), {"text": "The sum is 6."}],
+        one=[execute_code("a = 1"), {"text": "First."}],
+        two=[execute_code("b = 2"), {"text": "Second."}],
+    )
+    kernel.helper("from jupyter_agent import delegate")
+    cell = kernel.run("said = await delegate('sum up', ['rows'], ['total'])")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("total, said.variables") == (6, ("total",))
+    assert kernel.value("str(said)") == "The sum is 6.\ntotal: int"
+    assert "total = sum(rows)" in cell.transcript
+    assert kernel.run(f"both = await delegate({delegates})").status == "ok"
+    assert kernel.value("a, b, str(both)") == (1, 2, "First.\na: int\n\nSecond.\nb: int")
+    kernel.run("%agent undo")
+    assert kernel.value("[n for n in ('a', 'b', 'total') if n in globals()]") == ["total"]
+    for wrong, words in (
+        ("'x', [rows]", "inputs takes names, such as 'df', and no list itself."),
+        ("'x', ['nothing']", "There is no variable 'nothing' to give to the delegate."),
+        ("'x', where='moon'", "where is 'kernel' or 'process', not 'moon'."),
+        ("{'task': 'x'}", "give a task in words, or a list of mappings"),
+        ("[{'tusk': 'x'}]", "'tusk' is none of task, inputs, output, where."),
+        ("' '", "Give the delegate a task."),
+    ):
+        assert f"delegate(): {words}"[:40] in kernel.run(f"await delegate({wrong})").error, wrong
+    failed = kernel.run("await delegate('unknown to the script')")
+    assert "has no turn for the task" in failed.error
