@@ -8,10 +8,11 @@ are restored, too.
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType, GeneratorType
+from types import CodeType, FunctionType, GeneratorType, ModuleType
 from typing import Any, Literal
 
 from jupyter_agent.kernel.changes import Snapshot, changes, snapshot
@@ -206,7 +207,7 @@ class Bindings:
         }
         found |= self._process_changes(running.process, process_state.take())
         _prune([change.before for change in found.values()])
-        unseen = _named(code, running.partial - found.keys())
+        unseen = _reached(code, running.partial - found.keys(), running.before.values)
         shown = tuple(f"{name} ({type(running.before.values[name]).__name__})" for name in unseen)
         self._now |= {name: change.after for name, change in found.items()}
         self._remember(self._done, turn, _Done(found, shown))
@@ -491,12 +492,83 @@ def _prune(states: Iterable[_State]) -> None:
 
 
 _NAME = re.compile(r"[^\W\d]\w*")
+_MOST_INSIDE = 5_000
+"""Objects inside of the used ones that are looked at."""
+_WHOLE_NAMESPACE = frozenset(
+    {"globals", "locals", "vars", "eval", "exec", "gc", "get_ipython", "user_ns", "__main__"}
+)
+"""Names by which code reaches variables that it does not name."""
 
 
-def _named(code: Iterable[str], names: Collection[str]) -> list[str]:
-    """The names that occur in the code, sorted."""
-    words = {word for text in code for word in _NAME.findall(text)}
+def _reached(
+    code: Iterable[str], names: Collection[str], values: Mapping[str, object]
+) -> list[str]:
+    """The names that code may use, sorted.
+
+    These are the names in it, in the person's functions and classes that it uses, and of objects
+    inside of what it uses; all names if it looks at the namespace as a whole.
+
+    Args:
+        code: The code.
+        names: The names in question.
+        values: The person's variables.
+    """
+    words: set[str] = set()
+    left = {word for text in code for word in _NAME.findall(text)} if names else set()
+    while left:
+        words |= left
+        if not words.isdisjoint(_WHOLE_NAMESPACE):
+            return sorted(names)
+        used = [values[word] for word in left if word in values]
+        inside = _inside(used)
+        left = {word for value in used for word in _words_of(value)}
+        left |= {name for name in names if id(values[name]) in inside}
+        left -= words
     return sorted(words.intersection(names))
+
+
+def _inside(values: Sequence[object]) -> frozenset[int]:
+    """The ids of what objects hold, up to some depth; what functions and types hold is left out,
+    but for a function's closure and its defaults. Runs none of their code.
+    """
+    seen: dict[int, object] = {}
+    left = [*values]
+    while left and len(seen) < _MOST_INSIDE:
+        value = left.pop()
+        if id(value) in seen or isinstance(value, ModuleType | type | CodeType):
+            continue
+        seen[id(value)] = value
+        if type(value) is FunctionType:
+            left += [value.__closure__, value.__defaults__, value.__kwdefaults__]
+        else:
+            left += gc.get_referents(value)
+    return frozenset(seen)
+
+
+def _words_of(value: object) -> Iterator[str]:
+    """The names in the code of a function, a class or an object of the person's."""
+    yield from _words_of_function(value)
+    kind = value if type(value) is type else type(value)
+    for cls in kind.__mro__:
+        if vars(cls).get("__module__") == "__main__":
+            for member in vars(cls).values():
+                yield from _words_of_function(member)
+
+
+def _words_of_function(value: object) -> Iterator[str]:
+    if type(value) in (staticmethod, classmethod):
+        value = value.__func__  # type: ignore[attr-defined]
+    elif type(value) is property:
+        value = value.fget
+    if type(value) is FunctionType:
+        yield from _words_in(value.__code__)
+
+
+def _words_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if type(each) is CodeType:
+            yield from _words_in(each)
 
 
 def _obstacle(name: str, change: _Change, current: Any) -> str:
