@@ -448,3 +448,101 @@ def test_a_delegate_of_the_persons(kernel: LiveKernel) -> None:
         assert f"delegate(): {words}"[:40] in kernel.run(f"await delegate({wrong})").error, wrong
     failed = kernel.run("await delegate('unknown to the script')")
     assert "has no turn for the task" in failed.error
+
+
+def test_forty_at_once(kernel: LiveKernel) -> None:
+    """Forty delegates in one reply: eight run at a time, and each hands over its own."""
+    numbers = range(40)
+    open_now, most, lock = set[str](), [0], threading.Lock()
+    codes = {f"item_{n}.": [act(f"v{n} = {n}"), Reply(text=f"Did {n}.")] for n in numbers}
+    calls = give(*({"task": f"item {n}.", "output": [f"v{n}"]} for n in numbers))
+    answer = served("Do forty.", [calls, Reply(text="Done.")], **codes)
+
+    def reply(body: Json) -> Reply:
+        told = str(body["messages"])
+        who = next((f"item {n}." for n in numbers if f"item {n}." in told), "")
+        with lock:
+            if who and "Do forty." not in told:
+                open_now.add(who)
+                most[0] = max(most[0], len(open_now))
+        given = answer(body)
+        if given.text:
+            with lock:
+                open_now.discard(who)
+        return given
+
+    with ModelServer(reply) as server:
+        use(kernel, server)
+        cell = kernel.run("%%agent\nDo forty.")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("[globals()[f'v{n}'] for n in range(40)]") == [*numbers]
+    assert kernel.value("[n for n in globals() if n[0] == 'v' and n[1:].isdigit()]") == [
+        f"v{n}" for n in numbers
+    ]
+    assert 2 <= most[0] <= 8
+
+
+def test_one_that_loops_and_one_that_floods(kernel: LiveKernel) -> None:
+    """Going in circles ends a delegate, not the turn; ten megabytes of output reach nobody."""
+    script(
+        kernel,
+        "Odd.",
+        [
+            assign({"task": "circle"}, {"task": "flood"}, {"task": "fine", "output": ["ok"]}),
+            {"text": "-"},
+        ],
+        circle=[execute_code("rows[0]")] * 60,
+        flood=[execute_code("print('x' * 10_000_000)"), {"text": "y" * 100_000}],
+        fine=[execute_code("ok = 1"), {"text": "Fine."}],
+    )
+    logs = kernel.logs()
+    turn = kernel.turn(kernel.run("%%agent\nOdd."), logs)
+    assert turn.cell.status == "ok", turn.cell.error
+    texts = [result.text for result in turn.results]
+    assert any("It did not end by itself" in text and "circles" in text for text in texts), texts
+    assert max(map(len, texts)) < 8_000
+    assert kernel.value("ok") == 1
+    assert len(turn.cell.transcript) < 400_000
+    assert sum(path.stat().st_size for path in kernel.logs() - logs) < 2_000_000
+
+
+def test_the_budget_ends_in_the_middle_of_three(kernel: LiveKernel) -> None:
+    """All three stop at their part, what they made is the person's, and the turn ends with it."""
+    spend = {"input_tokens": 400}
+    loops = {
+        f"work_{n}": [{**execute_code(f"w{n} = {step}"), "usage": spend} for step in range(9)]
+        for n in range(3)
+    }
+    calls = assign(*({"task": f"work {n}", "output": [f"w{n}"]} for n in range(3)))
+    script(kernel, "Three.", [{**calls, "usage": spend}, {"text": "Summed up."}], **loops)
+    kernel.helper("%agent config budget.tokens 4000")
+    logs = kernel.logs()
+    cell = kernel.run("%%agent\nThree.")
+    kernel.helper("%agent config budget.tokens none")
+    turn = kernel.turn(cell, logs)
+    assert [
+        text.count("budget of 900 tokens is used up")
+        for text in (result.text for result in turn.results)
+    ] == [1, 1, 1]
+    assert kernel.value("w0, w1, w2") == (2, 2, 2)
+    assert turn.stop_reason == "end" and kernel.value("str(_agent)") == "Summed up."
+
+
+def test_a_delegate_asks_in_words(kernel: LiveKernel) -> None:
+    """`ask_user` of a delegate names it, and its answer goes to it alone."""
+    script(
+        kernel,
+        "Which?",
+        [assign({"task": "choose", "output": ["unit"]}), {"text": "Well."}],
+        choose=[
+            {"calls": [{"name": "ask_user", "arguments": {"question": "Metres or feet?"}}]},
+            execute_code("unit = 'm'"),
+            {"text": "Metres."},
+        ],
+    )
+    running = kernel.start("%%agent\nWhich?", allow_stdin=True)
+    assert "(Delegate 1) Metres or feet?" in running.question(20)
+    running.type("metres")
+    cell = running.finish(30)
+    assert cell.status == "ok" and kernel.value("unit") == "m"
+    assert "metres" in cell.transcript

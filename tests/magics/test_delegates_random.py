@@ -68,7 +68,8 @@ def _state_(value, depth=0):
     if isinstance(value, (Account, types.SimpleNamespace)): return _state_(vars(value))
     if isinstance(value, io.StringIO): return [value.getvalue(), value.tell()]
     if isinstance(value, type(iter([]))): return value.__length_hint__()
-    if isinstance(value, types.GeneratorType): return value.gi_frame and value.gi_frame.f_locals.get('n')
+    if isinstance(value, types.GeneratorType):
+        return value.gi_frame and value.gi_frame.f_locals.get("n")
     if value is Reader: return value.kept
     if isinstance(value, types.FunctionType): return value.__code__.co_code.hex()
     return repr(value)
