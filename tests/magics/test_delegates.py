@@ -515,13 +515,13 @@ def test_the_budget_ends_in_the_middle_of_three(kernel: LiveKernel) -> None:
     }
     calls = assign(*({"task": f"work {n}", "output": [f"w{n}"]} for n in range(3)))
     script(kernel, "Three.", [{**calls, "usage": spend}, {"text": "Summed up."}], **loops)
-    kernel.helper("%agent config budget.tokens 4000")
+    kernel.helper("%agent config budget.tokens 4100")
     logs = kernel.logs()
     cell = kernel.run("%%agent\nThree.")
     kernel.helper("%agent config budget.tokens none")
     turn = kernel.turn(cell, logs)
     assert [
-        text.count("budget of 900 tokens is used up")
+        text.count("budget of 925 tokens is used up")
         for text in (result.text for result in turn.results)
     ] == [1, 1, 1]
     assert kernel.value("w0, w1, w2") == (2, 2, 2)

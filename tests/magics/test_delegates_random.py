@@ -161,6 +161,7 @@ def random_turn(chance: random.Random) -> tuple[list[dict[str, Any]], list[dict[
     return assignments, turns
 
 
+@pytest.mark.timeout(1_800)
 def test_no_unnamed_change(kernel: LiveKernel) -> None:
     """What differs after a turn is named in the delegate's result or in a notice of the turn."""
     base, unnamed, changed = seed(), [], 0
