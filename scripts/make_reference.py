@@ -452,7 +452,7 @@ def error_types() -> str:
 
 def python() -> str:
     """What Python code can use."""
-    from jupyter_agent import ask, register_describer
+    from jupyter_agent import ask, delegate, register_describer
     from jupyter_agent.session.answer import Answer
     from jupyter_agent.stores.runs import read_run, runs
 
@@ -468,6 +468,7 @@ def python() -> str:
         "Python",
         "## In a notebook",
         _function("jupyter_agent", ask),
+        _function("jupyter_agent", delegate),
         _function("jupyter_agent", register_describer),
         "## Answer",
         prose,

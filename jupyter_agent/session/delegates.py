@@ -378,7 +378,8 @@ class Delegates:
         adopted = self._kernel.executor.scratch.adopt(made, overlay)
         self._handed_over.append((number, adopted.kept))
         space = self._kernel.shell.user_ns
-        lines = [shorten(end.report, LONGEST_REPORT, "ask for less")] if end.report else []
+        # With a blank line: where a person reads it, it is Markdown.
+        lines = [shorten(end.report, LONGEST_REPORT, "ask for less") + "\n"] if end.report else []
         if outcome.error is not None:
             lines.append(f"It failed: {outcome.error}")
         elif outcome.stop_reason != "end":
@@ -407,7 +408,8 @@ class Delegates:
             "stop_reason": outcome.stop_reason,
         }
         is_error = outcome.error is not None
-        return ToolReturn(defused("\n".join(lines)), details=details, is_error=is_error)
+        text = defused("\n".join(lines)).strip()
+        return ToolReturn(text, details=details, is_error=is_error)
 
     def _in_order(self) -> None:
         """Put what was handed over into the order of the calls, whoever ended first."""

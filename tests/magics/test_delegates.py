@@ -164,7 +164,7 @@ def test_what_it_has_and_has_not(kernel: LiveKernel) -> None:
     results = [e["result"]["content"][0]["text"] for e in inner if e["type"] == "tool_finished"]
     assert "There is no tool named 'delegate'" in results[0] and "update_plan" not in results[0]
     assert "agent code 1.1, line 1" in results[1] and "ZeroDivisionError" in results[1]
-    assert turn.result.text.startswith("I could not.\nNot handed over: Kind (a class")
+    assert turn.result.text.startswith("I could not.\n\nNot handed over: Kind (a class")
     assert "Not made: made." in turn.result.text and not turn.result.is_error
     assert "agent code 1, line" in kernel.agent("1 / 0").result.text
 
@@ -431,10 +431,10 @@ def test_a_delegate_of_the_persons(kernel: LiveKernel) -> None:
     cell = kernel.run("said = await delegate('sum up', ['rows'], ['total'])")
     assert cell.status == "ok", cell.error
     assert kernel.value("total, said.variables") == (6, ("total",))
-    assert kernel.value("str(said)") == "The sum is 6.\ntotal: int"
+    assert kernel.value("str(said)") == "The sum is 6.\n\ntotal: int"
     assert "total = sum(rows)" in cell.transcript
     assert kernel.run(f"both = await delegate({delegates})").status == "ok"
-    assert kernel.value("a, b, str(both)") == (1, 2, "First.\na: int\n\nSecond.\nb: int")
+    assert kernel.value("a, b, str(both)") == (1, 2, "First.\n\na: int\n\nSecond.\n\nb: int")
     kernel.run("%agent undo")
     assert kernel.value("[n for n in ('a', 'b', 'total') if n in globals()]") == ["total"]
     for wrong, words in (
