@@ -211,6 +211,8 @@ PAGE_TOOLS = frozenset({"read_cells", EDIT_CELLS})
 
 ASK_USER = "ask_user"
 """The tool that asks the person a question."""
+DELEGATE = "delegate"
+"""The tool that gives a part of the task to a delegate."""
 
 
 MEMORY_SAVE = "memory_save"

@@ -45,7 +45,16 @@ from jupyter_agent.core.events import (
     Voted,
 )
 from jupyter_agent.core.legible import code_gist, line
-from jupyter_agent.core.messages import Message, Output, Text, Thinking, ToolCall, ToolResult, Usage
+from jupyter_agent.core.messages import (
+    DELEGATE,
+    Message,
+    Output,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 
 _MOST_COMING = 500
 """Events that are put together at the most."""
@@ -63,6 +72,8 @@ class CallView:
     the call itself asks the user.
 
     `delegate` is the conversation of the delegate that the call is; None for any other call.
+    `number` counts the turn's calls of the tool `delegate`, from 1; 0 for any other call.
+    `questions` counts what the user was asked at the call, by itself or by its delegate.
 
     `output` and `latest` are the text that running code has printed so far, `seconds` is its
     duration: they are temporary, and the saved form holds none of them.
@@ -79,6 +90,18 @@ class CallView:
     effects: tuple[EffectDecided, ...] = ()
     question: QuestionAsked | None = None
     delegate: TurnView | None = None
+    number: int = 0
+    questions: int = 0
+
+    @property
+    def name(self) -> str:
+        """The tool's name; for a delegate that the person sees `Delegate 2`."""
+        return f"Delegate {self.number}" if self.is_delegate and self.number else self.call.name
+
+    @property
+    def is_delegate(self) -> bool:
+        """True if the call is a delegate that works, waits or has worked; not if it was invalid."""
+        return self.delegate is not None or (self.number > 0 and self.result is None)
 
     @property
     def gist(self) -> str:
@@ -269,7 +292,8 @@ def reduce(view: TurnView, event: Event) -> TurnView:
     """The view after one more event."""
     match event:
         case TurnStarted(task=task, provider=provider, model=model):
-            return TurnView(task=task, provider=provider, model=model)
+            before = () if view.task else view.notices
+            return TurnView(task=task, provider=provider, model=model, notices=before)
         case Noticed():
             return replace(view, notices=(*view.notices, event))
         case AttemptStarted(number=number, total=total):
@@ -291,7 +315,7 @@ def reduce(view: TurnView, event: Event) -> TurnView:
                 error=event.error,
             )
         case MessageFinished(usage=usage):
-            return replace(_in_last_step(view, event), usage=view.usage + usage)
+            return _numbered(replace(_in_last_step(view, event), usage=view.usage + usage))
         case Delegated(event=MessageFinished(usage=usage)):
             return replace(_in_last_step(view, event), usage=view.usage + usage)
         case ToolFinished(result=result) if "plan" in result.details:
@@ -307,6 +331,20 @@ def _in_last_step(view: TurnView, event: Event) -> TurnView:
     if not view.steps:
         return view
     return replace(view, steps=(*view.steps[:-1], _reduce_step(view.steps[-1], event)))
+
+
+def _numbered(view: TurnView) -> TurnView:
+    """The view with numbers for the delegates of its last step."""
+    last = view.steps[-1] if view.steps else StepView(0)
+    if all(call.call.name != DELEGATE for call in last.calls):
+        return view
+    before = sum(call.number > 0 for step in view.steps[:-1] for call in step.calls)
+    numbers = itertools.count(before + 1)
+    calls = tuple(
+        replace(call, number=next(numbers)) if call.call.name == DELEGATE else call
+        for call in last.calls
+    )
+    return replace(view, steps=(*view.steps[:-1], replace(last, calls=calls)))
 
 
 def _reduce_step(step: StepView, event: Event) -> StepView:
@@ -350,9 +388,11 @@ def _with_question(
 ) -> StepView:
     match event:
         case ApprovalAsked():
-            return _with_call(step, event.call_id, state="asking", asked=event)
+            number = _questions(step, event.call_id) + 1
+            return _with_call(step, event.call_id, state="asking", asked=event, questions=number)
         case QuestionAsked():
-            return _with_call(step, event.call_id, state="asking", question=event)
+            number = _questions(step, event.call_id) + 1
+            return _with_call(step, event.call_id, state="asking", question=event, questions=number)
         case ApprovalAnswered() if _is_of_delegate(step, event.call_id):
             # Its own steps show what was asked and answered, also in a replay, which asks nobody.
             return _with_call(step, event.call_id, state="running", asked=None)
@@ -361,6 +401,10 @@ def _with_question(
         case QuestionAnswered() if _is_of_delegate(step, event.call_id):
             return _with_call(step, event.call_id, state="running", question=None)
     return _with_call(step, event.call_id, state="running")
+
+
+def _questions(step: StepView, call_id: str) -> int:
+    return next((call.questions for call in step.calls if call.call.id == call_id), 0)
 
 
 def _is_of_delegate(step: StepView, call_id: str) -> bool:

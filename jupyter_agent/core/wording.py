@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from jupyter_agent.core.data_tables import table_of
@@ -22,7 +23,7 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.legible import cut, line, whole
 from jupyter_agent.core.messages import ASK_USER, Output
 from jupyter_agent.core.plaintext import count, visible
-from jupyter_agent.core.transcript import CallState, CallView, TurnView
+from jupyter_agent.core.transcript import CallState, CallView, StepView, TurnView, is_rich
 
 _SHORTENED = re.compile(r"…$|^\[", re.MULTILINE)
 """What a diff says in the place of lines, or of the end of a line."""
@@ -57,6 +58,16 @@ _STOPS = {
     "refused": "The model refused to go on.",
     "error": "The turn ended with the error below.",
 }
+_STOPPED = {
+    "step_limit": "step limit reached",
+    "budget": "budget used up",
+    "stuck": "repeated itself",
+    "interrupted": "interrupted",
+    "refused": "the model refused",
+    "error": "failed",
+}
+_FIRST = {"asking": 0, "running": 1, "waiting": 2}
+"""Which of a delegate's open calls is told."""
 _MOST_CHANGES = 60
 _MOST_NUMBERS = 40
 _MOST_PLACES = 5
@@ -167,9 +178,9 @@ def troubles(view: TurnView) -> str:
 def _refused(view: TurnView) -> Iterator[str]:
     for call in view.calls:
         if call.state == "refused":
-            yield line(f"{line(call.call.name)} {call.gist}")
+            yield line(f"{line(call.name)} {call.gist}")
         elif call.answered is not None and call.answered.rejected:
-            yield f"{_parts(call.answered)} of {line(call.call.name)}"
+            yield f"{_parts(call.answered)} of {line(call.name)}"
         yield from (line(each.what) for each in call.effects if _is_no(each))
 
 
@@ -358,14 +369,61 @@ def pieces(call: CallView) -> list[Piece]:
 def delegate_line(call: CallView) -> str:
     """What a delegate does now, or what it took: `3 steps · 1,204 tokens`; empty without one."""
     its = call.delegate
+    if its is None or is_at_work(call):
+        return delegate_now(call)
+    return " · ".join(filter(None, [delegate_now(call), tokens_of(its)]))
+
+
+def delegate_now(call: CallView) -> str:
+    """What a delegate does now, in one short line, or how far it came: `step 2: read_file a.csv`.
+
+    Looks at its last step alone, however long its conversation is.
+    """
+    its = call.delegate
     if its is None:
-        return ""
-    if its.stop_reason is None:
-        doing = next((each for each in reversed(its.calls) if each.result is None), None)
-        words = f"{doing.call.name} {doing.gist}" if doing else "waiting for the model"
-        return line(f"step {its.steps[-1].number}: {words}" if its.steps else "waiting", 80)
-    tokens = [f"{its.usage.total_tokens:,} tokens"] if its.usage.total_tokens else []
-    return " · ".join([count(len(its.steps), "step"), *tokens])
+        return "waiting for a place" if call.is_delegate and call.state == "running" else ""
+    if not is_at_work(call):
+        stopped = _STOPPED.get(its.stop_reason or "", "")
+        return " · ".join(filter(None, [count(len(its.steps), "step"), stopped]))
+    if not its.steps:
+        return "waiting for the model"
+    last = its.steps[-1]
+    open_calls = sorted(
+        (c for c in last.calls if c.result is None), key=lambda c: _FIRST.get(c.state, 3)
+    )
+    if not open_calls:
+        return f"step {last.number}: waiting for the model"
+    first = open_calls[0]
+    asks = "waiting for you: " if first.state == "asking" else ""
+    return line(f"step {last.number}: {asks}{line(first.call.name)} {first.gist}", 80)
+
+
+def is_at_work(call: CallView) -> bool:
+    """True if the call is a delegate that has begun and not ended."""
+    return call.delegate is not None and call.result is None and call.delegate.stop_reason is None
+
+
+def tokens_of(view: TurnView) -> str:
+    """`1,204 tokens`; empty if there are none."""
+    return f"{view.usage.total_tokens:,} tokens" if view.usage.total_tokens else ""
+
+
+def in_words(step: StepView) -> StepView:
+    """The step with the plain text of each rich display in its place."""
+    return replace(step, calls=tuple(map(call_in_words, step.calls)))
+
+
+def call_in_words(call: CallView) -> CallView:
+    """The call with the plain text of each rich display in its place."""
+    if call.result is None:
+        return call
+    display = tuple(
+        replace(each, kind="result", data={"text/plain": each.data.get("text/plain", "")})
+        if is_rich(each)
+        else each
+        for each in call.result.display
+    )
+    return replace(call, result=replace(call.result, display=display))
 
 
 def outcome(call: CallView) -> str:
@@ -373,7 +431,7 @@ def outcome(call: CallView) -> str:
 
     For a question the person's answer, for a delegate what it does or took.
     """
-    if call.delegate is not None:
+    if call.is_delegate:
         return delegate_line(call)
     if said := _answer_of(call):
         return line(said, 60)

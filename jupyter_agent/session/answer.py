@@ -26,7 +26,7 @@ from jupyter_agent.core.events import (
     VariableChange,
     Voted,
 )
-from jupyter_agent.core.messages import JsonObject, ToolCall, ToolResult, Usage
+from jupyter_agent.core.messages import DELEGATE, JsonObject, ToolCall, ToolResult, Usage
 from jupyter_agent.core.redact import redact, secret_values
 from jupyter_agent.core.transcript import CallView
 from jupyter_agent.grounding import Index, Source, grounded
@@ -34,7 +34,6 @@ from jupyter_agent.promotion import executed_by, opaque_names, pieces
 from jupyter_agent.recording.results import VARYING
 from jupyter_agent.source.cell import parse_cell
 from jupyter_agent.source.scope import loop_names
-from jupyter_agent.tools.delegation import DELEGATE
 
 
 class RedactedRepr(str):

@@ -21,7 +21,7 @@ from jupyter_agent.core.events import (
     Noticed,
     TurnStarted,
 )
-from jupyter_agent.core.messages import Context, Message, Text, Usage
+from jupyter_agent.core.messages import DELEGATE, Context, Message, Text, Usage
 from jupyter_agent.core.plaintext import count, defused, shorten
 from jupyter_agent.core.ports import User
 from jupyter_agent.core.tool import DelegateSinks, Tool, ToolReturn, delegated
@@ -38,7 +38,7 @@ from jupyter_agent.recording.wrappers import RecordedTools, RecordedUser, on_tap
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.tools.code import delegate_code_tools, process_code_tools
-from jupyter_agent.tools.delegation import DELEGATE, Assignment, delegate_tools
+from jupyter_agent.tools.delegation import Assignment, delegate_tools
 from jupyter_agent.tools.inspect import inspect_tools
 from jupyter_agent.tools.toolbox import Toolbox, call_tool
 

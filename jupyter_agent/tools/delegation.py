@@ -12,7 +12,6 @@ from pydantic import Field
 from jupyter_agent.core.tool import Tool, ToolReturn, call_id, tool
 from jupyter_agent.errors import ToolError
 
-DELEGATE = "delegate"
 Where = Literal["kernel", "process"]
 """Where a delegate's code runs: in this kernel, or in a child process with copies of its inputs."""
 MOST_NAMES = 20

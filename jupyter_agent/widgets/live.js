@@ -13,19 +13,24 @@
  *   data?: string, alt?: string, rows?: [string, number, number, boolean][][], head?: number,
  *   left?: number
  *   } & Partial<Diff>} Output
- * @typedef {{text: string, reasons: string[], diffs: Diff[], always: string, byPart: boolean,
- *   choices?: string[]}} Question
+ * @typedef {{text: string, number: number, about: string, reasons: string[], diffs: Diff[],
+ *   always: string, byPart: boolean, choices?: string[]}} Question
+ *   `number` counts the questions of the call, of which a delegate may have many. `about` is what is
+ *   asked about, in one line.
  *   `byPart`: each of the diffs may be accepted or rejected alone. `choices`: the agent wants an answer
  *   in words, one of these or another; without them it wants a yes or a no.
  * @typedef {{id: string, name: string, gist: string, state: CallState, note: string, came: string,
  *   seconds: number|null, language: "python"|"text", body: string, outputs: Output[],
- *   question: Question|null}} Call
+ *   question: Question|null, delegate: Delegate|null}} Call
+ * @typedef {{running: boolean, now: string, facts: string, notices: string[], steps: Step[]}} Delegate
+ *   A conversation that the call is. Only its last step ever changes, or a new one comes.
  * @typedef {{number: number, thinking: string, text: string, said: string[], notices: string[],
  *   calls: Call[]}} Step
  * @typedef {{running: boolean, ending: string, task: string, model: string, notices: string[],
  *   in_sight: string[], step: number, max_steps: number, tokens: number, cost: string, elapsed: number,
  *   activity: string, plan: {text: string, state: "pending"|"in_progress"|"done"}[],
- *   unread: string[], wait: {text: string, line: string, left: number}|null, steps: Step[]}} State
+ *   unread: string[], wait: {text: string, line: string, left: number, call: string}|null,
+ *   steps: Step[]}} State
  * @typedef {["set"|"append"|"push", (string|number)[], unknown]} Op
  * @typedef {{node: HTMLElement, sync: (item: any, ...more: any[]) => void}} Part
  */
@@ -546,6 +551,13 @@ function createChoices(turn, callId, leave) {
   return { node, sync };
 }
 
+/** A question among all of a turn: a delegate may ask the same one again. */
+const questionKey = ({ id, question }) =>
+  [id, obj(question).number, obj(question).text].map(str).join("\n");
+
+/** What a question is about, in one line. */
+const aboutOf = ({ question, gist }) => str(obj(question).about ?? gist);
+
 /** Whether a question is answered in words. */
 const isInWords = (question) => Array.isArray(obj(question).choices);
 
@@ -641,8 +653,56 @@ function callStatus(call, state, seconds) {
   };
 }
 
-/** A card opens itself when it needs or shows something now, and folds when the agent goes on. */
-function createCard(turn) {
+/**
+ * What a delegate does, in two parts: a line that is always in sight, of one height whatever it
+ * says, and its steps, which are drawn once somebody looks at them.
+ */
+function createDelegate(turn) {
+  const doing = h("span", "ja-now", { dir: "auto" });
+  const facts = h("span", "ja-spent");
+  const line = h("span", "ja-does", {}, doing, facts);
+  const sets = [growing(doing), growing(facts)];
+  const notices = h("div");
+  const steps = h("div");
+  const box = h("div", "ja-its", { tabindex: "0", role: "group", "aria-label": "Its steps" }, notices, steps);
+  const node = h("details", "ja-steps", { open: "" }, h("summary", "", {}, "Its steps"), box);
+  const tail = followEnd(box);
+  const parts = [];
+  const syncNotices = listOf(notices, () => textLine("p", "ja-notice"));
+  let shown = null;
+
+  const syncLine = (its) => {
+    doing.title = str(its.now);
+    sets[0](str(its.now));
+    sets[1](str(its.facts));
+    // A call that runs is timed from when it was first seen, whether it is drawn or not.
+    for (const call of arr(obj(arr(its.steps).at(-1)).calls)) turn.secondsOf(obj(call));
+  };
+  const syncSteps = (its) => {
+    syncNotices(arr(its.notices));
+    const list = arr(its.steps);
+    for (const part of parts.splice(list.length)) part.node.remove();
+    // The steps before the last one that was drawn are as they were, however many there are.
+    const from = list === shown ? Math.max(parts.length - 1, 0) : 0;
+    shown = list;
+    for (let index = from; index < list.length; index += 1) {
+      if (!parts[index]) {
+        parts[index] = createStep(turn, true);
+        steps.append(parts[index].node);
+      }
+      parts[index].sync(obj(list[index]), index === list.length - 1, Boolean(its.running));
+    }
+    node.hidden = list.length === 0 && arr(its.notices).length === 0;
+    if (its.running) tail.pull();
+  };
+  return { line, node, syncLine, syncSteps };
+}
+
+/**
+ * A card opens itself when it needs or shows something now, and folds when the agent goes on. That of
+ * a delegate opens for a question alone, and none inside of it by itself: several may be at work.
+ */
+function createCard(turn, isInner = false) {
   const name = h("code", "ja-name");
   const gist = h("span", "ja-gist");
   const note = h("span", "ja-note", { "aria-hidden": "true" });
@@ -652,8 +712,10 @@ function createCard(turn) {
   const heard = h("span", "ja-sr");
   const summary = h("summary", "", {}, name, gist, note, came, time, mark, heard);
   const body = createBody();
+  const inside = h("div");
   const outputs = h("div");
-  const details = h("details", "", {}, summary, body.node, outputs);
+  const details = h("details", "", {}, summary, body.node, inside, outputs);
+  let its = null;
   const figures = h("div", "ja-figures");
   const slot = h("div");
   const node = h("div", "ja-card", {}, details, figures, slot);
@@ -666,7 +728,7 @@ function createCard(turn) {
   const syncQuestion = listOf(
     slot,
     () => createQuestion(turn, call.id, () => details.querySelector("summary").focus()),
-    (question) => `${call.id}\n${str(question.text)}`,
+    () => questionKey(call),
   );
   let call = {};
   let unfolded = false;
@@ -677,6 +739,7 @@ function createCard(turn) {
   const fill = () => {
     if (!details.open) return;
     body.sync(call);
+    if (call.delegate) its.syncSteps(call.delegate);
     const rest = arr(call.outputs).map(obj).filter(({ kind }) => kind !== "image");
     syncOutputs(rest, call.state === "running");
   };
@@ -694,11 +757,19 @@ function createCard(turn) {
   listen(details, "pointerdown", keep);
   details.addEventListener("focusin", keep);
 
+  const becomeDelegate = () => {
+    its = createDelegate(turn);
+    summary.append(its.line);
+    inside.append(its.node);
+    node.dataset.delegate = "true";
+  };
+
   const sync = (item, last, inLastStep) => {
     call = item;
+    if (call.delegate && !its) becomeDelegate();
     const seconds = turn.secondsOf(call);
     // Code that runs may wait for an answer in the input line.
-    const state = call.state === "running" && turn.waiting?.line ? "asking" : str(call.state);
+    const state = call.state === "running" && !isInner && turn.asksByLine(call) ? "asking" : str(call.state);
     const status = callStatus(call, state, seconds);
     node.dataset.state = state;
     gist.title = str(call.gist);
@@ -710,9 +781,11 @@ function createCard(turn) {
     set.time(status.seen);
     set.mark(MARKS[state] ?? "");
     set.heard(status.heard);
-    const busy = state === "asking" || (call.state === "running" && seconds > UNFOLD_AFTER_S);
-    if (busy) unfolded = true;
-    else if (!(last && inLastStep)) unfolded = false;
+    if (call.delegate) its.syncLine(call.delegate);
+    const isLong = call.state === "running" && seconds > UNFOLD_AFTER_S && !isInner && !its;
+    if (isInner) unfolded = false;
+    else if (state === "asking" || isLong) unfolded = true;
+    else if (its || !(last && inLastStep)) unfolded = false;
     fold(unfolded);
     fill();
     syncFigures(arr(call.outputs).map(obj).filter(({ kind }) => kind === "image"));
@@ -723,7 +796,7 @@ function createCard(turn) {
 
 // ---- a step, the plan, the whole view -----------------------------------------------------------
 
-function createStep(turn) {
+function createStep(turn, isInner = false) {
   const said = h("div");
   const label = h("summary");
   const thinking = h("div", "ja-thought", { dir: "auto" });
@@ -740,7 +813,7 @@ function createStep(turn) {
   const setThinking = growing(thinking);
   const syncSaid = listOf(said, () => textLine("p", "ja-said", h("b", "", {}, "You: ")));
   const syncNotices = listOf(notices, () => textLine("p", "ja-notice"));
-  const syncCalls = listOf(calls, () => createCard(turn), (call) => str(call.id));
+  const syncCalls = listOf(calls, () => createCard(turn, isInner), (call) => str(call.id));
   const sync = (step, last, running) => {
     const quiet = !step.text && arr(step.calls).length === 0;
     node.setAttribute("aria-label", `Step ${str(step.number)}`);
@@ -749,7 +822,7 @@ function createStep(turn) {
     thought.hidden = !step.thinking;
     answer = str(step.text);
     prose.sync(answer);
-    copy.hidden = !answer || arr(step.calls).length > 0;
+    copy.hidden = !answer || isInner || arr(step.calls).length > 0;
     syncSaid(arr(step.said));
     syncNotices(arr(step.notices));
     syncCalls(arr(step.calls).map(obj), last);
@@ -807,12 +880,12 @@ function createWaiting(turn, leave) {
     const choices = make(turn, id, () => node.contains(document.activeElement) && leave());
     return { node: choices.node, sync: ({ question }) => choices.sync(question) };
   };
-  const syncChoices = listOf(slot, create, ({ id, question }) => `${id}\n${str(question.text)}`);
+  const syncChoices = listOf(slot, create, questionKey);
   return {
     node,
     sync: (waits) => {
       node.hidden = !waits;
-      const about = isInWords(waits?.call?.question) ? "" : obj(waits?.call).gist;
+      const about = isInWords(waits?.call?.question) ? "" : aboutOf(obj(waits?.call));
       setText(str(waits?.text) + (about ? ` ${str(about)}` : ""));
       setLeft(waits?.left > 0 ? `${duration(waits.left)} left` : "");
       setWhere(waits?.line ? (turn.isServed ? BY_LINE : ELSEWHERE) : "");
@@ -1376,6 +1449,13 @@ class Turn {
     return call ? { call, text: str(text) || str(call.question.text), left } : null;
   }
 
+  /** Whether the code of this call waits for an answer in the input line. */
+  asksByLine(call) {
+    if (!this.waiting?.line) return false;
+    const about = str(obj(this.state.wait).call);
+    return about === "" || about === str(call.id);
+  }
+
   /** Whether a second click on the last answer may have met this question. */
   get isTooSoon() {
     return now() - this.#answeredAt < NEXT_QUESTION_MS;
@@ -1435,7 +1515,7 @@ class Turn {
   /** What was answered to this question, or "". */
   answered(call, question) {
     const given = this.#answers.get(call);
-    return given && given.text === question.text ? given.shown : "";
+    return given && given.text === question.text && given.number === question.number ? given.shown : "";
   }
 
   #question(id) {
@@ -1479,9 +1559,11 @@ class Turn {
   /** The kernel is gone, and with it the turn: nothing waits for an answer any more. */
   #lose(ending) {
     if (!this.state?.running) return;
-    for (const call of arr(this.state.steps).flatMap((step) => arr(step.calls))) {
-      if (call.state === "running") call.state = "interrupted";
+    const callsOf = (steps) => arr(steps).flatMap((step) => arr(step.calls));
+    for (const call of callsOf(this.state.steps).flatMap((one) => [one, ...callsOf(one.delegate?.steps)])) {
+      if (call.state === "running" || (call.delegate?.running && call.state === "asking")) call.state = "interrupted";
       else if (call.state === "waiting" || call.state === "asking") call.state = "not_run";
+      if (call.delegate?.running) Object.assign(call.delegate, { running: false, now: "interrupted" });
     }
     this.#noteRunning(true, false);
     this.#waits.line = "";
@@ -1513,7 +1595,7 @@ class Turn {
   /** What follows from a question that begins or ends: at once, also where nothing is drawn. */
   #followWaiting() {
     const waits = this.waiting;
-    const key = waits ? str(waits.call?.id ?? `line: ${waits.text}`) : "";
+    const key = !waits ? "" : waits.call ? questionKey(waits.call) : `line: ${waits.text}`;
     const { line } = this.#waits;
     this.#waits.line = waits?.line ?? "";
     if (line && line !== this.#waits.line) this.#giveUpLines(line);
@@ -1694,11 +1776,11 @@ class Turn {
   #announce() {
     const { step, running, ending } = this.state;
     const asked = arr(arr(this.state.steps).at(-1)?.calls).filter(
-      (call) => call.state === "asking" && call.question && !this.#told.asked.has(call.id),
+      (call) => call.state === "asking" && call.question && !this.#told.asked.has(questionKey(call)),
     );
     const news = asked.map(
       ({ question, gist }) => {
-        const about = isInWords(question) ? question.choices.map(str).join(", ") : str(gist);
+        const about = isInWords(question) ? question.choices.map(str).join(", ") : aboutOf({ question, gist });
         return `Waiting for you. The agent asks: ${str(question.text)} ${about}. ${ENTER_BY}`;
       },
     );
@@ -1708,7 +1790,7 @@ class Turn {
     }
     if (this.#told.running && !running) news.push(str(ending) || "The agent has finished.");
     else if (step !== this.#told.step && running && !asked.length) news.push(`Step ${step}`);
-    for (const call of asked) this.#told.asked.add(call.id);
+    for (const call of asked) this.#told.asked.add(questionKey(call));
     Object.assign(this.#told, { step, running, line: byLine });
     if (news.length) this.#views.find((view) => view.root.isConnected)?.say(news.join(". "));
   }

@@ -356,7 +356,7 @@ class LiveView:
     def _waiting(self, asked: ApprovalAsked | QuestionAsked) -> Iterator[None]:
         """Show that the turn waits for the person; its clock stands still meanwhile."""
         begun = time.monotonic()
-        self._asked = Wait(asked.question, begun, self._time_out)
+        self._asked = Wait(asked.question, begun, self._time_out, call_id=asked.call_id)
         self._changed.set()
         try:
             yield

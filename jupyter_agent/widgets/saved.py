@@ -28,6 +28,7 @@ from jupyter_agent.core.wording import (
     changes,
     ending,
     foreseen_by_code,
+    in_words,
     is_figure,
     note_with_state,
     numbers,
@@ -87,7 +88,7 @@ def saved_outputs(view: TurnView) -> list[SavedOutput]:
     """
     if view.attempt:
         own = view.attempt
-        steps = (step if step.attempt == own else _in_words(step) for step in view.steps)
+        steps = (step if step.attempt == own else in_words(step) for step in view.steps)
         view = replace(view, steps=tuple(steps))
     displays = list(_displays(view))
     outputs = [_transcript(view), *displays, *_widgets_in_words(displays)]
@@ -95,23 +96,6 @@ def saved_outputs(view: TurnView) -> list[SavedOutput]:
     if answer.strip():
         outputs.append(SavedOutput({"text/markdown": answer, "text/plain": answer}))
     return outputs
-
-
-def _in_words(step: StepView) -> StepView:
-    """The step with the plain text of each rich display in its place."""
-    return replace(step, calls=tuple(map(_call_in_words, step.calls)))
-
-
-def _call_in_words(call: CallView) -> CallView:
-    if call.result is None:
-        return call
-    display = tuple(
-        replace(each, kind="result", data={"text/plain": each.data.get("text/plain", "")})
-        if is_rich(each)
-        else each
-        for each in call.result.display
-    )
-    return replace(call, result=replace(call.result, display=display))
 
 
 def plain_transcript(view: TurnView) -> str:
@@ -128,7 +112,7 @@ def running_line(view: TurnView) -> str:
     """The current activity of a running turn, in one line."""
     step = f"step {view.steps[-1].number} of {view.max_steps}" if view.steps else "starting"
     call = next((call for call in reversed(view.calls) if call.result is None), None)
-    doing = line(call.call.name) if call else ""
+    doing = line(call.name) if call else ""
     if not doing and view.steps:
         doing = line(view.steps[-1].preparing)
     return f"Agent: {step}" + (f" · {doing}" if doing else "")
@@ -275,7 +259,7 @@ def _html_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
 def _html_call(call: CallView, limit: int) -> Iterator[str]:
     words = f" {_inline(note_with_state(call), limit)}" if note_with_state(call) else ""
     yield f'<details style="{_CARD}"><summary style="{_SUMMARY}">'
-    yield f"<code><b>{_escape(line(call.call.name), limit)}</b></code>"
+    yield f"<code><b>{_escape(line(call.name), limit)}</b></code>"
     if gist := call.gist:
         yield f' <code style="{_GIST}">{_escape(gist, limit)}</code>'
     came = f" &nbsp;→ {_inline(outcome(call), limit)}" if outcome(call) else ""
@@ -306,7 +290,7 @@ def _html_delegate(view: TurnView, limit: int) -> Iterator[str]:
     for notice in view.notices:
         yield f'<div style="margin:6px 0"><i>{_inline(notice.text, limit)}</i></div>'
     for step in view.steps:
-        yield from _html_step(_in_words(step), step is view.answer_step, limit)
+        yield from _html_step(in_words(step), step is view.answer_step, limit)
     yield "</details>"
 
 
@@ -409,7 +393,7 @@ def _plain_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
 def _plain_call(call: CallView, limit: int) -> Iterator[str]:
     words = f" {stable(note_with_state(call))}" if note_with_state(call) else ""
     came = f" → {line(outcome(call))}" if outcome(call) else ""
-    yield f"     {MARKS[call.state]} {line(call.call.name)}{words}{came}"
+    yield f"     {MARKS[call.state]} {line(call.name)}{words}{came}"
     if question := asked_about(call):
         yield f"         {_indented(question, 9, limit)}"
     if wanted := _asked(call, limit) or _gist(call):
@@ -421,7 +405,7 @@ def _plain_call(call: CallView, limit: int) -> Iterator[str]:
     if (its := call.delegate) is not None:
         yield from (f"         {_indented(each.text, 9, limit)}" for each in its.notices)
         for step in its.steps:
-            lines = _plain_step(_in_words(step), step is its.answer_step, limit)
+            lines = _plain_step(in_words(step), step is its.answer_step, limit)
             yield from (f"       {_indented(each, 7, 2 * limit)}" for each in lines)
 
 
@@ -438,12 +422,7 @@ def _markdown(view: TurnView) -> Iterator[str]:
     yield from (f"\n{PLAN_MARKS[item.state]} {inert(line(item.text, 200))}\n" for item in view.plan)
     yield from (f"\n*{inert(line(notice, 300))}*\n" for notice in _notices(view))
     for step in view.steps:
-        yield from (_quoted("**You:** ", text, limit) for text in step.said)
-        yield from (f"\n*{inert(line(notice, 300))}*\n" for notice in step.notices)
-        if step.text and step is not view.answer_step:
-            yield _quoted("", step.text, 10 * limit)
-        for call in step.calls:
-            yield from _markdown_call(call, limit)
+        yield from _markdown_step(step, step is view.answer_step, limit)
     changed = " · ".join(f"{_span(name)} {words}" for name, words in changes(view.receipt))
     if changed:
         yield f"\n**Changed** {inert(stable(changed))}\n"
@@ -453,10 +432,19 @@ def _markdown(view: TurnView) -> Iterator[str]:
         yield f"\n*{inert(stable(last))}*\n"
 
 
+def _markdown_step(step: StepView, is_answer: bool, limit: int) -> Iterator[str]:
+    yield from (_quoted("**You:** ", text, limit) for text in step.said)
+    yield from (f"\n*{inert(line(notice, 300))}*\n" for notice in step.notices)
+    if step.text and not is_answer:
+        yield _quoted("", step.text, 10 * limit)
+    for call in step.calls:
+        yield from _markdown_call(call, limit)
+
+
 def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
     words = f" {inert(stable(note_with_state(call)))}" if note_with_state(call) else ""
     came = f" → {inert(line(outcome(call)))}" if outcome(call) else ""
-    yield f"\n{_span(call.call.name)} {MARKS[call.state]}{words}{came}\n"
+    yield f"\n{_span(call.name)} {MARKS[call.state]}{words}{came}\n"
     if question := asked_about(call):
         yield f"\n{inert(line(question, 300))}\n"
     if wanted := _asked(call, limit) or _gist(call):
@@ -465,6 +453,18 @@ def _markdown_call(call: CallView, limit: int) -> Iterator[str]:
         yield _fenced(text, limit, "diff")
     for piece in pieces(call):
         yield _fenced(piece.text, limit, "diff" if piece.kind == "diff" else "")
+    if call.delegate is not None:
+        yield _markdown_delegate(call.delegate, limit)
+
+
+def _markdown_delegate(view: TurnView, limit: int) -> str:
+    """The conversation of a delegate in a quotation, so that it is seen whose steps they are."""
+    parts = ["*Its steps*\n"]
+    parts += (f"\n*{inert(line(notice.text, 300))}*\n" for notice in view.notices)
+    for step in view.steps:
+        parts += _markdown_step(in_words(step), step is view.answer_step, limit)
+    lines = "".join(parts).strip("\n").split("\n")
+    return "\n" + "\n".join(f"> {each}".rstrip(" ") for each in lines) + "\n"
 
 
 def _quoted(opening: str, text: str, limit: int) -> str:

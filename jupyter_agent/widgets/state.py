@@ -1,31 +1,37 @@
 """The state of the live view as JSON, and the operations that update it.
 
 A `ViewState` mirrors the front end's state. Each `update` returns the operations that bring it up
-to date: growing text is appended, so that a streamed token costs little more than its letters.
+to date: growing text is appended, so that a streamed token costs little more than its letters. What
+has not changed is not made again: neither a step that is over, nor a call beside the one that goes
+on, nor the earlier steps of a delegate.
 The front end's half is `live.js`; a test applies the operations and compares.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from jupyter_agent.core.data_tables import DataTable, table_of
 from jupyter_agent.core.diffs import FileDiff, brief, file_diff
-from jupyter_agent.core.legible import cut, line, stable, whole
+from jupyter_agent.core.legible import code_gist, cut, line, stable, whole
 from jupyter_agent.core.messages import Output
 from jupyter_agent.core.transcript import CallView, StepView, TurnView
 from jupyter_agent.core.wording import (
     body,
+    call_in_words,
+    delegate_now,
     displayed,
     ending,
     foreseen,
+    is_at_work,
     note,
     outcome,
     output_text,
     shown_body,
+    tokens_of,
 )
 
 Json = dict[str, Any]
@@ -33,9 +39,12 @@ Path = list[str | int]
 Operation = list[Any]
 """`["set", path, value]`, `["append", path, text]` or `["push", path, value]`."""
 Price = Callable[[TurnView], str]
+T = TypeVar("T", StepView, CallView)
 
 OUTPUT_LIMIT = 20_000
 """Characters of one text that the live view gets; the saved form and the log have more."""
+DELEGATE_LIMIT = 4_000
+"""The same inside of a delegate's conversation."""
 PICTURE_LIMIT = 3_000_000
 """Characters of one picture (base64). A larger one is shown when the turn is over."""
 _CELL = 100
@@ -54,16 +63,30 @@ class Wait:
         begun: When it was asked, by `time.monotonic`.
         seconds: How long it waits for an answer.
         line: The prompt of the input line that asks; empty if the view's buttons ask.
+        call_id: The call that it is about.
     """
 
     question: str
     begun: float
     seconds: float
     line: str = ""
+    call_id: str = ""
 
     def as_json(self) -> Json:
         left = self.begun + self.seconds - time.monotonic()
-        return {"text": stable(self.question), "line": self.line, "left": round(max(0.0, left))}
+        return {
+            "text": stable(self.question),
+            "line": self.line,
+            "left": round(max(0.0, left)),
+            "call": self.call_id,
+        }
+
+
+class Made(NamedTuple):
+    """The JSON of something as it was: before it changed, or as it still is."""
+
+    view: Any
+    json: Json
 
 
 class ViewState:
@@ -86,9 +109,10 @@ class ViewState:
         operations: list[Operation] = []
         steps = self.state["steps"]
         for index, step in enumerate(view.steps):
-            if index < len(self._view.steps) and self._view.steps[index] is step:
+            before = self._view.steps[index] if index < len(self._view.steps) else StepView(0)
+            if before is step:
                 continue
-            fresh = _step(step)
+            fresh = self._step(step, Made(before, steps[index]) if index < len(steps) else None)
             if index < len(steps):
                 operations += difference(steps[index], fresh, ["steps", index])
                 steps[index] = fresh
@@ -123,10 +147,97 @@ class ViewState:
             "unread": [cut(text, OUTPUT_LIMIT) for text in unread],
         }
 
+    def _step(self, step: StepView, made: Made | None) -> Json:
+        return {
+            "number": step.number,
+            "thinking": stable(step.thinking),
+            "text": stable(step.text),
+            "said": [cut(text, OUTPUT_LIMIT) for text in step.said],
+            "notices": [stable(notice) for notice in step.notices],
+            "calls": _each(
+                self._call,
+                step.calls,
+                made.view.calls if made else (),
+                made.json["calls"] if made else [],
+            ),
+        }
+
+    def _call(self, call: CallView, made: Made | None) -> Json:
+        shown = _card(call, OUTPUT_LIMIT)
+        shown["question"] = _question(call)
+        if call.delegate is not None:
+            of = made.view.delegate if made else None
+            its = Made(of, made.json["delegate"]) if made and of is not None else None
+            shown["came"] = ""  # its own line says it
+            shown["delegate"] = self._delegate(call, call.delegate, its)
+        return shown
+
+    def _delegate(self, call: CallView, its: TurnView, made: Made | None) -> Json:
+        """A delegate's conversation; its report, which is the call's result, is not in it."""
+        error = stable(its.error) if its.stop_reason is not None else ""
+        return {
+            "running": is_at_work(call),
+            "now": stable(delegate_now(call)),
+            "facts": " · ".join(filter(None, [tokens_of(its), self._price(its)])),
+            "notices": [*(stable(each.text) for each in its.notices), *([error] if error else [])],
+            "steps": _each(
+                lambda step, made: _inner_step(step, call.call.id, made),
+                its.steps,
+                made.view.steps if made else (),
+                made.json["steps"] if made else [],
+            ),
+        }
+
+
+def _each(
+    make: Callable[[T, Made | None], Json],
+    views: Sequence[T],
+    before: Sequence[T],
+    made: Sequence[Json],
+) -> list[Json]:
+    """The JSON of each view; the same object as before for a view that is the same as before.
+
+    Args:
+        make: Makes the JSON of a view, with the help of what was made in its place.
+        views: The views.
+        before: Those of before, by their places.
+        made: What was made of these.
+    """
+    known = [Made(view, json) for view, json in zip(before, made, strict=False)]
+    last = len(known)
+    return [
+        known[at].json
+        if at < last and known[at].view is view
+        else make(view, known[at] if at < last else None)
+        for at, view in enumerate(views)
+    ]
+
+
+def _inner_step(step: StepView, within: str, made: Made | None) -> Json:
+    """A step of a delegate. Without a call its text is the report."""
+
+    def make(call: CallView, made: Made | None) -> Json:
+        shown = _card(call_in_words(call), DELEGATE_LIMIT)
+        return {**shown, "id": f"{within}/{call.call.id}"}
+
+    return {
+        "number": step.number,
+        "thinking": cut(step.thinking, DELEGATE_LIMIT),
+        "text": cut(step.text, DELEGATE_LIMIT) if step.calls else "",
+        "said": [],
+        "notices": [stable(notice) for notice in step.notices],
+        "calls": _each(
+            make,
+            step.calls,
+            made.view.calls if made else (),
+            made.json["calls"] if made else [],
+        ),
+    }
+
 
 def difference(old: Any, new: Any, path: Path) -> Iterator[Operation]:
     """The operations that make `old` equal to `new`."""
-    if old == new:
+    if old is new or old == new:
         return
     if isinstance(old, str) and isinstance(new, str) and old and new.startswith(old):
         yield ["append", path, new[len(old) :]]
@@ -165,30 +276,21 @@ def _activity(view: TurnView) -> str:
     return ""
 
 
-def _step(step: StepView) -> Json:
-    return {
-        "number": step.number,
-        "thinking": stable(step.thinking),
-        "text": stable(step.text),
-        "said": [cut(text, OUTPUT_LIMIT) for text in step.said],
-        "notices": [stable(notice) for notice in step.notices],
-        "calls": [_call(call) for call in step.calls],
-    }
-
-
-def _call(call: CallView) -> Json:
+def _card(call: CallView, limit: int) -> Json:
+    """A call without what makes it wait, and without a delegate's conversation."""
     return {
         "id": call.call.id,
-        "name": line(call.call.name),
+        "name": line(call.name),
         "gist": stable(call.gist),
         "state": call.state,
         "note": stable(note(call)),
         "came": stable(outcome(call)),
         "seconds": None if call.seconds is None else round(call.seconds, 1),
         "language": "python" if call.is_code else "text",
-        "body": shown_body(call, OUTPUT_LIMIT),
-        "outputs": list(_outputs(call)),
-        "question": _question(call),
+        "body": shown_body(call, limit),
+        "outputs": list(_outputs(call, limit)),
+        "question": None,
+        "delegate": None,
     }
 
 
@@ -198,6 +300,8 @@ def _question(call: CallView) -> Json | None:
     if call.question is not None:
         return {
             "text": whole(call.question.question),
+            "number": call.questions,
+            "about": "",
             "reasons": [],
             "diffs": [],
             "always": "",
@@ -208,13 +312,22 @@ def _question(call: CallView) -> Json | None:
         return None
     diffs = foreseen(call)
     sizes = f" ({found})" if (found := brief(diffs)) else ""
+    about = _asked_of(call) if call.is_delegate else body(call)
     return {
-        "text": whole(call.asked.question) + sizes + _size(body(call)),
+        "text": whole(call.asked.question) + sizes + _size(about),
+        "number": call.questions,
+        "about": code_gist(about) if call.is_delegate else stable(call.gist),
         "reasons": [whole(reason) for reason in call.asked.reasons],
         "diffs": [_diff(diff) for diff in diffs],
         "always": whole(call.asked.always),
         "byPart": call.asked.by_part,
     }
+
+
+def _asked_of(call: CallView) -> str:
+    """The code or the arguments that a delegate's question is about."""
+    preview = call.asked.preview if call.asked is not None else ()
+    return "\n".join(output_text(each) for each in preview if each.kind != "diff")
 
 
 def _size(text: str) -> str:
@@ -232,24 +345,28 @@ def _diff(diff: FileDiff) -> Json:
     }
 
 
-def _outputs(call: CallView) -> Iterator[Json]:
+def _outputs(call: CallView, limit: int) -> Iterator[Json]:
     is_asked = call.state == "asking"  # then the question shows what would change
+    if is_asked and call.is_delegate:
+        if about := _asked_of(call):  # what is decided about is there as a whole
+            yield _text("text", about, None)
+        return
     for output in displayed(call):
         if not (is_asked and output.kind == "diff"):
-            yield from _output(output)
+            yield from _output(output, limit)
     if call.result is None:
         if call.output:
-            yield _text("text", call.output)
+            yield _text("text", call.output, limit)
         if call.latest:
-            yield _text("notice", call.latest)
+            yield _text("notice", call.latest, limit)
         return
     if not call.result.display or call.state == "refused":
-        yield _text("error" if call.result.is_error else "text", call.result.text)
+        yield _text("error" if call.result.is_error else "text", call.result.text, limit)
     if where := call.result.details.get("whereabouts"):
-        yield _text("notice", str(where))
+        yield _text("notice", str(where), limit)
 
 
-def _output(output: Output) -> Iterator[Json]:
+def _output(output: Output, limit: int) -> Iterator[Json]:
     for kind in _PICTURES:
         data = output.data.get(kind)
         if isinstance(data, str) and len(data) <= PICTURE_LIMIT:
@@ -262,10 +379,10 @@ def _output(output: Output) -> Iterator[Json]:
         return
     if text := output_text(output):
         if output.kind == "diff":
-            diff = _diff(file_diff(cut(text, OUTPUT_LIMIT), output))
+            diff = _diff(file_diff(cut(text, limit), output))
             yield {"kind": "diff", **diff}
         else:
-            yield _text("error" if output.kind == "error" else "text", text)
+            yield _text("error" if output.kind == "error" else "text", text, limit)
 
 
 def _table(table: DataTable) -> Json:
@@ -281,5 +398,6 @@ def _table(table: DataTable) -> Json:
     return {"kind": "table", "rows": rows, "head": len(table.head), "left": left}
 
 
-def _text(kind: str, text: str) -> Json:
-    return {"kind": kind, "text": cut(text, OUTPUT_LIMIT), "mime": "", "data": "", "alt": ""}
+def _text(kind: str, text: str, limit: int | None) -> Json:
+    shown = whole(text) if limit is None else cut(text, limit)
+    return {"kind": kind, "text": shown, "mime": "", "data": "", "alt": ""}

@@ -17,6 +17,7 @@ from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    Delegated,
     Event,
     FileChange,
     MessageFinished,
@@ -146,6 +147,7 @@ def turn(**fields: Any) -> list[Event]:
         ToolCall("c4", "write_file", json.dumps({"path": f["file"], "content": f["output"]})),
         ToolCall("c5", "write_file", json.dumps({"path": f["file"], "content": f["output"]})),
         ToolCall("c6", "update_plan", "{}"),
+        ToolCall("c7", "delegate", json.dumps({"task": f["task"]})),
     ]
     diff = (Output("diff", {"text/plain": f["diff"]}),)
     answered = [
@@ -172,12 +174,38 @@ def turn(**fields: Any) -> list[Event]:
         *(ToolStarted(call) for call in calls),
         ToolOutput("c2", f["printing"], f["printing"]),
         *answered,
+        *_delegated("c7", f),
         *(ToolFinished(result, 0.1) for result in _results(f)),
         StepStarted(2, 5),
         Steered(f["steering"]),
         MessageFinished(last, Usage(200, 20), "end"),
         TurnFinished(f["stop"], Usage(300, 30), receipt, f["error"]),
     ]
+
+
+def _delegated(call_id: str, f: dict[str, Any]) -> list[Event]:
+    """The work of a delegate that asks, is allowed and reports."""
+    call = ToolCall("c1", f["name"], f["arguments"])
+    message = Message("assistant", (Thinking(f["thinking"]), Text(f["text"]), call))
+    about = (Output("result", {"text/plain": f["arguments"]}),)
+    streams = (Output("stdout", {"text/plain": f["output"]}), *f["display"])
+    result = ToolResult("c1", (Text(f["result"]),), f["is_error"], streams)
+    inner: list[Event] = [
+        Noticed(f["notice"]),
+        TurnStarted(f["task"], "anthropic", f["model"]),
+        StepStarted(1, 5),
+        MessageFinished(message, Usage(100, 10), "tool_use"),
+        ToolStarted(call),
+        ApprovalAsked("c1", f["question"], (f["question"],)),
+        ApprovalAnswered("c1", "yes", "person", f["refusal"]),
+        ToolFinished(result, 0.1),
+        StepStarted(2, 5),
+        MessageFinished(Message("assistant", (Text(f["answer"]),)), Usage(), "end"),
+        TurnFinished("end", Usage(100, 10), error=f["error"]),
+    ]
+    events: list[Event] = [Delegated(call_id, event) for event in inner]
+    asked = ApprovalAsked(call_id, f["question"], (f["question"],), f["question"], about)
+    return [*events[:6], asked, ApprovalAnswered(call_id, "yes"), *events[6:]]
 
 
 def _results(f: dict[str, Any]) -> list[ToolResult]:
@@ -200,6 +228,7 @@ def _results(f: dict[str, Any]) -> list[ToolResult]:
         ToolResult("c4", (Text("ok"),), False, (Output("diff", {"text/plain": f["diff"]}),)),
         ToolResult("c5", (Text(f["refusal"]),), True, details={"state": "refused"}),
         ToolResult("c6", (Text("ok"),), False, details=plan),
+        ToolResult("c7", (Text(f["answer"]),), False),
     ]
 
 

@@ -15,8 +15,10 @@ from widgets.hostile import check_plain, strings
 from jupyter_agent.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    Delegated,
     Event,
     MessageFinished,
+    Noticed,
     Preparing,
     Receipt,
     Retrying,
@@ -47,7 +49,10 @@ OUTPUTS = st.builds(
     st.fixed_dictionaries({}, optional={"text/plain": WORDS, "image/png": PICTURES}),
 )
 CALLS = st.builds(
-    ToolCall, IDS, WORDS, WORDS | st.sampled_from(["{}", '{"code": "x\\ny"}', '{"path": 3}'])
+    ToolCall,
+    IDS,
+    WORDS | st.sampled_from(["delegate", "execute_code"]),
+    WORDS | st.sampled_from(["{}", '{"code": "x\\ny"}', '{"path": 3}']),
 )
 PLANS = st.lists(
     st.fixed_dictionaries(
@@ -75,7 +80,7 @@ RESULTS = st.builds(
 BLOCKS = st.lists(st.builds(Text, WORDS) | st.builds(Thinking, WORDS) | CALLS, max_size=4)
 MESSAGES = st.builds(lambda blocks: Message("assistant", tuple(blocks)), BLOCKS)
 USAGES = st.builds(Usage, st.integers(0, 99), st.integers(0, 99))
-EVENTS: st.SearchStrategy[Event] = st.one_of(
+OWN_EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(TurnStarted, WORDS, WORDS, WORDS),
     st.builds(StepStarted, st.integers(1, 9), st.just(9)),
     st.builds(TextDelta, WORDS),
@@ -107,6 +112,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         WORDS,
     ),
 )
+EVENTS = OWN_EVENTS | st.builds(Delegated, IDS, OWN_EVENTS)
 
 
 def applied(state: Any, operations: list[Operation]) -> Any:
@@ -258,10 +264,135 @@ def test_a_question_is_there_while_it_is_open() -> None:
     picture.update(view)
     question = picture.state["steps"][0]["calls"][0]["question"]
     about = {"reasons": ["network"], "diffs": [], "always": "network", "byPart": False}
-    assert question == {"text": "Run this?", **about}
+    assert question == {"text": "Run this?", "number": 1, "about": "x", **about}
     picture.update(reduce(view, ApprovalAnswered("c1", "no", "person", "Not now.")))
     call = picture.state["steps"][0]["calls"][0]
     assert (call["question"], call["note"]) == (None, "refused by you: Not now.")
+
+
+# ---------------------------------------------------------------- delegates
+
+
+def delegating(*tasks: str) -> list[Event]:
+    """A turn that has begun with a delegate for each task: the calls d1, d2 and so on."""
+    calls = [
+        ToolCall(f"d{n}", "delegate", json.dumps({"task": task})) for n, task in enumerate(tasks, 1)
+    ]
+    message = Message("assistant", tuple(calls))
+    started = [ToolStarted(call) for call in calls]
+    return [*START, MessageFinished(message, Usage(), "tool_use"), *started]
+
+
+def works(call_id: str, step: int, code: str, *after: Event, tokens: int = 0) -> list[Event]:
+    """A step of a delegate that calls `execute_code`, and what comes after that."""
+    call = ToolCall("e1", "execute_code", json.dumps({"code": code}))
+    message = MessageFinished(Message("assistant", (call,)), Usage(tokens), "tool_use")
+    own = [StepStarted(step, 50), message, ToolStarted(call), *after]
+    return [Delegated(call_id, event) for event in own]
+
+
+def printed(text: str) -> Event:
+    output = Output("stdout", {"text/plain": text})
+    return ToolFinished(ToolResult("e1", (Text(text),), False, (output,)), 0.1)
+
+
+def cards(picture: ViewState) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = picture.state["steps"][-1]["calls"]
+    return found
+
+
+def test_what_a_delegates_card_says() -> None:
+    """Its name and task, what it does now, its tokens and their price; at the end what it took."""
+    picture = ViewState(lambda view: f"${view.usage.total_tokens / 1000:.2f}")
+    view = view_of(*delegating("Count them.", "Sum them."))
+    picture.update(view)
+    assert [card["name"] for card in cards(picture)] == ["Delegate 1", "Delegate 2"]
+    assert [card["came"] for card in cards(picture)] == ["waiting for a place"] * 2
+    begins = [Delegated("d2", Noticed("Mind: x.")), Delegated("d2", TurnStarted("Sum.", "p", "m"))]
+    for event in (*begins, *works("d2", 1, "import os\ntotal = sum(rows)", tokens=1_204)):
+        view = reduce(view, event)
+    picture.update(view)
+    its = cards(picture)[1]["delegate"]
+    assert (its["now"], its["facts"]) == (
+        "step 1: execute_code total = sum(rows)",
+        "1,204 tokens · $1.20",
+    )
+    assert its["notices"] == ["Mind: x."] and its["running"] and cards(picture)[1]["came"] == ""
+    for event in (printed("6"), StepStarted(2, 50)):
+        view = reduce(view, Delegated("d2", event))
+    picture.update(view)
+    assert cards(picture)[1]["delegate"]["now"] == "step 2: waiting for the model"
+    ends = TurnFinished("budget", Usage(1_204), error="The budget is used up.")
+    for event in (Delegated("d2", ends), ToolFinished(ToolResult("d2", (Text("Six."),)), 3.0)):
+        view = reduce(view, event)
+    picture.update(view)
+    card = cards(picture)[1]
+    assert (card["state"], card["name"]) == ("done", "Delegate 2")
+    assert card["delegate"]["now"] == "2 steps · budget used up" and not card["delegate"]["running"]
+    assert card["delegate"]["notices"] == ["Mind: x.", "The budget is used up."]
+    (outputs,) = card["delegate"]["steps"][0]["calls"][0]["outputs"]
+    assert outputs["text"] == "6" and card["outputs"][0]["text"] == "Six."
+
+
+def test_a_delegates_question_is_at_its_card() -> None:
+    """With its name and all of the code that it is about; a second one is another question."""
+    code = "!rm x\n" + "# a line of the code\n" * 2_000
+    asked = ApprovalAsked(
+        "d1", "(Delegate 1) Run this?", (), "", (Output("result", {"text/plain": code}),)
+    )
+    picture, view = ViewState(), view_of(*delegating("Tidy."), *works("d1", 1, code))
+    view = reduce(reduce(view, Delegated("d1", ApprovalAsked("e1", "Run this?"))), asked)
+    picture.update(view)
+    (card,) = cards(picture)
+    assert (card["state"], card["name"]) == ("asking", "Delegate 1")
+    assert card["question"]["text"].startswith("(Delegate 1) Run this? (About 2,0")
+    assert (card["question"]["about"], card["question"]["number"]) == ("!rm x", 1)
+    assert card["outputs"][0]["text"].count("# a line") == 2_000
+    assert card["delegate"]["now"] == "step 1: waiting for you: execute_code !rm x"
+    inner = card["delegate"]["steps"][0]["calls"][0]
+    assert (inner["question"], inner["id"]) == (None, "d1/e1")
+    picture.update(reduce(view, ApprovalAnswered("d1", "no", "person")))
+    assert (cards(picture)[0]["question"], cards(picture)[0]["state"]) == (None, "running")
+    picture.update(reduce(reduce(view, ApprovalAnswered("d1", "yes")), asked))
+    assert cards(picture)[0]["question"]["number"] == 2
+
+
+def test_a_delegates_history_costs_nothing() -> None:
+    """An event of one of eight delegates makes neither the others anew nor its own earlier steps,
+    and sends little, however long all of them have been at work.
+    """
+    events = delegating(*(f"part {n}" for n in range(8)))
+    for step in range(1, 31):
+        for n in range(1, 9):
+            events += works(f"d{n}", step, f"x = {step}", printed("x" * 10_000))
+    picture, view = ViewState(), view_of(*events)
+    picture.update(view)
+    assert size([["set", [], picture.state]]) < 2_000_000
+    before = cards(picture)
+    picture.update(view := reduce(view, Delegated("d3", StepStarted(31, 50))))
+    after = cards(picture)
+    assert [n for n in range(8) if after[n] is not before[n]] == [2]
+    old, new = (each[2]["delegate"]["steps"] for each in (before, after))
+    assert len(new) == 31 and all(a is b for a, b in zip(old, new[:30], strict=True))
+    more = works("d3", 32, "y = 1")
+    view = reduce(view, more[0])
+    picture.update(view)
+    operations = picture.update(reduce(view, more[1]))
+    assert size(operations) < 1_500
+    assert {tuple(path[:4]) for _, path, _ in operations} <= {("steps", 0, "calls", 2)} | {
+        (name,) for name in ("tokens", "activity", "cost")
+    }
+
+
+def test_a_delegates_pictures_are_words() -> None:
+    """A picture inside of a delegate is named: it would be among many, and none is the person's."""
+    data = {"image/png": "AAAA", "text/plain": "<Figure size 640x480>"}
+    shown = ToolResult("e1", (Text("ok"),), False, (Output("display", data),))
+    events = [*delegating("Plot."), *works("d1", 1, "plot()", ToolFinished(shown, 1.0))]
+    picture = ViewState()
+    picture.update(view_of(*events))
+    (output,) = cards(picture)[0]["delegate"]["steps"][0]["calls"][0]["outputs"]
+    assert (output["kind"], output["text"]) == ("text", "<Figure size 640x480>")
 
 
 # ---------------------------------------------------------------- operations by value
