@@ -158,7 +158,7 @@ def test_the_transcript_is_closed_and_holds_the_facts() -> None:
     """No `<details>` is open; the head counts steps, calls, failures, files and tokens."""
     html = saved(model="claude")[0].data["text/html"]
     assert " open" not in html
-    assert "2 steps · 6 tool calls (3 failed, 1 refused) · 1 file · 330 tokens · claude" in html
+    assert "2 steps · 7 tool calls (3 failed, 1 refused) · 1 file · 330 tokens · claude" in html
 
 
 def test_the_metadata() -> None:
