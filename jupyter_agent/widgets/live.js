@@ -1496,13 +1496,14 @@ class Turn {
     const shown = { yes: "yes", always: "always in this session", no: "no" }[answer];
     const but = rejected.length ? `${shown}, without ${rejected.map((number) => number + 1).join(", ")}` : shown;
     this.#noteAnswer(call, reason ? `${but}, ${reason}` : but);
-    this.#send({ t: "answer", call, answer, reason, ...(rejected.length ? { rejected } : {}) });
+    const { number } = this.#question(call);
+    this.#send({ t: "answer", call, number, answer, reason, ...(rejected.length ? { rejected } : {}) });
   }
 
   /** Answer a question in words, by the number of a choice or by a text: `{choice}` or `{text}`. */
   reply(call, shown, answer) {
     this.#noteAnswer(call, shown);
-    this.#send({ t: "reply", call, ...answer });
+    this.#send({ t: "reply", call, number: this.#question(call).number, ...answer });
   }
 
   #noteAnswer(call, shown) {

@@ -429,6 +429,8 @@ class LiveView:
         self._wake()
 
     def _act_on(self, message: dict[str, Any]) -> None:
+        if not self._is_for_open_question(message):
+            return
         match message:
             case {"t": "steer", "text": str(text)} if text.strip():
                 self._unread = (*self._unread, clean(text.strip()[:MOST_TYPED]))
@@ -445,6 +447,14 @@ class LiveView:
                 if asked is not None and not asked.done() and (text := self._reply_in(message)):
                     asked.set_result(QuestionAnswered(call_id, text))
         self._changed.set()
+
+    def _is_for_open_question(self, message: Mapping[str, Any]) -> bool:
+        """False for an answer to a question of before at the same call: a delegate asks many."""
+        steps, number = self._watch.view.steps, message.get("number")
+        if number is None or not steps:
+            return True
+        asked = {call.call.id: call.questions for call in steps[-1].calls}
+        return bool(number == asked.get(message.get("call", "")))
 
     def _reply_in(self, message: Mapping[str, Any]) -> str:
         """The answer in a message of the front end: a choice by its number, or a text."""

@@ -152,8 +152,25 @@ def call(name: str = "execute_code", **changes: object) -> dict[str, Any]:
         "body": "df.mean()",
         "outputs": [{"kind": "text", "text": "3.5"}],
         "question": None,
+        "delegate": None,
     }
     return {**plain, **changes}
+
+
+def delegate(number: int, *steps: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A delegate at work; `delegate` changes what is said of its conversation."""
+    its = {
+        "running": True,
+        "now": f"step {max(len(steps), 1)}: waiting for the model",
+        "facts": "1,204 tokens · $0.004",
+        "notices": [],
+        "steps": list(steps),
+        **changes.pop("delegate", {}),
+    }
+    name = changes.pop("name", f"Delegate {number}")
+    plain = {"id": f"d{number}", "gist": f"Read part {number}.", "body": f"task: Read {number}."}
+    plain |= {"state": "running", "seconds": None, "language": "text", "outputs": []}
+    return call(name, **{**plain, "delegate": its, **changes})
 
 
 def step(number: int = 1, **changes: object) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def in_dark(book: NotebookPage, name: str) -> None:
     splash = book.page.locator("#jupyterlab-splash")
     book.theme("Dark")
     expect(splash).to_have_count(0)
+    if book.live(2).count():  # it follows the theme within a second
+        expect(book.live(2)).to_have_css("color-scheme", "dark")
     book.shot(name)
     book.theme("Light")
     expect(splash).to_have_count(0)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser.page import WIDGETS, Notebook, call, launch, notebook, state, step
+from browser.page import WIDGETS, Notebook, call, delegate, launch, notebook, state, step
 from playwright.sync_api import Browser, expect, sync_playwright
 
 PIXEL = (
@@ -99,6 +99,10 @@ def rich_state() -> dict[str, Any]:
     good = call(id="c3", gist=means, body=means, outputs=[{"kind": "text", "text": table}])
     added = ["+# Penguins by mass", "+Gentoo are heaviest: 5,076 g on average."]
     lines = ["@12 unchanged lines", *added, "-old line", " same"]
+    its = step(1, text="I count.", calls=[call(id="d1/a", gist="len(rows)", came="3")])
+    over = {"running": False, "now": "2 steps · budget used up", "notices": ["No tokens are left."]}
+    outputs = [{"kind": "text", "text": "There are 3 rows."}]
+    worked = delegate(1, its, state="done", seconds=4.0, outputs=outputs, delegate=over)
     diff = {"title": "report.md", "added": 2, "removed": 1, "lines": lines}
     ask = call(
         "write_file",
@@ -119,7 +123,7 @@ def rich_state() -> dict[str, Any]:
     return state(
         first,
         step(2, notices=["The provider is busy; trying again in 2 s."], calls=[failed]),
-        step(3, said=["Round the means, please."], calls=[good]),
+        step(3, said=["Round the means, please."], calls=[good, worked, delegate(2, its)]),
         step(4, calls=[ask]),
         plan=plan,
         unread=["and add the counts"],
@@ -726,6 +730,140 @@ def test_everything_has_a_name(book: Notebook) -> None:
     assert book.page.locator(".ja button:not([type=button])").count() == 0
 
 
+# ---- delegates -----------------------------------------------------------------------------------
+
+QUESTION_OF_2 = {
+    "text": "(Delegate 2) Run this code?",
+    "number": 1,
+    "about": "!touch x",
+    "reasons": [],
+    "diffs": [],
+    "always": "",
+    "byPart": False,
+}
+
+
+def cards_of(book: Notebook) -> list[dict[str, Any]]:
+    """Where the delegates' cards are, and how high."""
+    boxes = [box.bounding_box() for box in book.page.locator("[data-delegate]").all()]
+    return [dict(box) for box in boxes if box]
+
+
+def test_eight_delegates_stay_calm(book: Notebook) -> None:
+    """Whatever they do, for however long, their cards stay folded, where they are, as high as they
+    are; what each does now and what it has cost is in sight.
+    """
+    book.show(state(step(calls=[delegate(n, step(1)) for n in range(1, 9)])))
+    assert "Delegate 3" in book.text() and "step 1: waiting for the model" in book.text()
+    assert book.text().count("1,204 tokens · $0.004") == 8
+    before = cards_of(book)
+    assert len({box["height"] for box in before}) == 1 and before[0]["height"] < 60
+    for number in range(40):
+        at = ["steps", 0, "calls", number % 8]
+        book.page.evaluate(
+            "ops => test.model.receive({t: 'patch', ops})",
+            [
+                ["push", [*at, "delegate", "steps"], step(number, calls=[call(id=f"x{number}")])],
+                ["set", [*at, "delegate", "now"], "a very long word " * (number % 7)],
+                ["set", [*at, "delegate", "facts"], f"{10**number:,} tokens"[:30]],
+            ],
+        )
+    book.page.wait_for_timeout(1_300)  # longer than it takes for a card of code to open itself
+    assert cards_of(book) == before
+    assert book.page.locator("[data-delegate] details[open]:not(.ja-steps)").count() == 0
+    assert book.page.locator(".ja-its .ja-card").count() == 0  # what nobody looks at is not drawn
+
+
+def test_a_delegates_steps(book: Notebook) -> None:
+    """Its steps are drawn once its card is opened and go on there; the earlier ones are not touched
+    again, and a card inside that somebody opened stays open.
+    """
+    one = call(id="d1/a", gist="len(rows)", body="len(rows)")
+    book.show(state(step(calls=[delegate(1, step(1, text="I look.", calls=[one]))])))
+    book.page.locator("[data-delegate] summary").first.click()
+    inner = book.page.locator(".ja-its .ja-card")
+    expect(inner).to_have_count(1)
+    inner.locator("summary").click()
+    expect(inner.locator("pre").first).to_have_text("len(rows)")
+    path = ["steps", 0, "calls", 0, "delegate", "steps"]
+    running = call(id="d1/b", gist="sum(rows)", state="running", seconds=30, outputs=[])
+    book.page.evaluate(
+        "window.changes = 0; new MutationObserver((all) => (changes += all.length)).observe("
+        "document.querySelector('.ja-its [role=group]'), "
+        "{subtree: true, childList: true, characterData: true, attributes: true})"
+    )
+    book.patch(["push", path, step(2, calls=[running])])
+    book.patch(["set", [*path, 1, "calls", 0, "state"], "done"], ["push", path, step(3)])
+    expect(inner).to_have_count(2)
+    expect(inner.last).to_have_attribute("data-state", "done")
+    assert inner.first.locator("details").get_attribute("open") == ""
+    assert inner.last.locator("details").get_attribute("open") is None
+    assert book.page.evaluate("changes") == 0
+
+
+def test_a_delegate_asks(book: Notebook) -> None:
+    """Its card alone opens, with the code; the header names it, and the keyboard leads there; the same
+    question again is another one, which is asked and announced anew.
+    """
+    code = [{"kind": "text", "text": "# first\n!touch x"}]
+    book.show(state(step(calls=[delegate(1), delegate(2), delegate(3)])))
+    book.sent()
+    cards = book.page.locator("[data-delegate] > details")
+    spoken = book.page.locator("[aria-live=polite]")
+    yes = book.page.get_by_role("button", name="Yes", exact=True)
+    at = ["steps", 0, "calls", 1]
+    for number in (1, 2):
+        book.patch(
+            ["set", [*at, "state"], "asking"],
+            ["set", [*at, "outputs"], code],
+            ["set", [*at, "question"], {**QUESTION_OF_2, "number": number}],
+        )
+        assert [card.get_attribute("open") is not None for card in cards.all()] == [
+            False,
+            True,
+            False,
+        ]
+        assert "!touch x" in cards.nth(1).inner_text()
+        header = book.page.get_by_role("group", name="Your answer")
+        assert "(Delegate 2) Run this code? !touch x" in header.inner_text()
+        assert "(Delegate 2) Run this code? !touch x" in (spoken.text_content() or "")
+        expect(yes).to_be_enabled()
+        book.page.keyboard.press("Alt+Shift+A")
+        expect(yes).to_be_focused()
+        book.page.keyboard.press("Enter")
+        answer = {"t": "answer", "call": "d2", "number": number, "answer": "yes", "reason": ""}
+        assert book.sent() == [answer]
+        if number == 1:  # answered and asked again between two looks of the page
+            book.page.evaluate("document.querySelector('[aria-live=polite]').textContent = ''")
+    book.patch(
+        ["set", [*at, "state"], "running"],
+        ["set", [*at, "outputs"], []],
+        ["set", [*at, "question"], None],
+    )
+    assert cards.nth(1).get_attribute("open") is None
+
+
+def test_a_delegates_code_asks_by_the_input_line(book: Notebook) -> None:
+    """Only the delegate whose code asks waits for the person; the others go on."""
+    book.show(state(step(calls=[delegate(1), delegate(2)]), wait={**WAIT, "call": "d2"}))
+    states = book.page.locator("[data-delegate]").evaluate_all(
+        "all => all.map(e => e.dataset.state)"
+    )
+    assert states == ["running", "asking"]
+
+
+def test_delegates_of_a_kernel_that_is_gone(book: Notebook) -> None:
+    """Neither a delegate nor what it had begun looks as if it went on."""
+    inner = step(1, calls=[call(id="d1/a", state="running"), call(id="d1/b", state="waiting")])
+    book.show(state(step(calls=[delegate(1, inner)])))
+    book.page.locator("[data-delegate] summary").first.click()
+    book.page.evaluate("test.model.lost.forEach((lose) => lose())")
+    book.settle()
+    assert book.page.locator(".ja-now").inner_text() == "interrupted"
+    heard = book.page.locator(".ja-card > details > summary > .ja-sr").all_text_contents()
+    assert heard == ["interrupted", "interrupted", "not run"]
+
+
 # ---- hostile text --------------------------------------------------------------------------------
 
 
@@ -737,12 +875,17 @@ def everywhere(text: str) -> dict[str, Any]:
     rows = [[[text, text, text, text], text, None], text, [[text, 2, 2, True]]]
     outputs.append({"kind": "table", "rows": rows, "head": text})
     question = {"text": text, "reasons": [text], "diffs": [diff, text, None], "always": text}
+    question |= {"about": text, "number": text}
     done = call(
         text, id=text, gist=text, note=text, came=text, body=text, language=text, outputs=outputs
     )
     ask = call(text, id="q", gist=text, state="asking", note=text, body=text, question=question)
     odd = call(text, id="o", state=text, note=text, outputs=[None, 3], question=text)
-    busy = step(1, thinking=text, text=text, said=[text], notices=[text], calls=[done, odd, ask])
+    its = {"now": text, "facts": text, "notices": [text], "running": text}
+    inner = step(1, thinking=text, text=text, notices=[text], calls=[done, odd])
+    works = delegate(1, inner, text, delegate=its, name=text, gist=text, body=text)
+    calls = [done, odd, ask, works, call("x", id="y", delegate=text)]
+    busy = step(1, thinking=text, text=text, said=[text], notices=[text], calls=calls)
     texts = dict.fromkeys(("ending", "task", "model", "cost", "activity"), text)
     plan = [{"text": text, "state": text}]
     lists = {"unread": [text], "notices": [text]}
@@ -764,7 +907,7 @@ def test_hostile_text_is_text(book: Notebook, text: str) -> None:
     assert book.page.locator(unsafe).count() == 0
     shown = book.page.locator(".ja").text_content() or ""
     plain = text.replace("\ud800", "\ufffd")
-    assert shown.replace("\ud800", "\ufffd").count(plain) >= 15
+    assert shown.replace("\ud800", "\ufffd").count(plain) >= 30
 
 
 def test_an_override_in_one_field_leaves_the_next_alone(book: Notebook) -> None:
@@ -828,6 +971,11 @@ OPS: list[list[Any]] = [
     ["push", ["steps", 1, "calls"], asking()],
     ["set", ["steps", 1, "calls", 0, "question"], None],
     ["set", ["steps", 1, "calls", 0, "state"], "refused"],
+    ["push", ["steps", 1, "calls"], delegate(1, step(1, calls=[call(id="d1/a", state="running")]))],
+    ["set", ["steps", 1, "calls", 1, "delegate", "steps", 0, "calls", 0, "state"], "done"],
+    ["push", ["steps", 1, "calls", 1, "delegate", "steps"], step(2, text="Now I sum.")],
+    ["push", ["steps", 1, "calls", 1, "delegate", "steps", 1, "calls"], call(id="d1/b")],
+    ["set", ["steps", 1, "calls", 1, "delegate", "steps"], [step(1, text="Another one.")]],
     ["set", ["steps", 0], step(1, text="replaced", calls=[call(id="z")])],
     ["set", ["steps"], [step(1, text="only one left")]],
     ["set", ["running"], False],
