@@ -453,8 +453,10 @@ class LiveView:
         steps, number = self._watch.view.steps, message.get("number")
         if number is None or not steps:
             return True
-        asked = {call.call.id: call.questions for call in steps[-1].calls}
-        return bool(number == asked.get(message.get("call", "")))
+        return any(
+            call.call.id == message.get("call") and call.questions == number
+            for call in steps[-1].calls
+        )
 
     def _reply_in(self, message: Mapping[str, Any]) -> str:
         """The answer in a message of the front end: a choice by its number, or a text."""

@@ -787,12 +787,12 @@ def test_a_delegates_steps(book: Notebook) -> None:
     expect(inner.locator("pre").first).to_have_text("len(rows)")
     path = ["steps", 0, "calls", 0, "delegate", "steps"]
     running = call(id="d1/b", gist="sum(rows)", state="running", seconds=30, outputs=[])
+    book.patch(["push", path, step(2, calls=[running])])
     book.page.evaluate(
         "window.changes = 0; new MutationObserver((all) => (changes += all.length)).observe("
         "document.querySelector('.ja-its [role=group]'), "
         "{subtree: true, childList: true, characterData: true, attributes: true})"
     )
-    book.patch(["push", path, step(2, calls=[running])])
     book.patch(["set", [*path, 1, "calls", 0, "state"], "done"], ["push", path, step(3)])
     expect(inner).to_have_count(2)
     expect(inner.last).to_have_attribute("data-state", "done")
@@ -802,8 +802,8 @@ def test_a_delegates_steps(book: Notebook) -> None:
 
 
 def test_a_delegate_asks(book: Notebook) -> None:
-    """Its card alone opens, with the code; the header names it, and the keyboard leads there; the same
-    question again is another one, which is asked and announced anew.
+    """Its card alone opens, with the code; the header names it, and the keyboard leads there; the
+    same question again is another one, which is asked and announced anew.
     """
     code = [{"kind": "text", "text": "# first\n!touch x"}]
     book.show(state(step(calls=[delegate(1), delegate(2), delegate(3)])))

@@ -10,6 +10,7 @@ from typing import Any
 
 import ipykernel
 import pytest
+import yaml
 from front_end import FrontEnd
 from live_kernel import Json, LiveKernel, Running, execute_code
 from model_server import Call, ModelServer, Reply
@@ -435,6 +436,8 @@ HOSTILE: list[object] = [
     {"t": "answer", "call": 7, "answer": "yes"},
     {"t": "answer", "call": "nobody's", "answer": "yes"},
     {"t": "answer", "call": None, "answer": "always"},
+    {"t": "answer", "call": ["c1"], "number": 1, "answer": "yes"},
+    {"t": "answer", "call": "c1", "number": [1], "answer": "yes"},
     {"t": "patch", "ops": [["set", ["running"], False]]},
     {"t": "state", "state": {}},
     {"t" * 1000: "x"},
@@ -450,6 +453,10 @@ def test_hostile_messages_do_nothing(kernel: LiveKernel) -> None:
         {"t": "answer", "call": call["id"], "answer": answer}
         for answer in ("YES", True, None, ["yes"])
     ]
+    wrong += [
+        {"t": "answer", "call": call["id"], "number": number, "answer": "yes"}
+        for number in (0, 2, "1", [])
+    ]
     before = page.text
     for content in [*HOSTILE, *wrong]:
         page.send(content)
@@ -461,6 +468,35 @@ def test_hostile_messages_do_nothing(kernel: LiveKernel) -> None:
     assert not (kernel.folder / "ran.txt").exists()
     page.answer("yes")
     assert running.finish().status == "ok" and (kernel.folder / "ran.txt").exists()
+
+
+def test_questions_of_a_delegate(kernel: LiveKernel) -> None:
+    """Each is at its card, with its name and its code; an answer to the first that comes late is no
+    answer to the second. What was seen of its steps is in the saved form.
+    """
+    give = {"calls": [{"name": "delegate", "arguments": {"task": "tidy up"}}]}
+    replies = [execute_code("!touch ran.txt"), execute_code("!touch not.txt"), {"text": "Tidy."}]
+    turns = [
+        {"task": "Clean.", "replies": [give, {"text": "Well."}]},
+        {"task": "tidy up", "replies": replies},
+    ]
+    (kernel.folder / "delegate.yaml").write_text(yaml.safe_dump(turns), encoding="utf-8")
+    kernel.helper("%agent config provider scripted", "%agent config script delegate.yaml")
+    running, page = begin(kernel, "Clean.")
+    card = page.until_asked()
+    assert card["name"] == "Delegate 1" and card["outputs"][0]["text"] == "!touch ran.txt"
+    assert page.state["wait"]["text"] == "(Delegate 1) Run this code?"
+    first = {"t": "answer", "call": card["id"], "number": card["question"]["number"]}
+    page.send({**first, "answer": "yes"})
+    page.until(lambda: page.asking and page.asking[0]["question"]["number"] == 2)
+    page.send({**first, "answer": "yes"})
+    page.steer("Read after it.")
+    page.until(lambda: page.state["unread"])
+    assert page.asking[0]["question"]["about"] == "!touch not.txt"
+    page.answer("no", "not that")
+    cell = running.finish()
+    assert (kernel.folder / "ran.txt").exists() and not (kernel.folder / "not.txt").exists()
+    assert "refused by you: not that" in cell.transcript and "Delegate 1" in cell.transcript
 
 
 def test_endless_words_are_cut(kernel: LiveKernel) -> None:

@@ -251,6 +251,18 @@ def test_arguments_of_any_shape() -> None:
         check_saved(saved(arguments=arguments))
 
 
+def test_a_delegates_steps_are_in_every_form() -> None:
+    """Its name, its steps, how each ended, what the person decided; in Markdown as a quotation."""
+    data = saved(arguments='{"path": "a.csv"}', output="6 rows", name="read_file")[0].data
+    markdown = str(data["text/markdown"])
+    quoted = [each for each in markdown.split("\n") if each.startswith(">")]
+    assert quoted.count("> *Its steps*") == 1
+    assert "> `read_file` ✗ ok · allowed by you" in quoted and "> 6 rows" in quoted
+    for text in data.values():
+        assert "Delegate 1" in text and "2 steps · 110 tokens" in text
+    assert "6 rows" in str(data["text/html"]).partition("Its steps")[2]
+
+
 # ---------------------------------------------------------------- what a card shows
 
 HEAD = "<thead><tr><th></th><th>a</th></tr></thead>"
