@@ -36,6 +36,7 @@ LONGEST = (
     "browser/test_prose.py",
     "browser/test_place.py",
     "browser/test_questions.py",
+    "browser/test_delegates.py",
     "test_examples.py",
     "magics/test_trust.py",
     "magics/test_restart.py",

@@ -782,6 +782,7 @@ function createCard(turn, isInner = false) {
     set.mark(MARKS[state] ?? "");
     set.heard(status.heard);
     if (call.delegate) its.syncLine(call.delegate);
+    else if (its) its.line.hidden = its.node.hidden = true; // it could not begin
     const isLong = call.state === "running" && seconds > UNFOLD_AFTER_S && !isInner && !its;
     if (isInner) unfolded = false;
     else if (state === "asking" || isLong) unfolded = true;

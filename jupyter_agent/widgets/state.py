@@ -165,20 +165,21 @@ class ViewState:
     def _call(self, call: CallView, made: Made | None) -> Json:
         shown = _card(call, OUTPUT_LIMIT)
         shown["question"] = _question(call)
-        if call.delegate is not None:
+        if call.is_delegate:
             of = made.view.delegate if made else None
             its = Made(of, made.json["delegate"]) if made and of is not None else None
             shown["came"] = ""  # its own line says it
-            shown["delegate"] = self._delegate(call, call.delegate, its)
+            shown["delegate"] = self._delegate(call, call.delegate or TurnView(), its)
         return shown
 
     def _delegate(self, call: CallView, its: TurnView, made: Made | None) -> Json:
         """A delegate's conversation; its report, which is the call's result, is not in it."""
         error = stable(its.error) if its.stop_reason is not None else ""
+        tokens = tokens_of(its)
         return {
             "running": is_at_work(call),
             "now": stable(delegate_now(call)),
-            "facts": " · ".join(filter(None, [tokens_of(its), self._price(its)])),
+            "facts": " · ".join(filter(None, [tokens, self._price(its)])) if tokens else "",
             "notices": [*(stable(each.text) for each in its.notices), *([error] if error else [])],
             "steps": _each(
                 lambda step, made: _inner_step(step, call.call.id, made),

@@ -199,7 +199,7 @@ class TerminalView:
         words = note(call)
         seconds = f" {call.seconds:.1f} s" if call.seconds is not None else ""
         mark = self._styled(MARKS[call.state], kind or _COLOURS.get(call.state, "dim"))
-        name = self._styled(line(call.call.name), "bold")
+        name = self._styled(line(call.name), "bold")
         self._line(
             f"{mark} {name}{' ' + stable(words) if words else ''}{self._styled(seconds, 'dim')}"
         )

@@ -470,18 +470,43 @@ def test_hostile_messages_do_nothing(kernel: LiveKernel) -> None:
     assert running.finish().status == "ok" and (kernel.folder / "ran.txt").exists()
 
 
+def delegating(kernel: LiveKernel, task: str, **delegates: list[Json]) -> None:
+    """Script a turn that gives each task away at once, and answers."""
+    tasks = [name.replace("_", " ") for name in delegates]
+    calls = [{"name": "delegate", "arguments": {"task": each}} for each in tasks]
+    main = {"task": task, "replies": [{"calls": calls}, {"text": "Well."}]}
+    theirs = zip(tasks, delegates.values(), strict=True)
+    turns = [main, *({"task": each, "replies": replies} for each, replies in theirs)]
+    name = f"delegates_{time.monotonic_ns()}.yaml"
+    (kernel.folder / name).write_text(yaml.safe_dump(turns), encoding="utf-8")
+    kernel.helper("%agent config provider scripted", f"%agent config script {name}")
+
+
+def test_eight_delegates(kernel: LiveKernel) -> None:
+    """What eight delegates do side by side comes in few messages, and nothing of it comes twice:
+    all that is sent is about as long as the state that is seen at the end.
+    """
+    steps = [execute_code(f"import asyncio\nawait asyncio.sleep(0.02)\n{n}") for n in range(8)]
+    names = [f"part_{n}" for n in range(8)]
+    delegating(kernel, "Parts.", **{name: [*steps, {"text": "Read."}] for name in names})
+    running, page = begin(kernel, "Parts.")
+    began = time.monotonic()
+    page.until(lambda: len(page.calls) == 8)
+    assert running.finish().status == "ok"
+    seconds = time.monotonic() - began
+    its = [call["delegate"] for call in page.calls]
+    assert [each["now"] for each in its] == ["9 steps"] * 8
+    assert {len(each["steps"]) for each in its} == {9}
+    assert len(page.received) <= 20 * seconds + 5
+    assert page.size <= 6 * len(page.text)
+
+
 def test_questions_of_a_delegate(kernel: LiveKernel) -> None:
     """Each is at its card, with its name and its code; an answer to the first that comes late is no
     answer to the second. What was seen of its steps is in the saved form.
     """
-    give = {"calls": [{"name": "delegate", "arguments": {"task": "tidy up"}}]}
     replies = [execute_code("!touch ran.txt"), execute_code("!touch not.txt"), {"text": "Tidy."}]
-    turns = [
-        {"task": "Clean.", "replies": [give, {"text": "Well."}]},
-        {"task": "tidy up", "replies": replies},
-    ]
-    (kernel.folder / "delegate.yaml").write_text(yaml.safe_dump(turns), encoding="utf-8")
-    kernel.helper("%agent config provider scripted", "%agent config script delegate.yaml")
+    delegating(kernel, "Clean.", tidy_up=replies)
     running, page = begin(kernel, "Clean.")
     card = page.until_asked()
     assert card["name"] == "Delegate 1" and card["outputs"][0]["text"] == "!touch ran.txt"

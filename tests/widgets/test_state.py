@@ -307,7 +307,8 @@ def test_what_a_delegates_card_says() -> None:
     view = view_of(*delegating("Count them.", "Sum them."))
     picture.update(view)
     assert [card["name"] for card in cards(picture)] == ["Delegate 1", "Delegate 2"]
-    assert [card["came"] for card in cards(picture)] == ["waiting for a place"] * 2
+    waiting = [(card["came"], card["delegate"]["now"]) for card in cards(picture)]
+    assert waiting == [("", "waiting for a place")] * 2
     begins = [Delegated("d2", Noticed("Mind: x.")), Delegated("d2", TurnStarted("Sum.", "p", "m"))]
     for event in (*begins, *works("d2", 1, "import os\ntotal = sum(rows)", tokens=1_204)):
         view = reduce(view, event)
@@ -332,6 +333,17 @@ def test_what_a_delegates_card_says() -> None:
     assert card["delegate"]["notices"] == ["Mind: x.", "The budget is used up."]
     (outputs,) = card["delegate"]["steps"][0]["calls"][0]["outputs"]
     assert outputs["text"] == "6" and card["outputs"][0]["text"] == "Six."
+
+
+def test_a_delegate_that_cannot_begin() -> None:
+    """A call that is refused by its tool is no delegate: an error like that of any other call."""
+    picture, view = ViewState(), view_of(*delegating("", "Sum."))
+    picture.update(view)
+    failed = ToolResult("d1", (Text("Give the delegate a task."),), True)
+    picture.update(reduce(view, ToolFinished(failed, 0.0)))
+    first, second = cards(picture)
+    assert (first["name"], first["delegate"], first["state"]) == ("delegate", None, "failed")
+    assert second["name"] == "Delegate 2"
 
 
 def test_a_delegates_question_is_at_its_card() -> None:
