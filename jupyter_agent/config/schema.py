@@ -126,6 +126,11 @@ class AnswersSettings(_Group):
         description="Attempts at each task, each in scratch: their values are compared, and the "
         "most frequent one is taken. 1 makes one attempt, outside of scratch.",
     )
+    verify: bool = Field(
+        False,
+        description="After each answer a delegate computes its numbers anew, from the inputs "
+        "alone, without the code and the numbers; how far they agree is told below the transcript.",
+    )
 
 
 class ApprovalsSettings(_Group):

@@ -18,10 +18,12 @@ TurnStop = Literal["end", "step_limit", "budget", "stuck", "interrupted", "refus
 ReplyStop = Literal["end", "tool_use", "max_tokens", "refused"]
 ReplySource = Literal["live", "recorded", "scripted"]
 ApprovalAnswer = Literal["yes", "no", "always"]
-Decider = Literal["person", "time_out", "no_answer", "stopped", "nobody", "plan", "vote"]
+Decider = Literal["person", "time_out", "no_answer", "stopped", "nobody", "plan", "vote", "verify"]
 """Who decided: the person; nobody within the time-out; nobody, as empty lines were no answer;
 nobody, as the turn was stopped at the question; nobody, as nobody could be asked; the rule that a
-turn which plans, or compares attempts, changes nothing."""
+turn which plans, compares attempts, or checks an answer, changes nothing."""
+VERIFY = "verify:answer"
+"""The `call_id` of the events of a delegate that checks the turn's answer: it works for no call."""
 SeenIn = Literal["output", "task", "variable", "earlier", "code", "computed", "weak"]
 """The source of a number: a call's result, the task, the description of a variable, an output of an
 earlier turn, the code that ran; or a computation from numbers beside it. `weak` is a place that

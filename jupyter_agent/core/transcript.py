@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from jupyter_agent.core.events import (
+    VERIFY,
     Advised,
     ApprovalAnswered,
     ApprovalAsked,
@@ -197,6 +198,15 @@ class TurnView:
     notices: tuple[Noticed, ...] = ()
     attempt: int = 0
     attempts: int = 0
+    check: CallView | None = None
+    """The delegate that computes the answer's numbers anew; None in a turn without."""
+
+    @property
+    def shown_steps(self) -> tuple[StepView, ...]:
+        """The steps, and below them the check of the answer as one more."""
+        if self.check is None:
+            return self.steps
+        return (*self.steps, StepView(len(self.steps) + 1, calls=(self.check,)))
 
     @property
     def own_steps(self) -> tuple[StepView, ...]:
@@ -290,6 +300,8 @@ def _piece_of(event: Event) -> tuple[str, str | int]:
 
 def reduce(view: TurnView, event: Event) -> TurnView:
     """The view after one more event."""
+    if getattr(event, "call_id", "") == VERIFY:
+        return _with_check(view, event)
     match event:
         case TurnStarted(task=task, provider=provider, model=model):
             before = () if view.task else view.notices
@@ -325,6 +337,19 @@ def reduce(view: TurnView, event: Event) -> TurnView:
             return replace(_in_last_step(view, event), plan=plan)
         case _:
             return _in_last_step(view, event)
+
+
+def _with_check(view: TurnView, event: Event) -> TurnView:
+    """The view after an event of the delegate that checks the answer."""
+    check = view.check or CallView(ToolCall(VERIFY, "verify", "{}"), "running")
+    (check,) = _reduce_step(StepView(0, calls=(check,)), event).calls
+    usage = view.usage
+    match event:
+        case Delegated(event=MessageFinished(usage=its)):
+            usage += its
+        case Delegated(event=TurnFinished(stop_reason=stop)):
+            check = replace(check, state="done" if stop == "end" else "failed")
+    return replace(view, check=check, usage=usage)
 
 
 def _in_last_step(view: TurnView, event: Event) -> TurnView:

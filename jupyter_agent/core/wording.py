@@ -82,6 +82,7 @@ _REFUSED = {
     "nobody": "refused: nobody could be asked",
     "plan": "refused: this turn only plans",
     "vote": "refused: attempts change nothing",
+    "verify": "refused: a check changes nothing",
 }
 
 
@@ -191,7 +192,7 @@ def _unanswered(view: TurnView) -> Iterator[str]:
 
 
 def _is_no(decided: EffectDecided) -> bool:
-    return decided.answer == "no" and decided.by in ("person", "nobody", "plan", "vote")
+    return decided.answer == "no" and decided.by in ("person", "nobody", "plan", "vote", "verify")
 
 
 def _deleted(view: TurnView) -> Iterator[str]:

@@ -74,8 +74,13 @@ class Number:
     ways: tuple[tuple[NumberReading, ...], ...]
 
 
-def numbers_in(text: str) -> Iterator[Number]:
-    """The numbers in a text that claim something, in order."""
+def numbers_in(text: str, with_small: bool = False) -> Iterator[Number]:
+    """The numbers in a text that claim something, in order.
+
+    Args:
+        text: The text.
+        with_small: True takes bare counts up to ten for claims, too.
+    """
     text = western(text)
     dates = spans_of_dates(text)
     end = 0
@@ -84,7 +89,8 @@ def numbers_in(text: str) -> Iterator[Number]:
             continue
         for number in _numbers(text, *match.span()):
             end = max(end, number.end)
-            if not is_left_alone(text, number.start, number.end, _is_small(text, number)):
+            is_small = not with_small and _is_small(text, number)
+            if not is_left_alone(text, number.start, number.end, is_small):
                 yield number
 
 

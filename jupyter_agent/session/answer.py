@@ -10,6 +10,7 @@ from decimal import Decimal
 from types import ModuleType
 
 from jupyter_agent.core.events import (
+    VERIFY,
     AttemptStarted,
     CellChange,
     Delegated,
@@ -32,6 +33,7 @@ from jupyter_agent.core.transcript import CallView
 from jupyter_agent.grounding import Index, Source, grounded
 from jupyter_agent.promotion import executed_by, opaque_names, pieces
 from jupyter_agent.recording.results import VARYING
+from jupyter_agent.session.verification import NumberCheck
 from jupyter_agent.source.cell import parse_cell
 from jupyter_agent.source.scope import loop_names
 
@@ -61,6 +63,7 @@ class Answer(RedactedRepr):
         stop_reason: Why the turn ended.
         values: The value of each attempt, cut short, if several were compared
             (`answers.samples`); empty for an attempt without success.
+        checks: Its numbers beside those that a delegate computed anew (`answers.verify`).
     """
 
     code: tuple[str, ...]
@@ -70,6 +73,7 @@ class Answer(RedactedRepr):
     receipt: Receipt
     stop_reason: TurnStop
     values: tuple[str, ...]
+    checks: tuple[NumberCheck, ...] = ()
 
     @property
     def text(self) -> str:
@@ -191,6 +195,8 @@ class TurnFindings:
             self._own.text = "" if calls else event.message.text
         elif isinstance(event, ToolFinished):
             self._note_result(event.result)
+        elif isinstance(event, Delegated) and event.call_id == VERIFY:
+            self._note_check(event.event)
         elif isinstance(event, Delegated):
             self._note_delegated(event)
 
@@ -285,6 +291,21 @@ class TurnFindings:
         return tuple(
             replace(number, varies=(number.start, number.call_id) in varying) for number in numbers
         )
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls so far, those of delegates among them."""
+        return list(self._calls.values())
+
+    @property
+    def written(self) -> list[str]:
+        """The paths of the files that its tools have created or changed so far."""
+        return [change.path for change in self._files.values() if change.kind != "deleted"]
+
+    def _note_check(self, event: Event) -> None:
+        """Note the code of a delegate that checks the answer: what it saw is no source of it."""
+        if isinstance(event, MessageFinished):
+            self.ran += [code for code in map(_code, event.message.tool_calls) if code]
 
     def _note_delegated(self, delegated: Delegated) -> None:
         """Note what a delegate saw and changed. What its names were bound to is its own."""

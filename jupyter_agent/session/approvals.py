@@ -146,11 +146,11 @@ class Approvals:
         Args:
             settings: Its settings.
             user: The user who is asked about side effects.
-            kind: What it is for: to plan and to vote refuse whatever would change anything but
-                variables.
+            kind: What it is for: to plan, to vote and to verify refuse whatever would change
+                anything but variables.
         """
         self._mode = settings.approvals.mode
-        self._user = ChangesNothing(kind) if kind in ("plan", "vote") else user
+        self._user = ChangesNothing(kind) if kind in ("plan", "vote", "verify") else user
         self._no_changes = NO_CHANGES.get(kind, "")
         self._contexts.clear()
         self._passed.clear()

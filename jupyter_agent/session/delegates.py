@@ -37,6 +37,7 @@ from jupyter_agent.recording.tape import Tape
 from jupyter_agent.recording.wrappers import RecordedTools, RecordedUser, on_tape
 from jupyter_agent.session.approvals import Approvals
 from jupyter_agent.session.kernel import Kernel
+from jupyter_agent.session.options import TurnKind
 from jupyter_agent.tools.code import delegate_code_tools, process_code_tools
 from jupyter_agent.tools.delegation import Assignment, delegate_tools
 from jupyter_agent.tools.inspect import inspect_tools
@@ -56,6 +57,8 @@ _NOT_FOR_DELEGATES = frozenset(
 )
 """Tools that a delegate has in another form, or not at all: the plan, the proposals and the page
 are the agent's that talks to the person."""
+_FOR_A_CHECK = frozenset({"read_file", "describe_file", "list_files", "search_files"})
+"""Tools of a delegate that checks an answer, besides code: none that remembers, asks or changes."""
 
 
 @dataclass
@@ -71,16 +74,35 @@ class _Delegate:
         unseen: Those that its code names and that may have changed unseen, with their types.
         child: The process in which its code runs; None for this kernel.
         failed: What it made in its process and cannot hand over, with the reasons.
+        kind: What it is for: `verify` reads, computes, and changes nothing.
+        contexts: What it reads beside its task.
     """
 
     name: str
     assignment: Assignment
     numbering: Numbering
     overlay: Overlay = field(default_factory=Overlay)
+    kind: TurnKind = "work"
+    contexts: tuple[str, ...] = ()
     lost: dict[str, None] = field(default_factory=dict)
     unseen: dict[str, None] = field(default_factory=dict)
     child: ChildKernel | None = None
     failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """What a delegate computed anew.
+
+    Args:
+        end: How it ended.
+        value: What it bound; None if it bound nothing.
+        lost: The person's variables that it changed in place and that have no copy.
+    """
+
+    end: DelegateEnd
+    value: object
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +228,37 @@ class Delegates:
             for name in assignment.output:
                 self._claimed.pop(name, None)
 
+    async def recompute(
+        self,
+        assignment: Assignment,
+        overlay: Overlay,
+        contexts: Sequence[str],
+        sinks: DelegateSinks,
+    ) -> Recomputed:
+        """Run a delegate that computes something anew, after the turn's answer. It only reads and
+        computes, and nothing of its names becomes the person's.
+
+        Args:
+            assignment: What it is to do; its only output is the name of what it computes.
+            overlay: Its names at the beginning.
+            contexts: What it reads beside its task.
+            sinks: Where its events go.
+
+        Raises:
+            ToolError: No turn runs.
+        """
+        if self._turn is None:
+            raise ToolError("No delegate can work here.")
+        number = len(self._numbers) + 1
+        (wanted,) = assignment.output
+        delegate = _Delegate(
+            "The check", assignment, Numbering("check."), overlay, "verify", tuple(contexts)
+        )
+        tape = self._turn.tape.of_delegate(number)
+        end = await self._work(delegate, self._turn, tape, sinks)
+        made = overlay.space.get(wanted) if overlay.owns(wanted) else None
+        return Recomputed(end, made, tuple(delegate.lost))
+
     def _claim(self, assignment: Assignment) -> None:
         for name in assignment.output:
             if name in self._claimed:
@@ -254,7 +307,9 @@ class Delegates:
         )
         user = RecordedUser(tape, asker)
         approvals = Approvals(kernel, self._setup.approvals, delegate.overlay)
-        approvals.begin(settings, user, self._setup.kind)
+        approvals.begin(
+            settings, user, delegate.kind if delegate.kind != "work" else self._setup.kind
+        )
 
         def note(event: Event) -> None:
             asker.saw(event)
@@ -291,7 +346,7 @@ class Delegates:
     def _message(self, delegate: _Delegate, unprotected: Sequence[str]) -> Message:
         """The delegate's task with its context: its inputs, and what it hands over."""
         assignment, level = delegate.assignment, self._setup.settings.context.detail
-        variables = user_variables(self._kernel.shell)
+        variables = self._variables(delegate)
         given = {name: variables[name] for name in assignment.inputs if name in variables}
         wanted = ", ".join(f"`{name}`" for name in assignment.output)
         fragile = [name for name in assignment.inputs if name in unprotected]
@@ -300,19 +355,14 @@ class Delegates:
             f"The task is about {', '.join(f'`{name}`' for name in given)}." if given else "",
             f"Cannot be put back, so do not change: {', '.join(fragile)}." if fragile else "",
         ]
-        texts = ["\n".join(filter(None, lines)), turn_context("", KernelState(given), level)]
+        state = turn_context("", KernelState(given), level)
+        texts = ["\n".join(filter(None, lines)), *delegate.contexts, state]
         blocks = (Context(text) for text in texts if text)
         return Message("user", (Text(assignment.task), *blocks))
 
     def _tools(self, delegate: _Delegate, approvals: Approvals) -> list[Tool]:
         """The delegate's tools: the conversation's own, but for those that are about the person."""
-        setup, kernel = self._setup, self._kernel
-        scratch = kernel.executor.scratch
-
-        def variables() -> dict[str, object]:
-            with scratch.using(delegate.overlay):
-                return user_variables(kernel.shell, scratch.names())
-
+        setup, kernel, inspect = self._setup, self._kernel, list[Tool]()
         if delegate.child is not None:
             own = process_code_tools(delegate.child.run, setup.sight)
         else:
@@ -323,13 +373,21 @@ class Delegates:
                 approvals.guarded,
                 lambda code: self._in_names_of(delegate, code),
             )
-        inspect = inspect_tools(variables, setup.shapes_only) if delegate.child is None else []
+            inspect = inspect_tools(lambda: self._variables(delegate), setup.shapes_only)
         others = [each for each in setup.tools if each.name not in _NOT_FOR_DELEGATES]
+        if delegate.kind == "verify":
+            others = [each for each in others if each.name in _FOR_A_CHECK]
         return [
             *(own if setup.settings.tools.enable_code else []),
             *inspect,
             *(each if each.effect == "reads" else self._taking_turns(each) for each in others),
         ]
+
+    def _variables(self, delegate: _Delegate) -> dict[str, object]:
+        """The variables as the delegate's code sees them."""
+        shell, scratch = self._kernel.shell, self._kernel.executor.scratch
+        with scratch.using(delegate.overlay):
+            return user_variables(shell, scratch.names())
 
     def _taking_turns(self, tool: Tool) -> Tool:
         """A tool that changes something, so that no two delegates use it at the same time."""

@@ -24,9 +24,10 @@ GO_ON = "Go on with the task where you stopped."
 """The task of a turn that `%agent resume` starts."""
 CARRY_OUT = "Carry out your plan."
 """The task of a turn that `%agent go` starts."""
-TurnKind = Literal["work", "plan", "go", "vote"]
+TurnKind = Literal["work", "plan", "go", "vote", "verify"]
 """What a turn is for: `plan` looks and changes nothing, `go` carries out the plan of one before,
-`vote` compares several attempts (`answers.samples`)."""
+`vote` compares several attempts (`answers.samples`). `verify` is a delegate's, which computes the
+numbers of an answer anew (`answers.verify`)."""
 
 
 def note_of(kind: TurnKind) -> str:
@@ -124,6 +125,13 @@ OPTIONS = click.Command(
             "context.detail",
         ),
         _Option("--samples", "N", "attempts; the most frequent value is taken", "answers.samples"),
+        _Option(
+            "--verify",
+            "",
+            "a delegate computes the answer's numbers anew, without seeing code or numbers",
+            "answers.verify",
+            default=None,
+        ),
         _Option("--budget", "USD", "the most that the turn may cost, in US dollars", "budget.usd"),
         _Option(
             "--session",
@@ -198,6 +206,14 @@ def parse_options(words: Sequence[str], where: str = CELL_MAGIC) -> TurnOptions:
     into = given["into"] or ""
     if into and (not into.isidentifier() or iskeyword(into)):
         raise ConfigError(f"{where}: --into needs a variable's name, not {into!r}.")
+    if given["verify"] and given["plan"]:
+        raise ConfigError(
+            f"{where}: --verify checks an answer, and --plan ends with a plan. Use one."
+        )
+    if given["verify"] and given["samples"] not in (None, "1"):
+        raise ConfigError(
+            f"{where}: --verify checks one attempt, and --samples compares several. Use one."
+        )
     return TurnOptions(
         settings=config.layer(where, _settings(given), text=True),
         session=given["session"] or "default",

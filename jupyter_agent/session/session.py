@@ -127,6 +127,11 @@ class Session:
             await self.interruptible(connecting, "the MCP servers were connected")
         if kind == "work" and settings.answers.samples > 1:
             kind = "vote"
+            if settings.answers.verify:
+                raise ConfigError(
+                    "answers.verify checks one attempt, and answers.samples compares "
+                    f"{settings.answers.samples}. Switch one of them off."
+                )
         agent, tape = setup.agent(settings, user or Nobody(), kind, given)
         by_hand, task = setup.resources.skills.by_hand(task, skills)
         cells = await self.interruptible(setup.look_at_page(task, settings), "the page was read")

@@ -24,6 +24,7 @@ NO_CHANGES: Mapping[TurnKind, str] = {
     "plan": "this turn only plans and changes nothing; put it into the plan",
     "vote": "this turn compares several attempts (answers.samples) and changes nothing but "
     "variables; answer without it",
+    "verify": "you check an answer and change nothing but your own variables; compute without it",
 }
 """Why a turn that changes nothing refuses what would, by its kind."""
 _MULTIPROCESSING = "multiprocessing/popen_fork.py"
@@ -38,8 +39,8 @@ class ChangesNothing(Nobody):
         kind: The kind of the turn.
     """
 
-    def __init__(self, kind: Literal["plan", "vote"]) -> None:
-        self._kind: Literal["plan", "vote"] = kind
+    def __init__(self, kind: Literal["plan", "vote", "verify"]) -> None:
+        self._kind: Literal["plan", "vote", "verify"] = kind
 
     def decide_now(self, asked: ApprovalAsked) -> ApprovalAnswered:
         return ApprovalAnswered(asked.call_id, "no", self._kind)

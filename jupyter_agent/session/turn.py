@@ -20,7 +20,9 @@ from jupyter_agent.config import Settings
 from jupyter_agent.core.events import (
     PASSING,
     ApprovalAsked,
+    Delegated,
     Event,
+    MessageFinished,
     Noticed,
     QuestionAsked,
     Receipt,
@@ -42,6 +44,7 @@ from jupyter_agent.session.attempts import ScratchAttempts
 from jupyter_agent.session.mentions import attached
 from jupyter_agent.session.options import TurnKind, go_line, note_of
 from jupyter_agent.session.provider_choice import is_brief
+from jupyter_agent.session.verification import NOT_VERIFIED, Checked, NumberCheck, verify
 from jupyter_agent.stores.conversations import TurnEnd, described
 from jupyter_agent.stores.runlog import RunLog
 from jupyter_agent.stores.tracing import open_spans
@@ -118,6 +121,7 @@ class Turn:
         self._news = _News([], False)
         self._shown: list[str] = []
         self._mended: tuple[str, ...] = ()
+        self._checks: tuple[NumberCheck, ...] = ()
         self._saves = settings.session.save and tape.keeps_conversation
         self._unkept = self._why_unkept()
         self._before = self._kernel.snapshot()
@@ -140,6 +144,7 @@ class Turn:
         variables = self._kernel.shell.user_ns
         code = findings.code(receipt, variables)
         answer = make_answer(findings.text, code, receipt, outcome.usage, stop, findings.values)
+        answer.checks = self._checks
         variables["_agent"] = answer
         self._session.turn_ended(stop, self._usage(outcome))
         if stop in COMPLETE and outcome.is_whole:
@@ -194,6 +199,9 @@ class Turn:
         resources.callback(self._undo.end, self._before)  # if the turn breaks off
         self._undo.begin(self._task, self._before, self._settings.undo, self._kind == "plan")
         resources.callback(self._put_back)
+        if self._is_verified:
+            resources.callback(self._undo.forget_inputs)
+            self._undo.keep_inputs(self._before)
         if self._kind != "vote":
             self._watch_inputs()
         if self._kind == "plan":
@@ -238,10 +246,61 @@ class Turn:
             outcome = await self._session.interruptible(loop)
         except TurnInterrupted:
             outcome = TurnOutcome("interrupted", Usage())  # before the turn's first step
+        if self._is_verified and outcome.stop_reason not in ("interrupted", "error"):
+            outcome = await self._verified(outcome)
         lines = self._kernel.protected.end()
         self._session.setup.news += lines
         self._notify(lines)
         return outcome
+
+    @property
+    def _is_verified(self) -> bool:
+        """True if a delegate checks the answer; a plan has none."""
+        return self._settings.answers.verify and self._kind in ("work", "go")
+
+    async def _verified(self, outcome: TurnOutcome) -> TurnOutcome:
+        """Let a delegate compute the answer's numbers anew, and tell how far they agree.
+
+        The events of the delegate do not count for `findings`, so that its numbers are no source
+        of the answer's.
+        """
+        findings, why = self._findings, self._why_unverified(outcome)
+        if why:
+            self._emit(Noticed(f"{NOT_VERIFIED}: {why}", in_sight=True))
+            return outcome
+        turn = Checked(
+            self._task,
+            findings.text,
+            self._session.history,
+            findings.index,
+            tuple(findings.ran),
+            findings.calls,
+            findings.written,
+        )
+        counted = _UsageOfCheck()
+        emit = _fan_out([counted, self._emit])
+        work = verify(self._kernel, self._session.setup, self._before, turn, emit)
+        try:
+            found = await self._session.interruptible(work)
+        except TurnInterrupted:
+            self._emit(Noticed(f"{NOT_VERIFIED}: you stopped the check.", in_sight=True))
+            return replace(outcome, stop_reason="interrupted", usage=outcome.usage + counted.usage)
+        for line in found.lines:
+            self._emit(Noticed(line, in_sight=True))
+        self._checks = found.checks
+        usage = outcome.usage + found.usage
+        if found.error is not None:
+            return TurnOutcome("error", usage, found.error)
+        return replace(outcome, usage=usage, is_whole=outcome.is_whole and found.is_whole)
+
+    def _why_unverified(self, outcome: TurnOutcome) -> str:
+        """Why no delegate can check the answer; empty if one can."""
+        if not self._findings.text.strip():
+            return "the turn has no answer."
+        if is_brief(self._settings, os.environ):
+            return "a model with short instructions has no delegates."
+        reached = self._agent.budget.used_up(outcome.usage)
+        return f"{reached[:1].lower()}{reached[1:]}." if reached else ""
 
     def _end(self, outcome: TurnOutcome) -> Receipt:
         """Collect variables, files, numbers and cost in the receipt; close the turn's stores."""
@@ -427,6 +486,19 @@ class Turn:
             "The agent was interrupted. What it had finished is kept, and the next %%agent "
             "cell goes on from there."
         )
+
+
+class _UsageOfCheck:
+    """A sink that counts the tokens of the delegate that checks the answer."""
+
+    lasting_only = True
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Delegated) and isinstance(event.event, MessageFinished):
+            self.usage += event.event.usage
 
 
 class _News:

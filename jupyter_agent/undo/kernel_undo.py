@@ -32,6 +32,8 @@ _PLANNING = "planning"
 """The id of a turn that puts names back and has no checkpoint."""
 _ATTEMPT = "attempt"
 """The id of an attempt of a turn."""
+_INPUTS = "inputs"
+"""The id of a turn whose inputs are kept for a check of its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class KernelUndo:
         self._namespace = namespace
         self._bindings = Bindings()
         self._attempts = Bindings(turns=1)
+        self._inputs = Bindings(turns=1)
         self.cells = CellEdits()
         self._own: set[str] = set()
         self._checkpoints: tuple[object, Checkpoints] | None = None
@@ -137,6 +140,29 @@ class KernelUndo:
         unseen = self._bindings.unseen(turn)
         self._unseen = tuple(f"{each}: not checked for changes inside" for each in unseen)
         return frozenset(names(results, "bound", "copied", "removed"))
+
+    def keep_inputs(self, before: Snapshot) -> None:
+        """Copy the person's variables as they are before the turn, for `inputs`."""
+        self._inputs.begin(_INPUTS, before, self._namespace)
+
+    def inputs(self, after: Snapshot) -> tuple[dict[str, object], tuple[str, ...]]:
+        """The person's variables of before the turn, which are freed with this.
+
+        Args:
+            after: The person's variables now.
+
+        Returns:
+            Those that are not as before any more, by name, as they were; and the names of those
+            that were changed in place and have no copy.
+        """
+        try:
+            return self._inputs.as_before(_INPUTS, after)
+        finally:
+            self.forget_inputs()
+
+    def forget_inputs(self) -> None:
+        """Free what `keep_inputs` kept."""
+        self._inputs.forget()
 
     def begin_attempt(self, before: Snapshot) -> None:
         """Begin one of several attempts of the running turn: copy the person's variables."""

@@ -200,7 +200,7 @@ def _html(view: TurnView, running: bool = False) -> Iterator[str]:
     yield f"<b>Agent</b> &nbsp;{_inline(heading, limit)}</summary>"
     for notice in _notices(view, running):
         yield f'<div style="margin:6px 0"><i>{_inline(notice, limit)}</i></div>'
-    for step in view.steps:
+    for step in view.shown_steps:
         is_answer = step is view.answer_step and not running
         yield from _html_step(step, is_answer, limit)
     changed = " · ".join(
@@ -369,7 +369,7 @@ def _plain(view: TurnView) -> Iterator[str]:
     yield f"Agent: {stable(summary(view))}"
     yield from (f"  {PLAN_MARKS[item.state]} {line(item.text, 200)}" for item in view.plan)
     yield from (f"  {_indented(notice, 2, limit)}" for notice in _notices(view))
-    for step in view.steps:
+    for step in view.shown_steps:
         yield from _plain_step(step, step is view.answer_step, limit)
     changed = [stable(f"{name} {words}") for name, words in changes(view.receipt)]
     if changed:
@@ -421,7 +421,7 @@ def _markdown(view: TurnView) -> Iterator[str]:
     yield f"**Agent** {inert(stable(summary(view)))}\n"
     yield from (f"\n{PLAN_MARKS[item.state]} {inert(line(item.text, 200))}\n" for item in view.plan)
     yield from (f"\n*{inert(line(notice, 300))}*\n" for notice in _notices(view))
-    for step in view.steps:
+    for step in view.shown_steps:
         yield from _markdown_step(step, step is view.answer_step, limit)
     changed = " · ".join(f"{_span(name)} {words}" for name, words in changes(view.receipt))
     if changed:

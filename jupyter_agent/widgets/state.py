@@ -108,8 +108,9 @@ class ViewState:
         """The operations from the last state to this view; keeps it as the last state."""
         operations: list[Operation] = []
         steps = self.state["steps"]
-        for index, step in enumerate(view.steps):
-            before = self._view.steps[index] if index < len(self._view.steps) else StepView(0)
+        shown = self._view.shown_steps
+        for index, step in enumerate(view.shown_steps):
+            before = shown[index] if index < len(shown) else StepView(0)
             if before is step:
                 continue
             fresh = self._step(step, Made(before, steps[index]) if index < len(steps) else None)
