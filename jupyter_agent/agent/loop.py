@@ -27,6 +27,7 @@ from jupyter_agent.core.events import (
     StepStarted,
     ToolFinished,
     ToolStarted,
+    TurnFinished,
     TurnStop,
 )
 from jupyter_agent.core.history import INTERRUPTED_NOTE, TextLength, free_id, repair
@@ -162,6 +163,7 @@ class RunningTurn:
         self._agent = agent
         self._history = history
         self._emit = emit
+        self._delegated: dict[str, Usage] = {}
         self._begun: set[str] = set()
         self._ran: set[str] = set()
         self._used_ids = {call.id for message in history for call in message.tool_calls}
@@ -373,9 +375,16 @@ class RunningTurn:
             delegated.reset(delegating)
 
     def _note_delegated(self, call_id: str, event: Event) -> None:
-        """Pass on an event of a delegate, whose tokens count against this turn's limits."""
+        """Pass on an event of a delegate, whose tokens count against this turn's limits.
+
+        Its last event has those of all its model calls, summaries of its conversation among them.
+        """
+        counted = self._delegated.get(call_id, Usage())
         if isinstance(event, MessageFinished):
+            self._delegated[call_id] = counted + event.usage
             self.usage += event.usage
+        elif isinstance(event, TurnFinished):
+            self.usage += event.usage - counted
         self._emit(Delegated(call_id, event))
 
     async def _ask_user(self, asked: QuestionAsked) -> QuestionAnswered:

@@ -99,6 +99,7 @@ class Player(CassetteTape):
         of_delegate: bool = False,
     ) -> None:
         super().__init__(workspace)
+        self._of_delegate = of_delegate
         self.cassette = cassette = without_secrets(cassette)
         self.model = cassette.model
         self._file_name = file_name
@@ -167,6 +168,8 @@ class Player(CassetteTape):
     def begin(self, conversation: Sequence[Message]) -> None:
         self._task = task_of(conversation[-1], self._root)
         self._candidates = self._find(conversation)
+        if self._of_delegate and self._candidates and self.turn.prompt is not None:
+            self.fixed_tokens = self.turn.prompt.tokens  # its tools are others than the turn's
         self._step, self._summaries_given, self._overflowed = 0, 0, False
         self._looks, self._nested, self._keys = 0, [], {}
         self._matched, self._kept.states = set(), ()

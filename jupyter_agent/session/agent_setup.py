@@ -246,17 +246,29 @@ class AgentSetup:
         """The conversation's compactor, which keeps its token counts from turn to turn."""
         compactor = self._compactor
         compactor.limit = token_limit(self.settings, os.environ)
-        compactor.decided = partial(_decided, tape)
-        compactor.counter.recorded = tape.fixed_tokens
-        return compactor
+        return _recorded(compactor, tape)
+
+    def compactor_of(
+        self, delegate: str, tape: Tape, contexts: Callable[[], Sequence[str]]
+    ) -> Compactor:
+        """The compactor of a delegate's conversation.
+
+        Args:
+            delegate: Its name.
+            tape: Its tape, which has begun.
+            contexts: Returns the texts to repeat in the shortened conversation.
+        """
+        return _recorded(self._new_compactor(f"-{delegate}", contexts), tape)
 
     @cached_property
     def _compactor(self) -> Compactor:
+        return self._new_compactor("", self._still_in_force)
+
+    def _new_compactor(self, suffix: str, contexts: Callable[[], Sequence[str]]) -> Compactor:
         kernel = self._kernel
         stem = kernel.path.stem if kernel.path else "kernel"
-        keep = keep_in(kernel.workspace, f"{stem}-{self._name}")
-        limit = token_limit(self.settings, os.environ)
-        return Compactor(limit, keep, self._still_in_force)
+        keep = keep_in(kernel.workspace, f"{stem}-{self._name}{suffix}")
+        return Compactor(token_limit(self.settings, os.environ), keep, contexts)
 
     def _still_in_force(self) -> list[str]:
         """Texts to repeat in a shortened conversation: plan, skills, rules, the variables."""
@@ -505,6 +517,13 @@ def _budget(settings: Settings, provider: Model) -> Budget:
             "Use budget.tokens instead."
         )
     return Budget(limits.tokens, limits.seconds, limits.usd, price)
+
+
+def _recorded(compactor: Compactor, tape: Tape) -> Compactor:
+    """The compactor, which shortens a recorded conversation where it was shortened then."""
+    compactor.decided = partial(_decided, tape)
+    compactor.counter.recorded = tape.fixed_tokens
+    return compactor
 
 
 def _decided(tape: Tape, is_due: bool) -> bool:

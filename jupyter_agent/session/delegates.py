@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.agent.approval_gate import ApprovalGate
+from jupyter_agent.agent.compaction import Compactor
 from jupyter_agent.agent.delegates import DelegateEnd, DelegateUser, run_delegate, share_of
 from jupyter_agent.agent.loop import Agent
 from jupyter_agent.agent.prompts import render
@@ -326,6 +327,7 @@ class Delegates:
         budget = share_of(
             caller.budget, self._used_before, time.monotonic() - self._began, self._parts
         )
+        tape.begin([Message("user", (Text(self._task),)), message])
         agent = replace(
             caller,
             provider=on_tape(caller.provider, tape),
@@ -337,11 +339,24 @@ class Delegates:
             user=user,
             budget=budget,
             advice=str,
-            compactor=None,
+            compactor=self._compactor(delegate, tape) if caller.compactor else None,
             samples=1,
         )
-        tape.begin([Message("user", (Text(self._task),)), message])
         return await run_delegate(agent, assignment.task, message, note)
+
+    def _compactor(self, delegate: _Delegate, tape: Tape) -> Compactor:
+        """Shortens the delegate's conversation where it grows too long, as that of the turn."""
+        level = self._setup.settings.context.detail
+
+        def its_names() -> list[str]:
+            made = {
+                name: value
+                for name, value in self._variables(delegate).items()
+                if delegate.overlay.owns(name)
+            }
+            return [turn_context("", KernelState(made), level)]
+
+        return self._setup.compactor_of(delegate.name, tape, its_names)
 
     def _message(self, delegate: _Delegate, unprotected: Sequence[str]) -> Message:
         """The delegate's task with its context: its inputs, and what it hands over."""
