@@ -63,8 +63,8 @@ def delegate_tools(run: Delegating, variables: Callable[[], Sequence[str]]) -> l
     ) -> ToolReturn:
         """Give a part of the work to a delegate: an agent in this kernel with its own conversation.
 
-        You get its report, and the objects. Several calls in one reply run side by side: for
-        independent parts, long documents, or a second opinion.
+        You get its report, and the objects. Several calls in one reply run side by side: one
+        for each of several files, independent parts, a long document, a second opinion.
         """
         assignment = Assignment(call_id.get(), task.strip(), _names(inputs), _names(output), where)
         check(assignment, variables())

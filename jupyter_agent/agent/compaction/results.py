@@ -71,14 +71,22 @@ def move_old_results(draft: Draft, stop: int, target: int) -> None:
 
 
 def cut_last_results(draft: Draft, target: int) -> None:
-    """Cut all results that are still long, the largest first: the last resort."""
+    """Cut all results that are still long, the largest first: the last resort.
+
+    The results that the model has not read yet come last.
+    """
     whole = list(draft.messages)
     largest = sorted(range(len(whole)), key=lambda index: -draft.counter.message(whole[index]))
-    for short in (_cut, _placeholder):
-        for index in largest:
-            if draft.tokens <= target:
-                return
-            _shorten(draft, index, whole[index], short)
+    replies = (index for index, message in enumerate(whole) if message.role == "assistant")
+    last = max(replies, default=-1)
+    read = [index for index in largest if index <= last]
+    unread = [index for index in largest if index > last]
+    for part in (read, unread):
+        for short in (_cut, _placeholder):
+            for index in part:
+                if draft.tokens <= target:
+                    return
+                _shorten(draft, index, whole[index], short)
 
 
 _Short = Callable[[Draft, ToolResult], ToolResult]
