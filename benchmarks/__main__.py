@@ -14,6 +14,7 @@ from benchmarks.bench import Bench
 from benchmarks.environments import environment, own, versions
 from benchmarks.measures.asking import asking
 from benchmarks.measures.counting import counting
+from benchmarks.measures.delegates import delegates
 from benchmarks.measures.disk import log, outputs
 from benchmarks.measures.facts import facts
 from benchmarks.measures.hook import hook
@@ -49,6 +50,7 @@ MEASURES: dict[str, Measure] = {
     "numbers": numbers,
     "hook": hook,
     "recall": recall,
+    "delegates": delegates,
 }
 QUICK = ("P1", "P4", "P5", "P8", "P9", "P13", "numbers", "recall")
 OWN = ("jupyter-agent-magics", "anthropic", "openai", "ipykernel", "ipython", "httpx2", "tiktoken")

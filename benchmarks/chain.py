@@ -7,6 +7,8 @@ A plan says what a run of requests is answered with. It is a dict, since it trav
     {"kind": "stream", "tokens": 2000, "pause": 0.01}  words, token by token
     {"kind": "codes", "codes": ["print(1)"]}           these pieces of code, then words
     {"kind": "many", "codes": ["print(1)"]}            the same as many calls of one reply
+    {"kind": "delegates", "count": 8, "rounds": 2}     tasks given away, then words; each delegate
+                                                       reads a file, and its last reply is words
 
 `style` says in whose words the call is put: `code` (ours, and of most peers), `final` (the answer
 is a call, too: smolagents) or `bash` (a command: mini-swe-agent). `wait` is how long the model is
@@ -56,6 +58,9 @@ def reply(plan: Plan, step: int) -> Reply:
         words = tokens(plan["tokens"])
         return Reply(words, pause=plan.get("pause", 0.0), wait=plan.get("wait", 0.0))
     style, wait = plan.get("style", "code"), plan.get("wait", 0.0)
+    if plan["kind"] == "delegates" and step == 0:
+        tasks = (f"Count the words of part_{number}.txt." for number in range(plan["count"]))
+        return Reply((), tuple(("delegate", "task", task) for task in tasks), wait=wait)
     codes = _codes(plan, step)
     if not codes:
         return Reply(in_tokens(ANSWER), _LAST_CALLS.get(style, ()), wait=wait)
@@ -77,6 +82,10 @@ def _codes(plan: Plan, step: int) -> list[str]:
             return plan["codes"] if step == 0 else []
         case "codes":
             return plan["codes"][step : step + 1]
+        case "delegates":  # they ask at the same time: round by round
+            turn, number = divmod(step - 1, plan["count"])
+            code = f"len(open('part_{number}.txt').read().split())"
+            return [code] if turn < plan["rounds"] - 1 else []
     return [code_of(step, plan.get("size", 0))] if step < plan["steps"] else []
 
 
