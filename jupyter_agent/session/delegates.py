@@ -250,7 +250,7 @@ class Delegates:
         """
         if self._turn is None:
             raise ToolError("No delegate can work here.")
-        number = len(self._numbers) + 1
+        number, self._parts = len(self._numbers) + 1, 1
         (wanted,) = assignment.output
         delegate = _Delegate(
             "The check", assignment, Numbering("check."), overlay, "verify", tuple(contexts)

@@ -44,7 +44,7 @@ from jupyter_agent.session.attempts import ScratchAttempts
 from jupyter_agent.session.mentions import attached
 from jupyter_agent.session.options import TurnKind, go_line, note_of
 from jupyter_agent.session.provider_choice import is_brief
-from jupyter_agent.session.verification import NOT_VERIFIED, Checked, NumberCheck, verify
+from jupyter_agent.session.verification import NOT_VERIFIED, AnsweredTurn, NumberCheck, verify
 from jupyter_agent.stores.conversations import TurnEnd, described
 from jupyter_agent.stores.runlog import RunLog
 from jupyter_agent.stores.tracing import open_spans
@@ -268,7 +268,7 @@ class Turn:
         if why:
             self._emit(Noticed(f"{NOT_VERIFIED}: {why}", in_sight=True))
             return outcome
-        turn = Checked(
+        turn = AnsweredTurn(
             self._task,
             findings.text,
             self._session.history,

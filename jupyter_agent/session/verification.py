@@ -85,7 +85,7 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class AnsweredTurn:
     """What a check knows of a turn.
 
     Args:
@@ -108,7 +108,7 @@ class Checked:
 
 
 async def verify(
-    kernel: Kernel, setup: AgentSetup, before: Snapshot, turn: Checked, emit: Sink
+    kernel: Kernel, setup: AgentSetup, before: Snapshot, turn: AnsweredTurn, emit: Sink
 ) -> Verification:
     """Let a delegate compute an answer's numbers anew.
 
@@ -161,7 +161,7 @@ def _names_before(kernel: Kernel, before: Snapshot) -> tuple[Overlay, tuple[str,
     return overlay, lost
 
 
-def _assignment(turn: Checked, wanted: Sequence[Quantity]) -> str:
+def _assignment(turn: AnsweredTurn, wanted: Sequence[Quantity]) -> str:
     text = without_numbers(turn.answer, wanted, turn.index)
     return render(
         "verify",
@@ -173,7 +173,7 @@ def _assignment(turn: Checked, wanted: Sequence[Quantity]) -> str:
     ).strip()
 
 
-def _contexts(turn: Checked, files: Sequence[str], lost: Sequence[str]) -> list[str]:
+def _contexts(turn: AnsweredTurn, files: Sequence[str], lost: Sequence[str]) -> list[str]:
     """What the delegate reads beside its task: earlier tasks, the files, what is not as before."""
     said = [
         block.text
@@ -194,13 +194,13 @@ def _contexts(turn: Checked, files: Sequence[str], lost: Sequence[str]) -> list[
     return [defused(each) for each in lines if each]
 
 
-def _variables(turn: Checked, before: Snapshot) -> tuple[str, ...]:
+def _variables(turn: AnsweredTurn, before: Snapshot) -> tuple[str, ...]:
     """The person's variables that the turn's code or the task names."""
     words = set(_WORD.findall("\n".join([turn.task, *turn.code])))
     return tuple(name for name in before.values if name in words)[-MOST_NAMES:]
 
 
-def _files(turn: Checked, workspace: Workspace) -> list[str]:
+def _files(turn: AnsweredTurn, workspace: Workspace) -> list[str]:
     """The files of the workspace that the turn's calls, its code or the task name."""
     named = [*_MENTIONED.findall(turn.task), *map(_path_of, turn.calls)]
     for code in turn.code:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,18 @@ from pathlib import Path
 import pytest
 from live_kernel import Json, LiveKernel
 from model_server import Call, Fault, ModelServer, Reply
+
+from jupyter_agent.core.events import (
+    VERIFY,
+    Delegated,
+    MessageFinished,
+    StepStarted,
+    ToolStarted,
+    TurnStarted,
+)
+from jupyter_agent.core.messages import Message, Text, ToolCall, Usage
+from jupyter_agent.core.transcript import TurnView, reduce
+from jupyter_agent.widgets.state import ViewState
 
 MINE = "prices = [12.5, 15.25, 9, 31]\nshops = {'north': 395, 'south': 230}"
 TASK = "What is the mean of `prices`, and how much did the shops sell?"
@@ -142,7 +155,7 @@ def test_disagreement_is_told_by_number(kernel: LiveKernel) -> None:
             "the delegate did not finish (budget): The budget of 10 tokens is used up",
         ),
         (
-            "retry.max_retries 0 10",
+            "retry.max_retries 0 3",
             MAIN,
             [Reply(fault=Fault("status", 500, "broken"))],
             "the delegate failed: ",
@@ -213,6 +226,51 @@ def test_a_replay_is_the_same_bytes(kernel: LiveKernel) -> None:
     kernel.helper("%reset -f", "%load_ext jupyter_agent", "%agent reset", MINE)
     plain = kernel.run(f"%%agent\n{TASK}")
     assert plain.status == "ok" and "agree" not in plain.transcript
+
+
+def test_a_check_is_stopped_with_the_turn(kernel: LiveKernel) -> None:
+    """Stop during the check: it is said, the answer and the tokens so far stay, and the next turn
+    works."""
+    stalled = [Reply(text="I beg", fault=Fault("stall", seconds=120))]
+    with ModelServer(served(MAIN, stalled)) as server:
+        use(kernel, server)
+        running = kernel.start(f"%%agent --verify\n{TASK}")
+        running.await_that(lambda: len(server.requests) == 4)
+        kernel.interrupt()
+        server.goes_on.set()
+        cell = running.finish()
+        assert "TurnInterrupted" in cell.error
+        assert "Not verified: you stopped the check." in cell.transcript
+        assert kernel.value("str(_agent), _agent.usage.total_tokens") == (ANSWER, 45)
+        assert kernel.run("%%agent --fresh\nAgain.").status == "ok"
+
+
+def test_the_check_is_seen_while_it_runs() -> None:
+    """The live view has a card of the check below the answer, with what it does."""
+    call = ToolCall("c1", "execute_code", '{"code": "sum(prices)"}')
+    events = [
+        TurnStarted("How many?", "openai", "m"),
+        StepStarted(1, 50),
+        MessageFinished(Message("assistant", (Text("They are 42."),)), Usage(7), "end"),
+        *(
+            Delegated(VERIFY, each)
+            for each in (
+                TurnStarted("Compute.", "openai", "m"),
+                StepStarted(1, 50),
+                MessageFinished(Message("assistant", (call,)), Usage(5), "tool_use"),
+                ToolStarted(call),
+            )
+        ),
+    ]
+    view = functools.reduce(reduce, events, TurnView())
+    assert view.answer == "They are 42." and view.usage == Usage(12)
+    state = ViewState()
+    state.update(view)
+    first, second = state.state["steps"]
+    assert first["text"] == "They are 42."
+    (card,) = second["calls"]
+    assert (card["name"], card["state"]) == ("verify", "running")
+    assert card["came"] == "step 1: execute_code sum(prices)"
 
 
 def test_files_are_named_as_inputs(kernel: LiveKernel) -> None:
