@@ -226,6 +226,16 @@ def test_a_replay_is_the_same_bytes(kernel: LiveKernel) -> None:
     kernel.helper("%reset -f", "%load_ext jupyter_agent", "%agent reset", MINE)
     plain = kernel.run(f"%%agent\n{TASK}")
     assert plain.status == "ok" and "agree" not in plain.transcript
+    (kernel.folder / CASSETTE).unlink()
+    kernel.helper("%reset -f", "%load_ext jupyter_agent", "%agent reset", MINE)
+    kernel.helper("%agent config mode record")
+    with ModelServer(served(MAIN, [])) as server:
+        use(kernel, server)
+        kernel.run(f"%%agent\n{TASK}")
+    kernel.helper("%reset -f", "%load_ext jupyter_agent", "%agent reset", MINE)
+    kernel.helper("%agent config mode replay")
+    unrecorded = kernel.run(f"%%agent --verify\n{TASK}")
+    assert "ReplayMismatch" in unrecorded.error and "agree" not in unrecorded.transcript
 
 
 def test_a_check_is_stopped_with_the_turn(kernel: LiveKernel) -> None:
