@@ -32,7 +32,7 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.history import awaiting_approval
 from jupyter_agent.core.messages import Context, Usage
-from jupyter_agent.errors import TurnInterrupted
+from jupyter_agent.errors import TurnInterrupted, broken_off
 from jupyter_agent.files.jsonl import TRIED_AGAIN
 from jupyter_agent.kernel.cells_meant import CellsMeant
 from jupyter_agent.kernel.changes import Snapshot, changes
@@ -285,6 +285,10 @@ class Turn:
         except TurnInterrupted:
             self._emit(Noticed(f"{NOT_VERIFIED}: you stopped the check.", in_sight=True))
             return replace(outcome, stop_reason="interrupted", usage=outcome.usage + counted.usage)
+        except Exception as error:  # the agent's code may have replaced what is called here
+            words = f"{NOT_VERIFIED}: {broken_off(error)}"
+            self._emit(Noticed(words, in_sight=True))
+            return replace(outcome, usage=outcome.usage + counted.usage, is_whole=False)
         for line in found.lines:
             self._emit(Noticed(line, in_sight=True))
         self._checks = found.checks

@@ -238,6 +238,37 @@ def test_a_replay_is_the_same_bytes(kernel: LiveKernel) -> None:
     assert "ReplayMismatch" in unrecorded.error and "agree" not in unrecorded.transcript
 
 
+def test_a_check_in_mode_cached_and_proved(kernel: LiveKernel) -> None:
+    """Cached: the second run asks no model. Proved: what varies is learned by a run of its own, and
+    the replay stays the same."""
+    (kernel.folder / CASSETTE).unlink(missing_ok=True)
+    kernel.helper(f"%agent cassette {CASSETTE}", "%agent config mode cached")
+    with ModelServer(served(MAIN, RIGHT)) as server:
+        use(kernel, server)
+        first = kernel.run(f"%%agent --verify\n{TASK}")
+        assert len(server.requests) == 5
+        kernel.helper("%reset -f", "%load_ext jupyter_agent", "%agent reset", MINE)
+        second = kernel.run(f"%%agent --verify\n{TASK}")
+        assert len(server.requests) == 5
+    assert first.displays == second.displays and "4 of 4 agree" in second.transcript
+
+
+def test_questions_of_a_check(kernel: LiveKernel) -> None:
+    """Where every call is asked about, its calls are, with its name and its code."""
+    with ModelServer(served(MAIN, RIGHT)) as server:
+        use(kernel, server)
+        running = kernel.start(f"%%agent --verify --approve ask_all\n{TASK}", allow_stdin=True)
+        for _ in MAIN[:-1]:
+            assert "The check" not in running.question()
+            running.type("y")
+        question = running.question()
+        assert "(The check) Run this code?" in question and "recomputed = {'q1'" in question
+        running.type("no")
+        cell = running.finish()
+    assert cell.status == "ok", cell.error
+    assert "Not verified: the delegate computed nothing" in cell.transcript
+
+
 def test_a_check_is_stopped_with_the_turn(kernel: LiveKernel) -> None:
     """Stop during the check: it is said, the answer and the tokens so far stay, and the next turn
     works."""
