@@ -347,8 +347,11 @@ def _with_check(view: TurnView, event: Event) -> TurnView:
     match event:
         case Delegated(event=MessageFinished(usage=its)):
             usage += its
-        case Delegated(event=TurnFinished(stop_reason=stop)):
-            check = replace(check, state="done" if stop == "end" else "failed")
+        case Delegated(event=TurnFinished(stop_reason=stop, error=error)):
+            report = check.delegate.answer if check.delegate else ""
+            blocks = tuple(Text(text) for text in (report, error) if text)
+            result = ToolResult(VERIFY, blocks, is_error=stop != "end")
+            check = replace(check, state=_end_state(result), result=result)
     return replace(view, check=check, usage=usage)
 
 

@@ -450,7 +450,7 @@ class LiveView:
 
     def _is_for_open_question(self, message: Mapping[str, Any]) -> bool:
         """False for an answer to a question of before at the same call: a delegate asks many."""
-        steps, number = self._watch.view.steps, message.get("number")
+        steps, number = self._watch.view.shown_steps, message.get("number")
         if number is None or not steps:
             return True
         return any(

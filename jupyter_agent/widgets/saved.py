@@ -333,8 +333,9 @@ def _tinted(diff: str, room: int) -> str:
 
 def _share(view: TurnView, most: int, total: int) -> int:
     """Characters for one text of a turn, so that all of them stay within the total."""
-    delegates = [call.delegate for call in view.calls if call.delegate is not None]
-    steps = [*view.steps, *(step for each in delegates for step in each.steps)]
+    calls = [call for step in view.shown_steps for call in step.calls]
+    delegates = [call.delegate for call in calls if call.delegate is not None]
+    steps = [*view.shown_steps, *(step for each in delegates for step in each.steps)]
     calls = [call for step in steps for call in step.calls]
     texts = sum(1 + len(shown(call)) + len(foreseen_by_code(call)) for call in calls)
     texts += sum(2 + len(step.said) for step in steps)

@@ -109,6 +109,7 @@ def test_agreement_is_told_by_number(kernel: LiveKernel) -> None:
         assert "A delegate computed the numbers anew: 4 of 4 agree." in shown, kind
     assert "Agree: 16.94 (16.9375) · 4 (4) · 625 (625) · 63.2 % (0.632)" in cell.transcript
     assert "✓ verify → 2 steps · 30 tokens" in cell.transcript
+    assert "Done, with the plain mean." in cell.transcript
     assert kernel.value("shops['north'], prices") == (0, [9, 12.5, 15.25, 31])
     assert kernel.value("[n for n in ('recomputed', 'total') if n in globals()]") == []
     assert kernel.value("[c.outcome for c in _agent.checks]") == ["agrees"] * 4
@@ -311,7 +312,7 @@ def test_the_check_is_seen_while_it_runs() -> None:
     assert first["text"] == "They are 42."
     (card,) = second["calls"]
     assert (card["name"], card["state"]) == ("verify", "running")
-    assert card["came"] == "step 1: execute_code sum(prices)"
+    assert card["delegate"]["now"] == "step 1: execute_code sum(prices)"
 
 
 def test_files_are_named_as_inputs(kernel: LiveKernel) -> None:
