@@ -32,13 +32,13 @@ _NAMES = """
     retry__max_total budget__tokens budget__seconds budget__usd local__model_path local__model
     local__download local__context local__threads local__gpu_layers thinking__mode
     thinking__budget thinking__effort http__ca_bundle mcp__connect_timeout mcp__execute_timeout
-    mcp__sse_read_timeout memory__roots tools__enable_file_tools tools__enable_code
-    tools__enable_skills tools__enable_notes tools__enable_memory tools__enable_mcp
-    tools__skills_dir answers__samples answers__verify approvals__mode approvals__timeout
-    context__detail privacy__outputs images__enabled images__max_side images__per_step
-    compaction__enabled session__save session__resume session__keep_days session__keep_mb
-    undo__enabled undo__max_file_mb undo__max_total_mb undo__keep_days log__enabled log__keep_days
-    log__keep_mb outputs__keep_days outputs__keep_mb
+    mcp__sse_read_timeout memory__roots memory__across_workspaces memory__embeddings
+    tools__enable_file_tools tools__enable_code tools__enable_skills tools__enable_notes
+    tools__enable_memory tools__enable_mcp tools__skills_dir answers__samples answers__verify
+    approvals__mode approvals__timeout context__detail privacy__outputs images__enabled
+    images__max_side images__per_step compaction__enabled session__save session__resume
+    session__keep_days session__keep_mb undo__enabled undo__max_file_mb undo__max_total_mb
+    undo__keep_days log__enabled log__keep_days log__keep_mb outputs__keep_days outputs__keep_mb
 """
 SETTINGS = tuple(_NAMES.split())
 """The settings by the names of their traits, without those that are never shown.
