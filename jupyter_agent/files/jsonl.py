@@ -6,6 +6,7 @@ Readers skip unreadable lines and count them.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections import deque
@@ -221,11 +222,6 @@ class Writer:
         self.path, self._file = self._create()
         self._size, self._written = os.fstat(self._file).st_size, 0
         self._last.clear()
-        with suppress(ImportError, OSError):  # Windows removes no file that is open
-            import fcntl
-
-            # So other kernels see that the file is in use. Not every file system can.
-            fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def _append(self, file: int, line: bytes) -> None:
         atomic.write_whole(file, line)
@@ -281,6 +277,8 @@ class Writer:
 def new_file(folder: Path, stem: str) -> tuple[Path, int]:
     """Open a new private file `STEM.jsonl`, or `STEM_2.jsonl` and so on if that name exists.
 
+    Its lock is held until the descriptor is closed or the process ends: see `is_in_use`.
+
     Returns:
         Its path, and a descriptor that appends.
 
@@ -293,5 +291,32 @@ def new_file(folder: Path, stem: str) -> tuple[Path, int]:
     for number in range(1, _MOST_NAMES):
         path = folder / (f"{stem}.jsonl" if number == 1 else f"{stem}_{number}.jsonl")
         with suppress(FileExistsError):
-            return path, os.open(path, flags, 0o600)
+            file = os.open(path, flags, 0o600)
+            with suppress(ImportError, OSError):  # Windows; not every file system can
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return path, file
     raise FileExistsError(0, f"there is no free name for {stem}")
+
+
+def is_in_use(path: Path) -> bool | None:
+    """True if a process has the file of a `Writer` open; None if the file system does not tell.
+
+    A process that was killed has it open no longer. One that it forked may.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return True if error.errno in (errno.EAGAIN, errno.EACCES) else None
+    finally:
+        os.close(file)
+    return False

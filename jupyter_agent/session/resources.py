@@ -123,7 +123,7 @@ class Resources:
             )
         self.memory = Memory(store, search, across)
         if settings.tools.enable_memory:
-            self.record = SessionRecord(own, name, session)
+            self.record = SessionRecord(own, name, session, number=lambda: kernel.turn_number)
 
     @cached_property
     def rules(self) -> HotRules:

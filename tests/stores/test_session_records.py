@@ -21,7 +21,8 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.messages import Message, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.memory.learning import Learning
 from jupyter_agent.memory.scope import MemoryRoot
-from jupyter_agent.stores.session_records import FOLDER, SessionRecord, accounts
+from jupyter_agent.stores.session_accounts import FOLDER, accounts
+from jupyter_agent.stores.session_records import SessionRecord
 
 TURN: list[Event] = [
     TurnStarted("Count the penguins", "scripted", "m"),

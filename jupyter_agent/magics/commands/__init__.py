@@ -12,6 +12,7 @@ from IPython.display import display
 from jupyter_agent.core.tables import table
 from jupyter_agent.errors import ConfigError
 from jupyter_agent.magics import parser
+from jupyter_agent.magics.commands.agents import agents
 from jupyter_agent.magics.commands.conversation import (
     compact,
     context,
@@ -100,7 +101,7 @@ def _help_of(name: str, command: parser.Command | parser.Family) -> CommandRepor
 
 _ALL: tuple[parser.Command | parser.Family, ...] = (
     help_, status, config, cassette, context, history, show, tools, skills, notes, memory, mcp,
-    trust, usage, reset, resume, go, undo, compact, cells, export, log,
+    trust, usage, reset, resume, go, undo, compact, cells, export, log, agents,
 )  # fmt: skip
 _AGENT = parser.Family("%agent", commands=_ALL, default="help")
 COMMANDS = {command.name or "": command for command in _ALL}

@@ -18,7 +18,7 @@ from jupyter_agent.memory.scope import Scope, workspaces_in
 from jupyter_agent.memory.store import WorkspaceMemory
 from jupyter_agent.session.registry import KernelSessions
 from jupyter_agent.session.resources import Memory
-from jupyter_agent.stores.session_records import accounts
+from jupyter_agent.stores.session_accounts import accounts
 
 _HEADING = "Memory and skills"
 
