@@ -43,7 +43,7 @@ def cell(
     """
     kept = needed(statements(executions), wanted, opaque)
     first, rest = hoisted(kept)
-    missing = _interrupted(executions, wanted)
+    missing = [*_interrupted(executions, wanted), *notes(executions)]
     if not kept:
         return "\n".join(missing)
     blocks = ["\n".join([*missing, *borrowed(kept), *joined_imports(first)])]
@@ -171,9 +171,10 @@ def borrowed(kept: Sequence[Kept]) -> list[str]:
 
 
 def heading(ran: Executed) -> str:
-    """The number of a step, with the model's words where it said any."""
-    words = comment(ran.words)
-    return f"Step {ran.step}: {words}" if words else f"Step {ran.step}"
+    """The number of a step, with the delegate that ran it, and the model's words if it said any."""
+    words, step = comment(ran.words), f"Step {ran.step}"
+    by = f"{step}, {ran.by}" if ran.by else step
+    return f"{by}: {words}" if words else by
 
 
 def comment(text: str) -> str:
@@ -184,12 +185,21 @@ def comment(text: str) -> str:
 def _by_step(rest: Sequence[Kept]) -> Iterator[tuple[str, list[Kept]]]:
     part: list[Kept] = []
     for each in rest:
-        if part and part[-1][0].ran.step != each[0].ran.step:
+        if part and _place(part[-1][0]) != _place(each[0]):
             yield heading(part[0][0].ran), part
             part = []
         part.append(each)
     if part:
         yield heading(part[0][0].ran), part
+
+
+def _place(statement: Statement) -> tuple[int, str]:
+    return statement.ran.step, statement.ran.by
+
+
+def notes(executions: Sequence[Executed]) -> list[str]:
+    """The comments in the place of code that cannot stand in a cell."""
+    return [ran.note for ran in executions if ran.note]
 
 
 def _is_standard(tree: ast.Import | ast.ImportFrom) -> bool:

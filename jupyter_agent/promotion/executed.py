@@ -29,6 +29,8 @@ class Executed:
         ends_shown: Whether it showed anything, so that its last statement may be what it is for.
         is_added: Whether it is no code of the model's, but stands for what the package did.
         restores: The name of the person's that added code keeps for later, or binds again.
+        by: The delegate that ran it; empty for the turn's own agent.
+        note: A comment in the place of code that cannot stand here.
     """
 
     code: str
@@ -42,6 +44,8 @@ class Executed:
     ends_shown: bool = False
     is_added: bool = False
     restores: str = ""
+    by: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from jupyter_agent.core.transcript import StepView, TurnView
 from jupyter_agent.errors import ConfigError, ToolError
 from jupyter_agent.files.atomic import atomic_write
 from jupyter_agent.files.workspace import Workspace
-from jupyter_agent.promotion.cell import Kept, hoisted, joined_imports, sources
+from jupyter_agent.promotion.cell import Kept, hoisted, joined_imports, notes, sources
 from jupyter_agent.promotion.executed import Executed, statements
 from jupyter_agent.promotion.slicing import needed
 from jupyter_agent.promotion.turn import executed, results
@@ -48,7 +48,7 @@ def notebook(
     ran = executed(view)
     kept = needed(statements(ran), results(view), opaque, lookups=True)
     theirs = _needed_cells(earlier, kept)
-    cells = [*_opening(view, theirs), *_steps(view, kept), *_closing(view)]
+    cells = [*_opening(view, theirs), *_steps(view, kept, ran), *_closing(view)]
     made: Any = nbformat.v4.new_notebook(metadata=_METADATA)
     for number, (kind, source) in enumerate(cells):
         new: Any = nbformat.v4.new_code_cell if kind == "code" else nbformat.v4.new_markdown_cell
@@ -133,7 +133,9 @@ def _opening(view: TurnView, theirs: Sequence[str]) -> Iterator[tuple[str, str]]
         yield from (("code", code.strip("\n")) for code in theirs)
 
 
-def _steps(view: TurnView, kept: Sequence[Kept]) -> Iterator[tuple[str, str]]:
+def _steps(
+    view: TurnView, kept: Sequence[Kept], ran: Sequence[Executed]
+) -> Iterator[tuple[str, str]]:
     first, rest = hoisted(kept)
     if first:
         yield "code", "\n".join(joined_imports(first))
@@ -143,8 +145,10 @@ def _steps(view: TurnView, kept: Sequence[Kept]) -> Iterator[tuple[str, str]]:
         part = [each for each in rest if each[0].ran.step == step.number]
         told = [_words(step.text), *_other_calls(step)]
         words = "\n\n".join(text for text in told if text)
-        if words and (part or any(_other_calls(step))):
+        told_code = notes([each for each in ran if each.step == step.number])
+        if words and (part or told_code or any(_other_calls(step))):
             yield "markdown", words
+        yield from (("code", note) for note in told_code)
         if part:
             yield "code", "\n".join(sources(part, is_last=True))
 

@@ -74,7 +74,8 @@ def restored(
 
 def added(code: str, beside: Executed, restores: str = "") -> Executed:
     """Code of the package's beside a piece of the model's."""
-    return Executed(code, beside.step, is_added=True, restores=restores)
+    step, by, words = beside.step, beside.by, beside.words
+    return Executed(code, step, words=words, is_added=True, restores=restores, by=by)
 
 
 def renaming(code: str, others: Mapping[str, str]) -> str | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from types import FunctionType
 
 from jupyter_agent.core.asked_changes import INPUTS, SPOILT
+from jupyter_agent.core.legible import line
 from jupyter_agent.core.messages import JsonObject, Output, ToolResult
 from jupyter_agent.core.transcript import CallView, StepView, TurnView
+from jupyter_agent.promotion.delegated import DelegateCode, for_the_person
 from jupyter_agent.promotion.executed import Executed, State, parsed
 from jupyter_agent.promotion.renaming import added, aliased, free, restored, words_of
 from jupyter_agent.source.scope import stored_names
@@ -45,8 +48,7 @@ def executed_by(
         calls: The calls, of one attempt.
         adopted: The names that the person has from its scratch.
     """
-    ran = ((_of_call(call, 0, ""), call.result) for call in calls)
-    runs = [_Run(each, result.details) for each, result in ran if each and result]
+    runs = [*_of_calls(calls, 0, "")]
     return tuple(_in_order(_adopted(runs, adopted)))
 
 
@@ -82,10 +84,11 @@ def _module_of(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One piece of code, and the details of its result."""
+    """One piece of code, and the details of its result; or all code of some delegates."""
 
     executed: Executed
     details: JsonObject
+    delegates: tuple[DelegateCode, ...] = ()
 
 
 def _adopted(runs: Sequence[_Run], names: Collection[str]) -> list[_Run]:
@@ -95,16 +98,41 @@ def _adopted(runs: Sequence[_Run], names: Collection[str]) -> list[_Run]:
         shadows = [name for name in run.details.get("shadows", ()) if name not in names]
         return {**run.details, "shadows": shadows} if "shadows" in run.details else run.details
 
-    return [_Run(run.executed, details(run)) for run in runs] if names else [*runs]
+    return [replace(run, details=details(run)) for run in runs] if names else [*runs]
 
 
 def _of_step(step: StepView) -> Iterator[_Run]:
-    words = step.text
-    for call in step.calls:
-        ran = _of_call(call, step.number, words)
-        if ran is not None and call.result is not None:
-            yield _Run(ran, call.result.details)
-            words = ""
+    yield from _of_calls(step.calls, step.number, step.text)
+
+
+def _of_calls(calls: Iterable[CallView], step: int, words: str) -> Iterator[_Run]:
+    """The code of the calls of one step. That of delegates, which worked side by side, is one."""
+    for is_delegated, group in groupby(calls, lambda call: call.delegate is not None):
+        if is_delegated:
+            if parts := tuple(part for call in group if (part := _of_delegate(call, step))):
+                code = "\n".join(ran.code for part in parts for ran in part.runs)
+                yield _Run(Executed(code, step), {}, parts)
+            continue
+        for call in group:
+            ran = _of_call(call, step, words)
+            if ran is not None and call.result is not None:
+                yield _Run(ran, call.result.details)
+                words = ""
+
+
+def _of_delegate(call: CallView, step: int) -> DelegateCode | None:
+    """The code of a delegate that came to its end; None if it ran none."""
+    view, details = call.delegate, call.result.details if call.result else {}
+    if view is None or "delegate" not in details:
+        return None
+    name, task = str(details["delegate"]), line(view.task)
+    ran = (_of_call(each, step, task) for each in view.calls)
+    runs = tuple(replace(each, by=name, ends_shown=False) for each in ran if each)
+    names = (tuple(map(str, details.get(key, ()))) for key in ("kept", "shadows", "mutated"))
+    kept, shadows, mutated = names
+    is_elsewhere = details.get("where") == "process"
+    made = DelegateCode(name, task, runs, kept, shadows, mutated, is_elsewhere)
+    return made if runs else None
 
 
 def _in_order(runs: Sequence[_Run]) -> Iterator[Executed]:
@@ -117,7 +145,9 @@ def _in_order(runs: Sequence[_Run]) -> Iterator[Executed]:
     scratch = _Scratch(runs, words)
     for run in runs:
         mended = run.details.get(SPOILT, {}).get("mended", ())
-        if run.details.get("scratch"):
+        if run.delegates:
+            yield from for_the_person(run.delegates, words)
+        elif run.details.get("scratch"):
             yield from scratch.ran(run)
         elif mended:
             code = aliased(run.executed, mended, {}, words)

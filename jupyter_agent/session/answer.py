@@ -29,7 +29,7 @@ from jupyter_agent.core.events import (
 )
 from jupyter_agent.core.messages import DELEGATE, JsonObject, ToolCall, ToolResult, Usage
 from jupyter_agent.core.redact import redact, secret_values
-from jupyter_agent.core.transcript import CallView
+from jupyter_agent.core.transcript import CallView, LiveTranscript
 from jupyter_agent.grounding import Index, Source, grounded
 from jupyter_agent.promotion import executed_by, opaque_names, pieces
 from jupyter_agent.recording.results import VARYING
@@ -156,6 +156,7 @@ class TurnFindings:
         self._steps = 0
         self._calls_beside_steps = 0
         self._calls: dict[str, ToolCall] = {}
+        self._delegates: dict[str, LiveTranscript] = {}
         self._files: dict[str, FileChange] = {}
         self._saved: list[SavedMemory] = []
         self._cells: list[CellChange] = []
@@ -310,6 +311,7 @@ class TurnFindings:
     def _note_delegated(self, delegated: Delegated) -> None:
         """Note what a delegate saw and changed. What its names were bound to is its own."""
         event, call_id = delegated.event, delegated.call_id
+        self._delegates.setdefault(call_id, LiveTranscript())(event)
         if isinstance(event, MessageFinished):
             calls = event.message.tool_calls
             self._calls.update({f"{call_id}/{call.id}": call for call in calls})
@@ -330,7 +332,9 @@ class TurnFindings:
         for made in result.details.get("calls", ()):  # made by the code that ran
             self._note_details(made.get("details", {}))
         if call is not None:
-            self._own.results.append(CallView(call, "done", result))
+            delegate = self._delegates.get(call.id)
+            view = delegate.view if delegate else None
+            self._own.results.append(CallView(call, "done", result, delegate=view))
         if not result.is_error:
             self._note_details(result.details)
 

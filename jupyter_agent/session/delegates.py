@@ -77,6 +77,7 @@ class _Delegate:
         failed: What it made in its process and cannot hand over, with the reasons.
         kind: What it is for: `verify` reads, computes, and changes nothing.
         contexts: What it reads beside its task.
+        mutated: Those that its code changed in place, and that were put back.
     """
 
     name: str
@@ -89,6 +90,7 @@ class _Delegate:
     unseen: dict[str, None] = field(default_factory=dict)
     child: ChildKernel | None = None
     failed: dict[str, str] = field(default_factory=dict)
+    mutated: dict[str, None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +435,7 @@ class Delegates:
                     if name in reached.restored and not delegate.overlay.owns(name):
                         delegate.overlay.take(name, value)
                 self._note_restored(reached.restored)
+                delegate.mutated |= dict.fromkeys(sorted(reached.restored))
                 delegate.lost |= dict.fromkeys(reached.lost)
                 delegate.unseen |= dict.fromkeys(reached.unseen)
                 lines += _told(reached.restored, reached.lost)
@@ -448,6 +451,7 @@ class Delegates:
         wanted, outcome = delegate.assignment.output, end.outcome
         overlay = delegate.overlay
         made = [name for name in wanted if name in overlay.space and overlay.owns(name)]
+        shadows = self._shadows(overlay)
         adopted = self._kernel.executor.scratch.adopt(made, overlay)
         self._handed_over.append((number, adopted.kept))
         space = self._kernel.shell.user_ns
@@ -476,13 +480,22 @@ class Delegates:
         details = {
             "state": "done",
             "delegate": delegate.name,
+            "where": delegate.assignment.where,
             "kept": [*adopted.kept],
+            "shadows": shadows,
+            "mutated": [*delegate.mutated],
             "steps": end.steps,
             "stop_reason": outcome.stop_reason,
         }
         is_error = outcome.error is not None
         text = defused("\n".join(lines)).strip()
         return ToolReturn(text, details=details, is_error=is_error)
+
+    def _shadows(self, overlay: Overlay) -> list[str]:
+        """The person's names that mean something else to a delegate, sorted."""
+        person = self._kernel.shell.user_ns
+        own = (name for name in overlay.space if name in person and overlay.owns(name))
+        return sorted(name for name in own if not name.startswith("_"))
 
     def _in_order(self) -> None:
         """Put what was handed over into the order of the calls, whoever ended first."""

@@ -69,10 +69,11 @@ _PANDAS_EFFECTS = _names(
 )
 _WHOLE_MODULES = frozenset({"math", "cmath", "statistics", "os.path", "string", "operator"})
 _FUNCTIONS = _names(
-    "json.dumps json.loads copy.copy re.compile re.search re.match re.fullmatch re.findall re.sub"
-    " re.split re.escape collections.Counter collections.OrderedDict datetime.date"
-    " datetime.datetime datetime.timedelta datetime.datetime.now datetime.datetime.today"
-    " datetime.date.today datetime.datetime.strptime time.time time.perf_counter os.getcwd"
+    "json.dumps json.loads copy.copy copy.deepcopy re.compile re.search re.match re.fullmatch"
+    " re.findall re.sub re.split re.escape collections.Counter collections.OrderedDict"
+    " datetime.date datetime.datetime datetime.timedelta datetime.datetime.now"
+    " datetime.datetime.today datetime.date.today datetime.datetime.strptime time.time"
+    " time.perf_counter os.getcwd"
     " os.listdir pathlib.Path pathlib.Path.cwd pathlib.PurePath fractions.Fraction decimal.Decimal"
     " sys.getsizeof inspect.signature inspect.getsource"
 )

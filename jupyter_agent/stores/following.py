@@ -20,7 +20,7 @@ class TurnProgress:
 
     Attributes:
         steps: The steps that it began.
-        tokens: The tokens of its replies so far, sent and received.
+        tokens: The tokens of its replies so far, sent and received, with those of its delegates.
         now: What it does, in a few words; empty when it is over.
     """
 
@@ -105,11 +105,11 @@ class _Log:
             steps = int(line.get("step" if kind == "requested" else "number", before.steps))
             self.progress = replace(before, steps=steps, now=f"step {steps}: thinking")
         elif kind == "message_finished":
-            usage = line.get("usage", {})
-            used = int(usage.get("input_tokens", 0)) + int(usage.get("output_tokens", 0))
-            self.progress = replace(before, tokens=before.tokens + used)
+            self.progress = replace(before, tokens=before.tokens + _used(line))
             blocks = line["message"]["blocks"]
             self._calls |= {b["id"]: b["name"] for b in blocks if b.get("type") == "tool_call"}
+        elif kind == "delegated" and line["event"]["type"] == "message_finished":
+            self.progress = replace(before, tokens=before.tokens + _used(line["event"]))
         elif kind == "tool_started":
             name = one_line(str(self._calls.get(line["call_id"], "a tool")), 40)
             self.progress = replace(before, now=f"step {before.steps}: {name}")
@@ -117,3 +117,9 @@ class _Log:
             self.progress = replace(before, now=f"step {before.steps}: asks the model again")
         elif kind == "turn_finished":
             self.progress = replace(before, now="")
+
+
+def _used(line: dict[str, Any]) -> int:
+    """The tokens of a reply."""
+    usage = line.get("usage", {})
+    return int(usage.get("input_tokens", 0)) + int(usage.get("output_tokens", 0))

@@ -119,13 +119,13 @@ NOBODY: Any = None
 COMMANDS = (
     "help", "status", "config", "cassette", "context", "history", "show", "tools", "skills",
     "notes", "memory", "mcp", "trust", "usage", "reset", "resume", "go", "undo", "compact",
-    "cells", "export", "log",
+    "cells", "export", "log", "agents",
 )  # fmt: skip
 
 
 GROUPS = {
     "The conversation:": {"context", "history", "reset", "resume", "go", "compact"},
-    "What happened:": {"show", "usage", "cells", "export", "log"},
+    "What happened:": {"show", "usage", "cells", "export", "log", "agents"},
     "Undo:": {"undo"},
     "What it may do:": {"tools", "mcp", "trust"},
     "Settings:": {"status", "config", "cassette"},

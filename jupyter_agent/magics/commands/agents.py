@@ -1,4 +1,4 @@
-"""`%agent agents`: what each agent and delegate does and has done, in all kernels of a workspace."""
+"""`%agent agents`: what each agent and delegate does and has done, in all kernels of the folder."""
 
 from __future__ import annotations
 
@@ -230,5 +230,5 @@ def _unrecorded(sessions: KernelSessions) -> str:
 def _when(time: str) -> str:
     try:
         return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M")
-    except ValueError:
+    except (ValueError, OverflowError):
         return time
