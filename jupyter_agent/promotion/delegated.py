@@ -71,7 +71,6 @@ def _renamed(
 ) -> tuple[list[Executed], list[Executed]] | None:
     """The code, and the lines that hand over; None if its names cannot be replaced exactly."""
     elsewhere = {word for other in others for word in other.words}
-    given = {name for other in others for name in other.kept}
     bound = {name for ran in part.runs for name in _bound(ran)}
     direct = {*part.kept} - elsewhere - {*part.mutated}
     local = ({*part.shadows, *part.mutated} | (bound & elsewhere)) - direct
@@ -83,7 +82,7 @@ def _renamed(
             return None
         runs.append(replace(ran, code=code))
     copied = [name for name in part.mutated if name in new]
-    shared = [name for name in part.shadows if name in new and name not in {*copied, *given}]
+    shared = [name for name in part.shadows if name in new and name not in copied]
     first = [added(f"{new[name]} = {name}", beside) for name in shared]
     if copied:
         ours, theirs = ", ".join(new[name] for name in copied), ", ".join(copied)

@@ -149,6 +149,7 @@ class Delegates:
         self._restored: dict[str, tuple[object, object]] = {}
         self._handed_over: list[tuple[int, tuple[str, ...]]] = []
         self._running = 0
+        self._names_before: frozenset[str] = frozenset()
 
     def tools(self) -> list[Tool]:
         """The tool that gives work to a delegate."""
@@ -195,6 +196,8 @@ class Delegates:
                 calls = [call for call in message.tool_calls if call.name == DELEGATE]
                 for call in calls:
                     self._numbers[call.id] = len(self._numbers) + 1
+                if calls:
+                    self._names_before = frozenset(user_variables(self._kernel.shell))
                 # One part of what is left is for the agent that reads the reports.
                 self._parts, self._used_before = len(calls) + self._own_part, self._used
 
@@ -492,10 +495,12 @@ class Delegates:
         return ToolReturn(text, details=details, is_error=is_error)
 
     def _shadows(self, overlay: Overlay) -> list[str]:
-        """The person's names that mean something else to a delegate, sorted."""
-        person = self._kernel.shell.user_ns
-        own = (name for name in overlay.space if name in person and overlay.owns(name))
-        return sorted(name for name in own if not name.startswith("_"))
+        """The person's names that mean something else to a delegate, sorted.
+
+        Those from before the delegates' calls: what others hand over meanwhile is no matter of
+        this one, and depends on who ends first.
+        """
+        return sorted(name for name in self._names_before if overlay.owns(name))
 
     def _in_order(self) -> None:
         """Put what was handed over into the order of the calls, whoever ended first."""
