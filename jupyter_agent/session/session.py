@@ -25,6 +25,7 @@ from jupyter_agent.session.agent_setup import AgentSetup
 from jupyter_agent.session.answer import Answer
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.session.mentions import check_mentions
+from jupyter_agent.session.noted_user import NotedUser
 from jupyter_agent.session.options import GO_ON, TurnKind, is_note
 from jupyter_agent.session.resources import Notices
 from jupyter_agent.session.turn import Turn, TurnUsage
@@ -132,7 +133,7 @@ class Session:
                     "answers.verify checks one attempt, and answers.samples compares "
                     f"{settings.answers.samples}. Switch one of them off."
                 )
-        agent, tape = setup.agent(settings, user or Nobody(), kind, given)
+        agent, tape = setup.agent(settings, self._noted(user), kind, given)
         by_hand, task = setup.resources.skills.by_hand(task, skills)
         cells = await self.interruptible(setup.look_at_page(task, settings), "the page was read")
         try:
@@ -150,6 +151,13 @@ class Session:
             return await turn.run()
         finally:
             self.kernel.tidy(settings)
+
+    def _noted(self, user: User | None) -> User:
+        """The user, whose waiting for an answer stands in the session's record."""
+        record = self.setup.resources.record
+        if user is None or isinstance(user, Nobody) or record is None:
+            return user or Nobody()
+        return NotedUser(user, record)
 
     def before(self, task: str) -> tuple[list[Message], list[Message]]:
         """The conversation before a task, and the messages that the task replaces.

@@ -54,9 +54,10 @@ class DelegateLines:
         """Note the calls of a reply of the turn's own agent."""
         self._calls |= {call.id: call for call in calls if call.name == DELEGATE}
 
-    def works_for(self, call_id: str) -> bool:
-        """True if a delegate works for a call of the turn's own agent."""
-        return call_id in self._running
+    def number(self, call_id: str) -> int:
+        """The number of the delegate that works for a call of the turn's own agent; 0 if none."""
+        running = self._running.get(call_id)
+        return running.number if running else 0
 
     def __call__(self, delegated: Delegated) -> None:
         """Note an event of a delegate."""

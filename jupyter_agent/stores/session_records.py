@@ -12,9 +12,11 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from jupyter_agent.core.events import (
@@ -85,11 +87,30 @@ class SessionRecord:
         self._attempt = 0
         self._saved: list[str] = []
         self._finished = False
+        self._one_by_one = RLock()
         self._upkeep = Upkeep("The session's record")
         self._writer = Writer(self._create, self._upkeep)
         self._delegates = DelegateLines(self._write)
 
     def __call__(self, event: Event) -> None:
+        with self._one_by_one:
+            self._note(event)
+
+    @contextmanager
+    def waiting(self, asked: ApprovalAsked) -> Iterator[None]:
+        """Note in this context that running code waits for the person, in any thread."""
+        number = self._delegates.number(asked.call_id)
+        of = {"delegate": number} if number else {}
+        question = line(asked.question, _QUESTION_LIMIT)
+        with self._one_by_one:
+            self._write("waits", **of, question=question)
+        try:
+            yield
+        finally:
+            with self._one_by_one:
+                self._write("answered", **of)
+
+    def _note(self, event: Event) -> None:
         match event:
             case TurnStarted():
                 self._begin(event)
@@ -103,10 +124,10 @@ class SessionRecord:
                 self._write("step", number=self._step, **called(call), tokens=self._tokens)
             case ToolFinished(result=result):
                 self._result(result)
-            case ApprovalAsked() | QuestionAsked() if not self._delegates.works_for(event.call_id):
+            case ApprovalAsked() | QuestionAsked() if not self._delegates.number(event.call_id):
                 self._write("waits", question=line(event.question, _QUESTION_LIMIT))
             case ApprovalAnswered() | QuestionAnswered():
-                if not self._delegates.works_for(event.call_id):
+                if not self._delegates.number(event.call_id):
                     self._write("answered")
             case Delegated():
                 self._delegated(event)

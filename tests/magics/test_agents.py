@@ -185,6 +185,27 @@ def test_a_kernel_that_is_killed(other: LiveKernel, folder: Path) -> None:
     assert ": gone" in said
 
 
+def test_code_that_waits_for_a_person(sales: LiveKernel, other: LiveKernel, folder: Path) -> None:
+    """A question in the middle of running code counts as waiting: the agent's, a delegate's."""
+    (folder / "old.txt").touch()
+    (folder / "own_tools.py").write_text("import os\ndef remove(path): os.remove(path)\n")
+    sales.helper("import own_tools")
+    removes = execute_code("own_tools.remove('old.txt')")
+    delegate = [removes, {"text": "It stays."}]
+    script(sales, "Clean.", [removes, assign({"task": "clean"}), {"text": "-"}], clean=delegate)
+    running = sales.start("%%agent --approve ask_risky\nClean.", allow_stdin=True)
+    assert "deletes old.txt" in running.question()
+    number = "waiting for a person: The agent's code is about to do"
+    assert number in rows(other, "Clean.", "waiting for a person")["1"]
+    running.type("no")
+    assert "deletes old.txt" in running.question()
+    seen = rows(other, "Delegate 1", "waiting for a person: (Delegate 1)")
+    assert "working: 1 delegate at work" in seen["1"] and "waiting for a person" in seen["1.1"]
+    running.type("no")
+    assert running.finish().status == "ok" and (folder / "old.txt").exists()
+    assert "waiting" not in "".join(rows(other).values())
+
+
 def turn(record: SessionRecord, task: str, *delegates: str) -> None:
     """Write the lines of a turn, whose delegates all end but the last one."""
     calls = tuple(ToolCall(f"c{n}", "delegate", "{}") for n, _ in enumerate(delegates))
@@ -294,17 +315,21 @@ def test_the_promoted_cell(other: LiveKernel) -> None:
 def test_what_no_cell_can_make_again(other: LiveKernel) -> None:
     """Where a delegate's code cannot stand in the person's names it is told with the name, as a
     comment; the cell runs, and leaves the name as it is."""
+    heavy = {"task": "double", "inputs": ["rows"], "output": ["big"], "where": "process"}
     other.helper("%reset -f", "%load_ext jupyter_agent", MINE)
     script(
         other,
         "Work.",
-        [assign({"task": "sort", "output": ["first"]}), {"text": "Done."}],
+        [assign({"task": "sort", "output": ["first"]}, heavy), {"text": "Done."}],
         sort=[execute_code("%time rows.sort()\nfirst = rows[0]"), {"text": "1."}],
+        double=[execute_code("rows.reverse()\nbig = [2 * row for row in rows]"), {"text": "2."}],
     )
     cell = other.run("%%agent\nWork.")
     assert cell.status == "ok", cell.error
-    assert other.value("first, rows") == (1, [3, 1, 2])
+    assert other.value("first, rows, big") == (1, [3, 1, 2], [4, 2, 6])
+    assert "Delegate 2 (process)" in other.helper("%agent agents").said
     text = promoted(other)
+    assert "# `big`: made by Delegate 2 (double) in a process of its own, not by this cell." in text
     assert "# `first`: made by Delegate 1 (sort) in names of its own, not by this cell." in text
     assert "#     %time rows.sort()\n#     first = rows[0]" in text
     assert other.run(text).status == "ok" and other.value("first, rows") == (1, [3, 1, 2])
