@@ -107,5 +107,5 @@ def _note(part: DelegateCode) -> str:
     where = "a process of its own" if part.is_elsewhere else "names of its own"
     lines = [f"{names}: made by {part.name} ({part.task}) in {where}, not by this cell. Its code:"]
     for ran in part.runs:
-        lines += [f"    {line}" for line in ran.code.strip("\n").split("\n")]
+        lines += [f"    {line}" for line in ran.code.strip("\n").splitlines()]  # also at a `\r`
     return "\n".join(f"# {line}".rstrip() for line in lines)

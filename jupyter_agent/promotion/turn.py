@@ -125,14 +125,18 @@ def _of_delegate(call: CallView, step: int) -> DelegateCode | None:
     view, details = call.delegate, call.result.details if call.result else {}
     if view is None or "delegate" not in details:
         return None
-    name, task = str(details["delegate"]), line(view.task)
+    name, task = line(str(details["delegate"])), line(view.task)
     ran = (_of_call(each, step, task) for each in view.calls)
     runs = tuple(replace(each, by=name, ends_shown=False) for each in ran if each)
-    names = (tuple(map(str, details.get(key, ()))) for key in ("kept", "shadows", "mutated"))
-    kept, shadows, mutated = names
+    kept, shadows, mutated = (_names(details, key) for key in ("kept", "shadows", "mutated"))
     is_elsewhere = details.get("where") == "process"
     made = DelegateCode(name, task, runs, kept, shadows, mutated, is_elsewhere)
     return made if runs else None
+
+
+def _names(details: JsonObject, key: str) -> tuple[str, ...]:
+    """Names of variables in the details of a result, which a recording may hold."""
+    return tuple(name for name in map(str, details.get(key, ())) if name.isidentifier())
 
 
 def _in_order(runs: Sequence[_Run]) -> Iterator[Executed]:
