@@ -18,9 +18,8 @@ from jupyter_agent.core.events import (
     TurnStarted,
 )
 from jupyter_agent.core.legible import line
-from jupyter_agent.core.messages import ToolCall, ToolResult
+from jupyter_agent.core.messages import DELEGATE, ToolCall, ToolResult
 from jupyter_agent.core.transcript import CallView
-from jupyter_agent.tools.delegation import DELEGATE
 
 _TASK = 200
 _REPORT = 300
