@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from jupyter_agent.core.events import (
+    VERIFY,
     ApprovalAnswered,
     ApprovalAsked,
     Delegated,
@@ -23,6 +24,7 @@ from jupyter_agent.core.transcript import CallView
 
 _TASK = 200
 _REPORT = 300
+_CHECK = "Compute the numbers of the answer anew."
 
 
 class Write(Protocol):
@@ -34,7 +36,8 @@ class Write(Protocol):
 class DelegateLines:
     """Writes a line when a delegate begins, for each of its replies that calls tools, when it waits
     for the person or goes on, and when it has ended. Delegates are named by their number in the
-    turn: the place of their call among the turn's calls of `delegate`.
+    turn: the place of their call among the turn's calls of `delegate`. The one that checks the
+    answer comes after them.
 
     Args:
         write: Writes a line.
@@ -65,6 +68,8 @@ class DelegateLines:
             self._begin(call_id, event)
         elif running := self._running.get(call_id):
             running.heard(event, self._write)
+            if call_id == VERIFY and isinstance(event, TurnFinished):
+                self.ended(ToolResult(VERIFY, ()))
 
     def ended(self, result: ToolResult) -> None:
         """Write how the delegate ended that a call was for, if it was for one that began."""
@@ -82,11 +87,14 @@ class DelegateLines:
             )
 
     def _begin(self, call_id: str, event: TurnStarted) -> None:
-        if (call := self._calls.get(call_id)) is None:
+        if call_id == VERIFY:
+            number, task, where = len(self._calls) + 1, _CHECK, "kernel"
+        elif call := self._calls.get(call_id):
+            number, task = [*self._calls].index(call_id) + 1, line(event.task, _TASK)
+            where = _argument(call, "where") or "kernel"
+        else:
             return
-        running = self._running[call_id] = _Running([*self._calls].index(call_id) + 1)
-        task = line(event.task, _TASK)
-        where = _argument(call, "where") or "kernel"
+        running = self._running[call_id] = _Running(number)
         self._write("delegate_started", delegate=running.number, task=task, where=where)
 
 

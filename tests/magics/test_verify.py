@@ -116,6 +116,9 @@ def test_agreement_is_told_by_number(kernel: LiveKernel) -> None:
     assert kernel.value("_agent.usage.total_tokens") == 15 * calls == 75
     receipt = kernel.value("[(n.text, n.seen, n.step) for n in _agent.receipt.numbers]")
     assert receipt == [("16.94", "output", 1), ("625", "output", 2), ("63.2 %", "output", 2)]
+    listed = kernel.helper("%agent agents").said
+    assert "Compute the numbers of the answer anew." in listed, listed
+    assert "Delegate 1" in listed, listed
 
 
 def test_disagreement_is_told_by_number(kernel: LiveKernel) -> None:
