@@ -63,6 +63,7 @@ _RESTORING = re.compile(
     r"|newObj|\w+_(?:unpickle|reconstruct|ctor)|_frombuffer|_convert_to_stringdtype_kwargs"
 )
 """Names of functions by which libraries restore their values."""
+_OF_FUNCTION = ("__code__", "__defaults__", "__doc__", "__kwdefaults__", "__module__", "__name__")
 _FUNCTIONS = frozenset(
     {("numpy._core.multiarray", "scalar"), ("numpy.core.multiarray", "scalar"), ("pandas", "NA")}
     | {("pyarrow.lib", name) for name in ("chunked_array", "dictionary", "field", "py_buffer")}
@@ -249,8 +250,13 @@ def _unpack_pickle(record: JsonObject, path: Path, restricted: bool) -> object:
         stream = path.open("rb")
     buffers = [whole[start : start + size] for start, size in record["buffers"]]
     with stream:
-        reader = _Restricted if restricted else pickle.Unpickler
-        return reader(stream, buffers=buffers).load()
+        if not restricted:
+            return pickle.Unpickler(stream, buffers=buffers).load()
+        reader = _Restricted(stream, buffers=buffers)
+        try:
+            return reader.load()
+        finally:
+            reader.put_back()
 
 
 def _content(path: Path, mapped: bool) -> memoryview:
@@ -268,9 +274,35 @@ def _content(path: Path, mapped: bool) -> memoryview:
 
 
 class _Restricted(pickle.Unpickler):
-    """Makes values of known types only."""
+    """Makes values of known types only.
+
+    A pickle can set attributes of whatever it names, so it could exchange a method of a library's
+    class for a call of its own, which this process would make later. `put_back` undoes that.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._named: dict[int, tuple[Any, dict[str, Any]]] = {}
+
+    def put_back(self) -> None:
+        """Give the classes and functions that were named the attributes of before.
+
+        Raises:
+            NotHandedOver: The pickle has changed one.
+        """
+        changed = [found for found, before in self._named.values() if _reset(found, before)]
+        if changed:
+            raise NotHandedOver(
+                f"it changes {changed[0].__module__}.{changed[0].__qualname__}, which it must not"
+            )
 
     def find_class(self, module: str, name: str) -> Any:
+        found = self._find(module, name)
+        if isinstance(found, (type, FunctionType)) and id(found) not in self._named:
+            self._named[id(found)] = found, _attributes(found)
+        return found
+
+    def _find(self, module: str, name: str) -> Any:
         if module == "builtins" and name in ("getattr", "type"):
             return _attribute if name == "getattr" else _type_of
         if module == "__main__":
@@ -292,6 +324,26 @@ class _Restricted(pickle.Unpickler):
         elif not _restores(module, name, found):
             raise _refused(module, name)
         return found
+
+
+def _attributes(found: Any) -> dict[str, Any]:
+    """What a pickle could set of a class or a function."""
+    if isinstance(found, type):
+        return dict(vars(found))
+    return {**vars(found), **{name: getattr(found, name) for name in _OF_FUNCTION}}
+
+
+def _reset(found: Any, before: dict[str, Any]) -> bool:
+    """Set the attributes as before; True if one was changed."""
+    now = _attributes(found)
+    owner = type if isinstance(found, type) else object  # past metaclasses that refuse
+    added = now.keys() - before.keys()
+    changed = [name for name, value in before.items() if now.get(name, owner) is not value]
+    for name in added:
+        owner.__delattr__(found, name)
+    for name in changed:
+        owner.__setattr__(found, name, before[name])
+    return bool(added or changed)
 
 
 def _inner(reader: _Restricted, module: str, name: str) -> Any:

@@ -143,6 +143,8 @@ class Scratch:
             return theirs.fget(each) if theirs else vars(each)["user_ns"]
 
         def set_local(each: Any, value: Any) -> None:
+            if each is shell and is_marked():
+                raise AttributeError("Scratch code cannot exchange the namespace: bind names.")
             if theirs:
                 theirs.fset(each, value)
             else:

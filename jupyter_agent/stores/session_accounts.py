@@ -30,6 +30,8 @@ _READ_LIMIT = 8 * 1024 * 1024
 _HEAD = 64 * 1024
 _MOST_LINES = 200
 _MOST_DELEGATES = 1_000
+_TOO_MANY = 10**15
+"""Others may have written a number of thousands of digits."""
 _Json = Mapping[str, Any]
 
 
@@ -371,7 +373,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _count(line: _Json, key: str) -> int:
     value = line.get(key)
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if type(value) is int and 0 < value < _TOO_MANY else 0
 
 
 def _word(value: Any) -> str:

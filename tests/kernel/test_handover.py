@@ -199,6 +199,29 @@ def test_the_way_back_runs_no_foreign_calls(tmp_path: Path) -> None:
     assert not target.exists() and tmp_path.exists()
 
 
+def test_the_way_back_exchanges_no_method(tmp_path: Path) -> None:
+    """A value that sets attributes of a class or a function is refused, even if reading it then
+    fails, and the class is as before: the next call of the method would run the agent's call.
+    """
+    for named, attribute, rest in (
+        (b"ccollections\nCounter\n", "most_common", b""),
+        (b"ccollections\nCounter\n", "a_new_one", b""),
+        (b"cpathlib\nPurePath\n", "joinpath", b"0cos\nsystem\n"),
+        (b"ccopyreg\n_reconstructor\n", "__defaults__", b""),
+    ):
+        # The value's attribute is set: (None, {attribute: ()}) is a state with attributes.
+        state = b"N}X" + len(attribute).to_bytes(4, "little") + attribute.encode() + b")s\x86b"
+        path = tmp_path / uuid.uuid4().hex
+        path.write_bytes(b"\x80\x04" + named + state + rest + b".")
+        path.with_name(f"{path.name}.buffers").touch()
+        with pytest.raises(NotHandedOver, match="it changes "):
+            unpack({"how": "pickle", "buffers": []}, path, restricted=True)
+    assert collections.Counter("aab").most_common(1) == [("a", 2)]
+    assert not hasattr(collections.Counter, "a_new_one")
+    assert pathlib.PurePath("a").joinpath("b") == pathlib.PurePath("a/b")
+    assert there_and_back(collections.Counter("aab"), tmp_path, True) == {"a": 2, "b": 1}
+
+
 def test_the_way_back_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value of a module that is not imported here is refused by the module's name."""
     monkeypatch.syspath_prepend(str(tmp_path))

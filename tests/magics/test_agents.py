@@ -242,6 +242,7 @@ def test_bounds_and_strangers(other: LiveKernel, folder: Path) -> None:
             stream.write(step * 20_000)
         last = '"task":"<b>The last</b>\\u001b[2J","time":"9999-12-31T23:59:59+00:00","number":[]'
         stream.write(f'{{"type":"turn_started",{last}}}\n')
+        stream.write(f'{{"type":"step","number":true,"tokens":{"9" * 4_000}}}\n')
     (root.path / FOLDER / "20200101_000001-link-default.jsonl").symlink_to("/etc/passwd")
     seconds = "__import__('time').process_time()"
     began = other.value(seconds)
@@ -253,6 +254,7 @@ def test_bounds_and_strangers(other: LiveKernel, folder: Path) -> None:
     assert any("Delegate 40" in line and "working: thinking" in line for line in said)
     assert "<b>The last</b>" in cell.said and "\x1b" not in cell.said and "unread" not in cell.said
     assert "<b>" not in cell.displays[0]["text/html"]
+    assert "9,999,999" not in cell.said
     assert other.value(seconds) - began < 5
     huge.unlink()
     record.finish()

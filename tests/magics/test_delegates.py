@@ -115,6 +115,23 @@ def test_the_persons_objects_stay(kernel: LiveKernel) -> None:
     assert kernel.value("_agent.variables") == ("first",)
 
 
+def test_the_persons_namespace_stays(kernel: LiveKernel) -> None:
+    """Its code binds the person's names by no way around: not by exchanging the shell's namespace,
+    by the module, or by a reset; what is not its own is put back."""
+    ways = [
+        "shell = get_ipython()\nshell.user_ns = {'rows': 'theirs'}",
+        "import __main__\n__main__.rows = 'theirs'\n__main__.unasked = 1\ndel __main__.alias",
+        "get_ipython().push({'rows': 'theirs'})\nglobals()['table'] = 1",
+        "%reset -f",
+    ]
+    replies = [*map(execute_code, ways), {"text": "Tried."}]
+    script(kernel, "Bind.", [assign({"task": "bind them"}), {"text": "No."}], bind_them=replies)
+    kernel.run("%%agent\nBind.")
+    assert kernel.value("get_ipython().user_ns is globals()")
+    assert kernel.value("rows, table, alias") == ([3, 1, 2], {"a": [1, 2]}, [1, 2])
+    assert kernel.value("'unasked' in globals()") is False
+
+
 def test_names_that_cannot_be_meant(kernel: LiveKernel) -> None:
     """Two delegates for one name, an unknown input, no task: each is one line, and nothing ran."""
     script(
