@@ -106,10 +106,12 @@ class CallView:
 
     @property
     def gist(self) -> str:
-        """The call's arguments in one line: what code does first, a path, a pattern."""
+        """The call's arguments in one line: what code does first, a path, a delegate's task."""
         try:
             arguments = json.loads(self.call.arguments)
             first = next(iter(arguments.values()), "")
+            if self.call.name == DELEGATE:
+                first = arguments.get("task", first)
             if isinstance(first, list):
                 return _counted(first)
             if isinstance(first, dict):

@@ -998,7 +998,8 @@ const outputsOf = (host) => host.closest(".jp-OutputArea") ?? host.parentElement
 function inputLines(host, prompt) {
   const lines = [...(outputsOf(host)?.querySelectorAll("input.jp-Stdin-input") ?? [])];
   const isMeant = (line) => prompt === undefined || line.closest(".jp-Stdin-prompt")?.textContent === prompt;
-  return lines.filter((line) => isMeant(line) && !line.closest(".jp-OutputArea-stdin-hiding"));
+  const isDone = (line) => line.dataset.givenUp || line.closest(".jp-OutputArea-stdin-hiding");
+  return lines.filter((line) => isMeant(line) && !isDone(line));
 }
 
 /**
@@ -1007,6 +1008,7 @@ function inputLines(host, prompt) {
  */
 function giveUp(line) {
   const focused = document.activeElement;
+  line.dataset.givenUp = "true";
   line.value = line.value ? `(not sent: ${line.value})` : "(not answered)";
   line.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
   // JupyterLab moves the focus to the line, and then to the cell.
@@ -1546,10 +1548,11 @@ class Turn {
   }
 
   #receive = (message) => {
-    const { t, state, ops, outputs, by } = obj(message);
+    const { t, state, ops, outputs, by, prompt } = obj(message);
     if (t === "state" && state && typeof state === "object") this.#replace(state);
     else if (t === "patch" && Array.isArray(ops)) this.#patch(ops);
     else if (t === "stopping") this.#markStopping();
+    else if (t === "line_over") this.#giveUpLines(str(prompt));
     else if (t === "end") this.#settle(outputs);
     else if (t === "kept") {
       this.#fill();

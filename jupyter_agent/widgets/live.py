@@ -368,6 +368,10 @@ class LiveView:
     def _follow_line(self, prompt: str) -> bool:
         if (asked := self._asked) is not None:
             self._asked = replace(asked, line=prompt)
+            if asked.line and self._mode == "widget" and self._front is not None:
+                # By itself: a line that was soon over may be in no state that was sent.
+                with suppress(Exception):  # the connection may be gone
+                    self._front.send({"t": "line_over", "prompt": asked.line})
         self._changed.set()
         self._wake()
         return self._mode == "widget"

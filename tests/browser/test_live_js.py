@@ -617,6 +617,17 @@ def test_a_line_that_is_no_longer_read_is_submitted(book: Notebook) -> None:
     assert book.page.get_by_label("Steer the agent").is_enabled()
 
 
+def test_a_line_that_was_soon_over(book: Notebook) -> None:
+    """A line that no state told of is submitted when the kernel says that it is over, and once."""
+    book.show(state(step(calls=[call(state="running", seconds=None)])))
+    book.page.evaluate(LINE)
+    book.settle()
+    for _ in range(2):
+        book.receive({"t": "line_over", "prompt": WAIT["line"]})
+    book.patch(["set", ["wait"], None])
+    assert book.page.evaluate("lines") == [["Enter", "(not answered)"]]
+
+
 def test_the_line_of_a_kernel_that_is_gone(book: Notebook) -> None:
     """With the kernel goes its question: all open input lines of the cell are submitted."""
     book.show(state(step(calls=[call(state="running", seconds=None)]), wait=WAIT))

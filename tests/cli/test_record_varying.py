@@ -192,7 +192,7 @@ def _replays(folder: Path, tmp_path: Path, kinds: Iterable[tuple[str, str]]) -> 
     for number, (task, _) in enumerate(turns, 2):
         is_told = f"varies: cell {number}, step 1:" in said
         assert is_told == (task[4:-1] not in UNVARIED), (task, said)
-    assert {each.runs for each in tape(folder).turns} == {2}
+    assert {each.runs for each in tape(folder).turns} <= {2, 3}  # 3 if a second one was slower
     same_elsewhere(folder, tmp_path)
 
 

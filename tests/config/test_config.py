@@ -112,6 +112,7 @@ def test_the_keys_and_their_defaults() -> None:
         "tools.enable_code": "true",
         "tools.skills_dir": "skills",
         "answers.samples": "1",
+        "answers.verify": "false",
         "approvals.mode": "ask_risky",
         "approvals.timeout": "600.0",
         "context.detail": "schema",

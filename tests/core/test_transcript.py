@@ -218,9 +218,10 @@ ASKED = ApprovalAsked("c1", "Look?", ("network",), "network", (Output("diff", {}
 def test_a_question_and_its_answer(answered: ApprovalAnswered) -> None:
     """A call waits for the person, then goes on; both are kept with the call."""
     before = (START, StepStarted(1, 5), says(CALL, OTHER), ToolStarted(CALL))
-    assert view_of(*before, ASKED).calls[0] == CallView(CALL, "asking", asked=ASKED)
+    assert view_of(*before, ASKED).calls[0] == CallView(CALL, "asking", asked=ASKED, questions=1)
     decided = view_of(*before, ASKED, answered)
-    assert decided.calls == (CallView(CALL, "running", None, ASKED, answered), CallView(OTHER))
+    running = CallView(CALL, "running", None, ASKED, answered, questions=1)
+    assert decided.calls == (running, CallView(OTHER))
 
 
 def test_a_refused_call() -> None:
@@ -229,7 +230,7 @@ def test_a_refused_call() -> None:
     result = ToolResult("c1", (Text("No."),), True, details={"state": "refused"})
     events = (START, StepStarted(1, 5), says(CALL), ASKED, answered, ToolFinished(result, 0.5))
     assert view_of(*events).calls == (
-        CallView(CALL, "refused", result, ASKED, answered, "", "", 0.5),
+        CallView(CALL, "refused", result, ASKED, answered, "", "", 0.5, questions=1),
     )
 
 

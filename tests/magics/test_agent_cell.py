@@ -273,7 +273,7 @@ def second_beside_first(kernel: LiveKernel) -> Cell:
     """A cell that starts a turn in the background and then another; the first one is awaited."""
     cell = kernel.run(
         "import asyncio\nfrom jupyter_agent import ask\n"
-        "first = asyncio.ensure_future(ask('First.'))\nawait asyncio.sleep(0.05)\n"
+        "first = asyncio.ensure_future(ask('First.'))\nawait asyncio.sleep(0.3)\n"
         "await ask('Second.', fresh=True)"
     )
     assert kernel.run("str(await first)").result == "'A.'"
@@ -282,7 +282,7 @@ def second_beside_first(kernel: LiveKernel) -> Cell:
 
 def test_a_second_turn_while_the_model_is_asked(kernel: LiveKernel) -> None:
     """Start a turn while another waits for its model: refused in one line, the first goes on."""
-    with ModelServer([Reply(text="A.", delay=0.3)]) as server:
+    with ModelServer([Reply(text="A.", delay=1.5)]) as server:
         connect(kernel, server)
         cell = second_beside_first(kernel)
     assert (cell.status, cell.error) == ("error", RUNS_ALREADY)
@@ -290,7 +290,7 @@ def test_a_second_turn_while_the_model_is_asked(kernel: LiveKernel) -> None:
 
 def test_a_second_turn_while_the_agents_code_waits(kernel: LiveKernel) -> None:
     """Start a turn while another one's code awaits: refused in one line, which is shown."""
-    code = "import asyncio\nawait asyncio.sleep(0.3)"
+    code = "import asyncio\nawait asyncio.sleep(1.5)"
     kernel.script("First.", execute_code(code), {"text": "A."})
     cell = second_beside_first(kernel)
     assert (cell.status, cell.error) == ("error", RUNS_ALREADY)

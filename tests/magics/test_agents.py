@@ -139,7 +139,7 @@ def test_seen_from_another_kernel(sales: LiveKernel, other: LiveKernel, folder: 
     assert "There are 3, by [redacted]." in told and "count [redacted]" in told
     assert other.helper("%agent agents 1.1").said == told
     whole = other.helper("%agent agents sales").said
-    assert "Three." in whole and "Delegate 2" in whole and "step 1: delegate" in whole
+    assert "Three." in whole and "Delegate 2" in whole and "step 1: delegate count" in whole
     assert "sales.ipynb (this kernel)" in sales.helper("%agent agents").said
     (shown,) = other.helper("%agent agents").displays
     assert "<td" in shown["text/html"]

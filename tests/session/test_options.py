@@ -61,5 +61,5 @@ def test_where_the_options_stand() -> None:
 def test_help_has_all_options() -> None:
     """`%%agent?` shows each option with what it means."""
     shown = " ".join(options_help().split())
-    assert len(option_rows()) == 12
+    assert len(option_rows()) == 13
     assert all(f"{option} {meaning}" in shown for option, meaning in option_rows())
