@@ -91,7 +91,11 @@ def pack(value: object, path: Path) -> JsonObject:
         NotHandedOver: It cannot be written.
     """
     try:
-        return _pack_arrow(value, path) or _pack_pickle(value, path)
+        if record := _pack_arrow(value, path):
+            return record
+        with own():
+            path.unlink(missing_ok=True)  # what Arrow began
+        return _pack_pickle(value, path)
     except NotHandedOver:
         raise
     except OSError as error:

@@ -118,6 +118,16 @@ def test_arrow_tables_go_by_arrow(tmp_path: Path, restricted: bool) -> None:
     assert record["how"] == "polars" and found.equals(frame) and found.schema == frame.schema
 
 
+def test_tables_that_arrow_cannot_store(tmp_path: Path, restricted: bool) -> None:
+    """A table whose dictionaries differ by chunk goes by pickle; Polars' objects are told."""
+    chunks = [pa.array(list(each)).dictionary_encode() for each in ("ab", "cb")]
+    table = pa.table({"kind": pa.chunked_array(chunks)})
+    assert there_and_back(table, tmp_path, restricted).equals(table)
+    frame = pl.DataFrame({"any": [{1}, None]}, schema={"any": pl.Object})
+    with pytest.raises(NotHandedOver, match="Object is not supported"):
+        pack(frame, tmp_path / "frame")
+
+
 def test_other_values_come_back_equal(tmp_path: Path, restricted: bool) -> None:
     """Plain values, those of the standard library, and of modules that are imported here."""
     zone = zoneinfo.ZoneInfo("Europe/Berlin")
