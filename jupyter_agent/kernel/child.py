@@ -144,8 +144,9 @@ class ChildKernel:
             await self.close()
             raise asyncio.CancelledError from None
         except _Unanswered as error:
+            stopped = self._stopped(error, "The delegate's process did not start")
             await self.close()
-            raise self._stopped(error, "The delegate's process did not start") from None
+            raise stopped from None
         except BaseException:
             await self.close()
             raise

@@ -419,6 +419,21 @@ async def test_a_process_that_dies(tmp_path: Path, code: str, words: str) -> Non
             assert words in str(told.value)
 
 
+async def test_a_process_that_dies_at_its_start(tmp_path: Path) -> None:
+    """An input whose own code ends the process: it is told how, and nothing is left."""
+    before = folders()
+    with pytest.raises(ToolError, match="ended with exit code 7"):
+        await ChildKernel(tmp_path, Interrupts(), startup_timeout=120).start({"deadly": _Deadly()})
+    assert folders() == before
+
+
+class _Deadly:
+    """Ends the process that reads it."""
+
+    def __reduce__(self) -> tuple[Any, tuple[int]]:
+        return os._exit, (7,)
+
+
 async def test_closing_ends_what_runs(tmp_path: Path) -> None:
     """`close` while code runs, twice at once: the code has failed, and nothing is left."""
     async with a_child(tmp_path) as child:
