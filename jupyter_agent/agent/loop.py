@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from jupyter_agent.agent.approval_gate import ApprovalGate
 from jupyter_agent.agent.compaction import Compactor, about_tokens, shortened
@@ -332,7 +333,7 @@ class RunningTurn:
                     for call in group:
                         await self._run_call(call, results)
                 else:
-                    await asyncio.gather(*(self._run_call(call, results) for call in group))
+                    await _side_by_side(self._run_call(call, results) for call in group)
             if cut_off:
                 self._fill_gaps(calls[-1:], results, NOT_RUN_CUT_OFF)
         finally:
@@ -440,6 +441,32 @@ class RunningTurn:
             for block in message.blocks
         )
         return replace(message, blocks=blocks)
+
+
+async def _side_by_side(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run all of it at once. If one part fails or is cancelled, or the caller is cancelled, the
+    rest is cancelled.
+
+    It returns when the last part has ended. `asyncio.gather` would leave the others to end when
+    they like: in the middle of the next turn.
+    """
+    parts = [asyncio.ensure_future(each) for each in work]
+    running, cancelled, stopped = {*parts}, False, False
+    while running:
+        is_new = False
+        try:
+            ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            is_new = not stopped and any(part.cancelled() or part.exception() for part in ended)
+        except asyncio.CancelledError:
+            cancelled = is_new = True
+        if is_new:  # once for each reason: a second time would break off how a part ends
+            stopped = True
+            for part in running:
+                part.cancel()
+    if cancelled:
+        raise asyncio.CancelledError
+    for part in parts:
+        part.result()
 
 
 def _refused(call: ToolCall, reason: str) -> ToolResult:

@@ -531,6 +531,29 @@ async def test_two_interrupts(bench: Bench) -> None:
     await next_turn_works(bench)
 
 
+async def test_an_interrupt_waits_for_all_that_ran_side_by_side(bench: Bench) -> None:
+    """Of two reading tools one ends slowly: it has ended before the turn has."""
+
+    @tool("reads")
+    async def linger(seconds: float = 0.0) -> str:
+        """Wait for ever, and tidy up."""
+        bench.log.append("hang begins")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(seconds)
+            bench.log.append(f"ended after {seconds}")
+        return "never"
+
+    made = [calls("linger", f'{{"seconds": {s}}}', name) for s, name in ((0.3, "a"), (0.0, "b"))]
+    agent = Agent(Model(says(*made)), Toolbox([linger]), "system", retry=AT_ONCE)
+    outcome = await interrupted(bench, agent)
+    assert outcome.stop_reason == "interrupted"
+    assert bench.log[2:] == ["ended after 0.0", "ended after 0.3"]
+    assert all("Interrupted" in result.text for result in bench.results)
+    await next_turn_works(bench)
+
+
 async def test_an_interrupt_before_the_first_tool(bench: Bench) -> None:
     """No tool is run, each call has its result."""
     agent = bench.agent(Model(says(calls("write"), calls("look", id="c2"))))
