@@ -19,7 +19,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -43,6 +43,7 @@ GRACE_SECONDS = 2.0
 _AGAIN_SECONDS = 1.0
 """Seconds after which an interrupt is sent once more: it may have come before the code began."""
 _LOOK_SECONDS = 0.1
+_LONGEST_LOOK_SECONDS = 1.0
 _LAST_TEXT_SECONDS = 0.5
 _END_SECONDS = 10.0
 _PREFIX = "jupyter_agent-child-"
@@ -105,8 +106,17 @@ class ChildKernel:
         self._shown = BoundedText()
         self._heard = 0
 
-    async def start(self, inputs: Mapping[str, object]) -> tuple[str, ...]:
+    async def start(
+        self,
+        inputs: Mapping[str, object],
+        alone: AbstractAsyncContextManager[object] | None = None,
+    ) -> tuple[str, ...]:
         """Start the process, and bind copies of the inputs in it. Call it once.
+
+        Args:
+            inputs: The values by name.
+            alone: Held while the inputs are copied: a lock that keeps other code from changing
+                them. The process starts after that.
 
         Returns:
             The names of the inputs.
@@ -126,15 +136,8 @@ class ChildKernel:
                 self._clean = weakref.finalize(self, _remove, place)
                 (place / TEMPORARY).mkdir()
                 (place / "ipython").mkdir()
-            values, failed = {}, {}
-            for name, value in inputs.items():
-                path = self._next_path()
-                try:
-                    with self._interrupts.held():
-                        values[name] = pack(value, path), str(path)
-                except NotHandedOver as error:
-                    failed[name] = str(error)
-                await asyncio.sleep(0)
+            async with alone or nullcontext():
+                values, failed = await self._packed(inputs)
             _tell_failed(failed)
             async with _starts():
                 await self._launch(place)
@@ -256,6 +259,21 @@ class ChildKernel:
             raise ToolError(self._ended)
         self._numbers += 1
         return self._place / f"value_{self._numbers}"
+
+    async def _packed(
+        self, inputs: Mapping[str, object]
+    ) -> tuple[dict[str, tuple[JsonObject, str]], dict[str, str]]:
+        """Write the inputs to files. Returns how and where, and why others cannot be."""
+        values, failed = {}, {}
+        for name, value in inputs.items():
+            path = self._next_path()
+            try:
+                with self._interrupts.held():
+                    values[name] = pack(value, path), str(path)
+            except NotHandedOver as error:
+                failed[name] = str(error)
+            await asyncio.sleep(0)
+        return values, failed
 
     async def _launch(self, place: Path) -> None:
         """Start the process. It is not ready yet: its first answer takes longest."""
@@ -471,7 +489,10 @@ class _Unanswered(Exception):
 
 
 class _Watch:
-    """Tells what is due while a request runs.
+    """Tells what is due while a request runs. Ask it often.
+
+    Its clock goes on by a second at most from one look to the next: while other code held the event
+    loop, an answer may have come that nobody could take.
 
     Args:
         interrupts: The interrupts of the turn.
@@ -481,7 +502,9 @@ class _Watch:
     def __init__(self, interrupts: Interrupts, limit: float | None) -> None:
         self.is_cancelled = False
         self._interrupts = interrupts
-        self._until = None if limit is None else time.monotonic() + limit
+        self._limit = limit
+        self._looked = time.monotonic()
+        self._clock = 0.0
         self._since: float | None = None
         self._sent = 0
 
@@ -497,20 +520,23 @@ class _Watch:
         """Why the request ends early; empty if it need not."""
         if self.why_stopped:
             return self.why_stopped
-        return "overdue" if self._until is not None and time.monotonic() > self._until else ""
+        return "overdue" if self._limit is not None and self._clock > self._limit else ""
 
     def due(self) -> str:
         """`interrupt`, `kill`, or nothing."""
-        now, why = time.monotonic(), self.why
+        now = time.monotonic()
+        self._clock += min(now - self._looked, _LONGEST_LOOK_SECONDS)
+        self._looked = now
+        why = self.why
         if why == "overdue":
             return "kill"
         if not why:
             return ""
         if self._since is None:
-            self._since = now
-        if now - self._since > GRACE_SECONDS:
+            self._since = self._clock
+        if self._clock - self._since > GRACE_SECONDS:
             return "kill"
-        if now - self._since < _AGAIN_SECONDS * self._sent:
+        if self._clock - self._since < _AGAIN_SECONDS * self._sent:
             return ""
         self._sent += 1
         return "interrupt"

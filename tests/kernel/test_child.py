@@ -313,6 +313,16 @@ async def test_time_outs_leave_it_usable(child: ChildKernel) -> None:
     assert text(await child.run("half"), "result") == "1"
 
 
+async def test_a_loop_that_is_held_is_no_time_out(tmp_path: Path) -> None:
+    """Other code holds the event loop for longer than a limit: what the child answered counts."""
+    async with a_child(tmp_path) as child:
+        running = asyncio.ensure_future(child.run("done = 1", timeout=0.2))
+        await asyncio.sleep(0.01)
+        time.sleep(3)
+        assert (await running).state == "done"
+        assert await child.names() == ("done",)
+
+
 @pytest.mark.parametrize("code", ["while True: pass", "import time\ntime.sleep(99)"])
 async def test_cancelling_the_caller_interrupts_the_code(child: ChildKernel, code: str) -> None:
     """The task that waits is cancelled: the code ends, the task is cancelled, the child lives."""
