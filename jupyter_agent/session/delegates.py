@@ -171,6 +171,7 @@ class Delegates:
         # A replay answers at once, and gives the same bytes in whichever order they were recorded.
         self._places = asyncio.Semaphore(AT_ONCE if tape.asks_others else 1)
         self._numbers, self._claimed, self._restored, self._running = {}, {}, {}, 0
+        self._handed_over, self._names_before = [], frozenset()
         self._used = self._used_before = Usage()
 
     def put_back(self, after: Snapshot) -> frozenset[str]:
@@ -226,13 +227,13 @@ class Delegates:
                     await self._fetch(delegate)
                     return self._handed(delegate, end, number)
         finally:
-            if delegate.child is not None:
-                await delegate.child.close()
             self._running -= 1
             if not self._running:
                 self._in_order()
             for name in assignment.output:
                 self._claimed.pop(name, None)
+            if delegate.child is not None:
+                await delegate.child.close()
 
     async def recompute(
         self,
@@ -284,9 +285,9 @@ class Delegates:
             return
         variables = user_variables(self._kernel.shell)
         inputs = {name: variables[name] for name in delegate.assignment.inputs}
-        async with self._in_kernel:  # no other's code is in the middle of a change
-            child = delegate.child = ChildKernel(Path.cwd(), self._kernel.interrupts)
-            await child.start(inputs)
+        child = delegate.child = ChildKernel(Path.cwd(), self._kernel.interrupts)
+        # While they are copied no other's code is in the middle of a change.
+        await child.start(inputs, self._in_kernel)
 
     async def _fetch(self, delegate: _Delegate) -> None:
         """Take what the delegate made in its process into its names here."""
@@ -294,7 +295,8 @@ class Delegates:
             return
         wanted = delegate.assignment.output
         try:
-            found = set(await delegate.child.names()) & {*wanted}
+            # Its code may have changed its copy of an input, by a method that leaves no trace.
+            found = {*await delegate.child.names(), *delegate.assignment.inputs}
             fetched = await delegate.child.fetch([name for name in wanted if name in found])
         except ToolError as error:
             delegate.failed = dict.fromkeys(wanted, str(error))

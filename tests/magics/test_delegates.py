@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -422,6 +423,57 @@ def test_a_process_that_ends_is_stopped_or_cannot_have_its_input(kernel: LiveKer
     assert "TurnInterrupted" in running.finish(30).error
     assert processes() == before
     assert kernel.value("[n for n in ('a', 'b') if n in globals()]") == []
+
+
+def test_stop_waits_for_a_process(kernel: LiveKernel) -> None:
+    """One delegate ends at once, the other's process only when it is killed: the turn ends after
+    both, and nothing of them reaches the next one."""
+    before = processes()
+    endless = (
+        "import os, time\nopen(os.environ['TMPDIR'] + '/on', 'w').close()\nwhile True:\n"
+        "    try: time.sleep(60)\n    except KeyboardInterrupt: pass"
+    )
+    script(
+        kernel,
+        "Both.",
+        [assign({"task": "loop", "where": "process"}, {"task": "wait"}), {"text": "-"}],
+        loop=[execute_code(endless), {"text": "-"}],
+        wait=[execute_code("import asyncio\nawait asyncio.sleep(600)"), {"text": "-"}],
+    )
+    logs = kernel.logs()
+    running = kernel.start("%%agent\nBoth.")
+    end = time.monotonic() + 60
+    while not [*Path(tempfile.gettempdir()).glob("jupyter_agent-child-*/temporary/on")]:
+        assert time.monotonic() < end, "the process runs no code"
+        time.sleep(0.05)
+    kernel.interrupt()
+    turn = kernel.turn(running.finish(60), logs)
+    assert processes() == before
+    assert "TurnInterrupted" in turn.cell.error
+    ends = [e["event"]["type"] for e in turn.events if e["type"] == "delegated"]
+    assert ends.count("turn_finished") == 2
+
+
+def test_a_process_starts_beside_other_code(kernel: LiveKernel) -> None:
+    """An input takes its time to be read in the process: the code of another delegate runs
+    meanwhile. What its code changed of its copy is handed over, if that was asked for."""
+    gate = kernel.folder / "gate.txt"
+    gate.unlink(missing_ok=True)
+    waits = "import os, time\nwhile not os.path.exists('gate.txt'): time.sleep(0.02)"
+    kernel.helper(
+        f"class Gate:\n    def __reduce__(self): return exec, ({waits!r},)", "gate = Gate()"
+    )
+    inputs = {"inputs": ["gate", "rows"], "output": ["rows"]}
+    script(
+        kernel,
+        "Open.",
+        [assign({"task": "sort", "where": "process", **inputs}, {"task": "open"}), {"text": "-"}],
+        sort=[execute_code("rows.sort()"), {"text": "Sorted."}],
+        open=[execute_code("open('gate.txt', 'w').close()"), {"text": "Opened."}],
+    )
+    cell = kernel.run("%%agent\nOpen.")
+    assert cell.status == "ok", cell.error
+    assert gate.exists() and kernel.value("rows") == [1, 2, 3]
 
 
 def processes() -> set[int]:
