@@ -101,11 +101,13 @@ class Recomputed:
         end: How it ended.
         value: What it bound; None if it bound nothing.
         lost: The person's variables that it changed in place and that have no copy.
+        unseen: Those that its code names and that may have changed unseen, with their types.
     """
 
     end: DelegateEnd
     value: object
     lost: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,7 @@ class Delegates:
         tape = self._turn.tape.of_delegate(number)
         end = await self._work(delegate, self._turn, tape, sinks)
         made = overlay.space.get(wanted) if overlay.owns(wanted) else None
-        return Recomputed(end, made, tuple(delegate.lost))
+        return Recomputed(end, made, tuple(delegate.lost), tuple(delegate.unseen))
 
     def _claim(self, assignment: Assignment) -> None:
         for name in assignment.output:

@@ -30,6 +30,7 @@ from jupyter_agent.session.delegates import Recomputed
 from jupyter_agent.session.kernel import Kernel
 from jupyter_agent.source.cell import parse_cell
 from jupyter_agent.tools.delegation import MOST_NAMES, Assignment
+from jupyter_agent.undo.namespace import AsBefore
 
 OUTPUT = "recomputed"
 """The name to which the delegate binds its numbers."""
@@ -130,35 +131,39 @@ async def verify(
         return Verification((f"{NOT_VERIFIED}: the answer has no number to compute anew.",))
     if not setup.settings.tools.enable_code:
         return Verification((f"{NOT_VERIFIED}: no code can run (tools.enable_code is false).",))
-    overlay, lost = _names_before(kernel, before)
+    overlay, was = _names_before(kernel, before, turn.code)
     variables = _variables(turn, before)
     assignment = Assignment(VERIFY, _assignment(turn, wanted), variables, (OUTPUT,))
-    contexts = _contexts(turn, _files(turn, kernel.workspace), [n for n in lost if n in variables])
+    lost = [name for name in was.lost if name in variables]
+    contexts = _contexts(turn, _files(turn, kernel.workspace), lost)
     sinks = DelegateSinks(own=partial(_pass_on, emit), at_call=emit)
     try:
         found = await setup.delegates.recompute(assignment, overlay, contexts, sinks)
     except ToolError as error:
         return Verification((f"{NOT_VERIFIED}: {error}",))
-    return _compared(wanted, left_out, found, [n for n in lost if n in variables])
+    unseen = [f"{n} ({type(before.values[n]).__name__})" for n in was.unseen if n in variables]
+    return _compared(wanted, left_out, found, lost, unseen)
 
 
 def _pass_on(emit: Sink, event: Event) -> None:
     emit(Delegated(VERIFY, event))
 
 
-def _names_before(kernel: Kernel, before: Snapshot) -> tuple[Overlay, tuple[str, ...]]:
-    """The kernel's names as they were before the turn, and those that changed in place and have no
-    copy: they are as they are now."""
+def _names_before(
+    kernel: Kernel, before: Snapshot, code: Sequence[str]
+) -> tuple[Overlay, AsBefore]:
+    """The kernel's names as they were before the turn. Those that changed in place and have no
+    copy are as they are now."""
     now = kernel.snapshot()
-    objects, lost = kernel.undo.inputs(now)
+    was = kernel.undo.inputs(now, code)
     overlay = Overlay()
     person = kernel.shell.user_ns
     hidden = [name for name in now.values if name not in before.values]
     for name in [*hidden, *_SHARED.intersection(person)]:
         overlay.base[name] = person[name]  # scratch lacks it: it counts as deleted there
-    for name, value in objects.items():
+    for name, value in was.objects.items():
         overlay.take(name, value)
-    return overlay, lost
+    return overlay, was
 
 
 def _assignment(turn: AnsweredTurn, wanted: Sequence[Quantity]) -> str:
@@ -235,11 +240,39 @@ def _inside(path: str, workspace: Workspace) -> str:
         return ""
 
 
+def _touched(unseen: Iterable[str], lost: Sequence[str]) -> list[str]:
+    """What the person is told of variables that are perhaps not as before, however the check ended.
+
+    Args:
+        unseen: Those that the turn or the check may have changed unseen, with their types.
+        lost: Those that the check changed in place and that have no copy.
+    """
+    kinds = (
+        ("Not checked for changes inside", [*dict.fromkeys(unseen)]),
+        ("Changed in place by the check, and could not be put back", lost),
+    )
+    return [f"{words}: {', '.join(names)}." for words, names in kinds if names]
+
+
 def _compared(
-    wanted: Sequence[Quantity], left_out: int, found: Recomputed, lost: Sequence[str]
+    wanted: Sequence[Quantity],
+    left_out: int,
+    found: Recomputed,
+    lost: Sequence[str],
+    unseen: Sequence[str],
 ) -> Verification:
+    """What came of a check.
+
+    Args:
+        wanted: The numbers of the answer.
+        left_out: How many further ones it has.
+        found: What the delegate computed.
+        lost: The inputs that the turn changed in place and that have no copy.
+        unseen: Those that it may have changed unseen, with their types.
+    """
     outcome = found.end.outcome
     usage, why = outcome.usage, ""
+    touched = _touched([*unseen, *found.unseen], found.lost)
     if isinstance(outcome.error, ReplayMismatch):
         return Verification((), usage=usage, error=outcome.error)
     if outcome.error is not None:
@@ -250,11 +283,11 @@ def _compared(
     elif not issubclass(type(found.value), dict):
         why = f"the delegate computed nothing ({OUTPUT} is not bound to a dict)"
     if why:
-        lines = [f"{NOT_VERIFIED}: {line(why, 300)}."]
+        lines = [f"{NOT_VERIFIED}: {line(why, 300)}.", *touched]
         return Verification(tuple(lines), usage=usage, is_whole=outcome.error is None)
     numbers = cast("dict[object, object]", found.value)
     checks = tuple(_check(each, _number(dict.get(numbers, each.name))) for each in wanted)
-    return Verification(tuple(_lines(checks, left_out, lost, found.lost)), checks, usage)
+    return Verification((*_lines(checks, left_out, lost), *touched), checks, usage)
 
 
 def _number(value: object) -> float | None:
@@ -274,9 +307,7 @@ def _check(wanted: Quantity, computed: float | None) -> NumberCheck:
     return NumberCheck(wanted.text, wanted.value, computed, outcome)
 
 
-def _lines(
-    checks: Sequence[NumberCheck], left_out: int, lost: Sequence[str], touched: Sequence[str]
-) -> list[str]:
+def _lines(checks: Sequence[NumberCheck], left_out: int, lost: Sequence[str]) -> list[str]:
     """What the person is told, number by number."""
     agreeing = [each for each in checks if each.outcome == "agrees"]
     computed = [each for each in checks if each.recomputed is not None]
@@ -297,10 +328,6 @@ def _lines(
         lines.append(f"Not recomputed: {count(left_out, 'further number')}.")
     if lost:
         lines.append(f"Computed from what the turn changed in place: {', '.join(lost)}.")
-    if touched:
-        lines.append(
-            f"Changed in place by the check, and could not be put back: {', '.join(touched)}."
-        )
     return [*heads, *lines]
 
 

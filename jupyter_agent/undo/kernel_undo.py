@@ -21,7 +21,7 @@ from jupyter_agent.undo import process_state
 from jupyter_agent.undo.cells import CellEdits
 from jupyter_agent.undo.checkpoints import Checkpoints
 from jupyter_agent.undo.command import UndoReport, listed, preview, redo, undo
-from jupyter_agent.undo.namespace import IN_PLACE, Bindings, names, without_copies
+from jupyter_agent.undo.namespace import IN_PLACE, AsBefore, Bindings, names, without_copies
 from jupyter_agent.undo.storage import FOLDER, StorageLimits
 from jupyter_agent.undo.turn import Checkpoint
 
@@ -145,18 +145,15 @@ class KernelUndo:
         """Copy the person's variables as they are before the turn, for `inputs`."""
         self._inputs.begin(_INPUTS, before, self._namespace)
 
-    def inputs(self, after: Snapshot) -> tuple[dict[str, object], tuple[str, ...]]:
+    def inputs(self, after: Snapshot, code: Iterable[str] = ()) -> AsBefore:
         """The person's variables of before the turn, which are freed with this.
 
         Args:
             after: The person's variables now.
-
-        Returns:
-            Those that are not as before any more, by name, as they were; and the names of those
-            that were changed in place and have no copy.
+            code: The code that ran.
         """
         try:
-            return self._inputs.as_before(_INPUTS, after)
+            return self._inputs.as_before(_INPUTS, after, code)
         finally:
             self.forget_inputs()
 

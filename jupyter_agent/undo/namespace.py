@@ -133,6 +133,22 @@ class _Done:
     unseen: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class AsBefore:
+    """The person's variables as they were when a running turn began, as far as they can be had.
+
+    Attributes:
+        objects: Those that were rebound, deleted or changed in place: the objects, or copies of
+            what they were.
+        lost: The names of those that changed in place and have no copy.
+        unseen: The names of those that the turn's code uses and that may have changed unseen.
+    """
+
+    objects: Mapping[str, object]
+    lost: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
 class Bindings:
     """Remembers the variables from before the last turns of one kernel, and restores them.
 
@@ -212,34 +228,33 @@ class Bindings:
         self._now |= {name: change.after for name, change in found.items()}
         self._remember(self._done, turn, _Done(found, shown))
 
-    def as_before(self, turn: str, after: Snapshot) -> tuple[dict[str, object], tuple[str, ...]]:
+    def as_before(self, turn: str, after: Snapshot, code: Iterable[str] = ()) -> AsBefore:
         """The variables of the beginning of a running turn that are not so any more; nothing is
         bound.
 
         Args:
             turn: The turn.
             after: The person's variables now.
-
-        Returns:
-            Those that were rebound, deleted or changed in place, by name: the objects, or copies of
-            what they were. And the names of those that changed in place and have no copy.
+            code: The code that ran, for `unseen`.
         """
         running = self._running.get(turn)
         if running is None:
-            return {}, ()
+            return AsBefore({})
         found: dict[str, object] = {}
         changed: list[str] = []
         for name, state in running.states.items():
             if not state.is_unchanged(state.value):
                 changed.append(name)
-            elif after.values.get(name, MISSING) is not state.value:
+            if after.values.get(name, MISSING) is not state.value:
                 found[name] = state.value
         copied = [name for name in changed if running.states[name].copy is not MISSING]
         if copied:
             states = [running.states[name] for name in copied]
             made = Restorer().restore([state.copy for state in states], states[0].origins)
             found |= dict(zip(copied, made, strict=True))
-        return found, tuple(name for name in changed if name not in found)
+        lost = tuple(name for name in changed if name not in copied)
+        unseen = _reached(code, running.partial.difference(changed), running.before.values)
+        return AsBefore(found, lost, tuple(unseen))
 
     def put_back(
         self,

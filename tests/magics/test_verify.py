@@ -210,6 +210,23 @@ def test_a_check_changes_nothing(kernel: LiveKernel) -> None:
     assert "you check an answer and change nothing" in json.dumps(last["messages"])
 
 
+@pytest.mark.parametrize("is_computed", [True, False], ids=["computed", "failed"])
+def test_what_may_not_be_as_before_is_told(kernel: LiveKernel, is_computed: bool) -> None:
+    """An input whose changes inside nobody sees is named, and what the check itself changed,
+    also if it computes nothing."""
+    kernel.helper("class Box: pass\nbox, own = Box(), Box()\nbox.rows = [1, 2]")
+    main = [act("box.rows.append(37)\nprint(sum(box.rows))"), Reply(text="The sum is 40.")]
+    own = act("own.rows = 1\nrecomputed = {'q1': sum(box.rows)}")
+    check = [own, Reply(text="Done.")] if is_computed else [act("own.rows = 1"), Reply(text="No.")]
+    with ModelServer(served(main, check)) as server:
+        use(kernel, server)
+        cell = kernel.run("%%agent --verify\nWhat is the sum of the rows in `box`?")
+    assert cell.status == "ok", cell.error
+    assert "Not checked for changes inside: box (Box)." in cell.transcript
+    assert "Changed in place by the check, and could not be put back: own." in cell.transcript
+    assert ("1 of 1 agree" in cell.transcript) is is_computed
+
+
 def test_a_replay_is_the_same_bytes(kernel: LiveKernel) -> None:
     """Recorded with its check, and replayed without a model: the same outputs. A recording without
     a check cannot verify, and says so by a mismatch."""

@@ -81,6 +81,23 @@ def test_made_bound_deleted() -> None:
     assert all(here[name] is later[name] for name in later)
 
 
+def test_as_before_in_the_middle_of_a_turn() -> None:
+    """The objects of before, copies of those that changed, and the names of what cannot be had; a
+    changed object without a copy is that object, whatever has its name now. Nothing is bound."""
+    bindings = Bindings()
+    model, other, rows = Thing(), Thing(), [1, 2]
+    here: Namespace = {"model": model, "other": other, "rows": rows, "x": 1, "same": "s"}
+    bindings.begin("t", variables(here), here)
+    model.more = other.more = 2  # type: ignore[attr-defined]
+    rows.append(3)
+    here.update(model="theirs", x=2)
+    found = bindings.as_before("t", variables(here))
+    assert found.objects.keys() == {"model", "rows", "x"} and found.objects["model"] is model
+    assert (found.objects["rows"], found.objects["x"]) == ([1, 2], 1)
+    assert (found.lost, found.unseen, here["model"]) == (("other", "model"), (), "theirs")
+    assert bindings.as_before("another", variables(here)).objects == {}
+
+
 @pytest.mark.parametrize(
     ("value", "mutate"),
     [
