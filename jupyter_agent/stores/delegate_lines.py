@@ -78,7 +78,7 @@ class DelegateLines:
             self._write(
                 "delegate_finished",
                 delegate=running.number,
-                stop_reason=running.stop or _stop_of(result),
+                stop_reason=_stop_of(running.stop, result),
                 steps=running.steps,
                 tokens=running.tokens,
                 report=running.report,
@@ -135,8 +135,16 @@ def called(call: ToolCall) -> dict[str, str]:
     return {"tool": line(call.name), "what": CallView(call).gist}
 
 
-def _stop_of(result: ToolResult) -> str:
-    """How a delegate ended that did not say so itself."""
+def _stop_of(said: str, result: ToolResult) -> str:
+    """How a delegate ended: as it said, unless its call failed or was stopped after its last word,
+    and nothing was handed over.
+
+    Args:
+        said: The stop reason of its last event; empty if it had none.
+        result: The result of its call.
+    """
+    if said and not (said == "end" and result.is_error):
+        return said
     return "interrupted" if result.details.get("state") == "interrupted" else "error"
 
 

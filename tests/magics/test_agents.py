@@ -27,7 +27,7 @@ from jupyter_agent.core.events import (
 from jupyter_agent.core.messages import Message, Text, ToolCall, ToolResult, Usage
 from jupyter_agent.memory.scope import MemoryRoot
 from jupyter_agent.stores.following import LogFollower
-from jupyter_agent.stores.session_accounts import FOLDER
+from jupyter_agent.stores.session_accounts import FOLDER, read_record
 from jupyter_agent.stores.session_records import SessionRecord
 
 KEY = "sk-ant-api03-abcdefghijklmnop1234"
@@ -217,6 +217,28 @@ def turn(record: SessionRecord, task: str, *delegates: str) -> None:
         if call is not calls[-1]:
             record(Delegated(call.id, TurnFinished("end", Usage())))
             record(ToolFinished(ToolResult(call.id, (Text("x"),)), 0.1))
+
+
+def test_what_was_not_handed_over_is_not_done(tmp_path: Path) -> None:
+    """A delegate reports, and then the turn is stopped, or its call fails, before its objects are
+    handed over: it did not end by itself."""
+    record = SessionRecord(MemoryRoot(tmp_path))
+    calls = tuple(ToolCall(f"c{n}", "delegate", "{}") for n in range(3))
+    record(TurnStarted("Give away.", "p", "m"))
+    record(MessageFinished(Message("assistant", calls), Usage(), "tool_use"))
+    for call, details in zip(calls, ({"state": "interrupted"}, {}, None), strict=True):
+        record(Delegated(call.id, TurnStarted("part", "p", "m")))
+        record(Delegated(call.id, TurnFinished("end", Usage())))
+        record(
+            ToolFinished(
+                ToolResult(call.id, (Text("x"),), details is not None, details=details or {}), 0.1
+            )
+        )
+    assert record.path is not None
+    account = read_record(record.path)
+    assert account is not None
+    (work,) = account.turns
+    assert [each.stop_reason for each in work.delegates] == ["interrupted", "error", "end"]
 
 
 def test_bounds_and_strangers(other: LiveKernel, folder: Path) -> None:
