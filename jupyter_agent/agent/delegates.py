@@ -147,14 +147,15 @@ class GivenToDelegates:
 class DelegateUser:
     """The user of a delegate: the person, who is told which delegate asks.
 
-    Questions of several delegates are asked one at a time, at the call that the delegate works for.
+    Questions of several delegates are asked one at a time, at the call that the delegate works for;
+    but what running code is about to do is asked at once, since the code cannot wait.
 
     Args:
         user: The user of the turn.
         name: The delegate's name.
         call_id: The call that it works for.
         emit: Takes the questions and answers as events of the turn.
-        one_by_one: Held while a question is open.
+        one_by_one: Held while a question is open, unless running code asks.
     """
 
     def __init__(

@@ -177,7 +177,7 @@ class LiveView:
         self._choices: tuple[str, ...] = ()
         self._unread: tuple[str, ...] = ()
         self._asked: Wait | None = None
-        self._waited = 0.0
+        self._waited = self._waits_since = 0.0
         self._started = self._opened = time.monotonic()
         self._sent_at = 0.0
         self._fresh_state = False
@@ -354,15 +354,22 @@ class LiveView:
 
     @contextmanager
     def _waiting(self, asked: ApprovalAsked | QuestionAsked) -> Iterator[None]:
-        """Show that the turn waits for the person; its clock stands still meanwhile."""
-        begun = time.monotonic()
+        """Show that the turn waits for the person; its clock stands still meanwhile.
+
+        A delegate's code may ask while the question of another one waits, which is shown again
+        afterwards.
+        """
+        before, begun = self._asked, time.monotonic()
         self._asked = Wait(asked.question, begun, self._time_out, call_id=asked.call_id)
+        if before is None:
+            self._waits_since = begun
         self._changed.set()
         try:
             yield
         finally:
-            self._asked, waited = None, time.monotonic() - begun
-            self._waited += waited
+            self._asked = before
+            if before is None:
+                self._waited += time.monotonic() - begun
             self._changed.set()
 
     def _follow_line(self, prompt: str) -> bool:
@@ -565,7 +572,7 @@ class LiveView:
     def _elapsed(self) -> float:
         """Seconds since the turn began, without those in which it waited for the person."""
         asked, now = self._asked, time.monotonic()
-        waiting = 0.0 if asked is None else now - asked.begun
+        waiting = 0.0 if asked is None else now - self._waits_since
         return round(now - self._started - self._waited - waiting, 1)
 
     def _publish(self, update: bool) -> None:

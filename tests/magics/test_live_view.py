@@ -524,6 +524,32 @@ def test_questions_of_a_delegate(kernel: LiveKernel) -> None:
     assert "refused by you: not that" in cell.transcript and "Delegate 1" in cell.transcript
 
 
+def test_a_question_waits_while_another_delegates_code_asks(kernel: LiveKernel) -> None:
+    """The input line asks about what runs; once it is answered the first question is seen again,
+    and its answer counts."""
+    (kernel.folder / "precious.csv").write_text("a", encoding="utf-8")
+    (kernel.folder / "go.txt").unlink(missing_ok=True)
+    waits = "import asyncio, os\nwhile not os.path.exists('go.txt'): await asyncio.sleep(0.02)"
+    deletes = execute_code(f"{waits}\nvars(os)['re' + 'move']('precious.csv')")
+    delegating(
+        kernel,
+        "Two.",
+        tidy_up=[execute_code("!touch ran.txt"), {"text": "Tidy."}],
+        delete=[deletes, {"text": "Refused."}],
+    )
+    running, page = begin(kernel, "Two.")
+    assert page.until_asked()["name"] == "Delegate 1"
+    (kernel.folder / "go.txt").touch()
+    assert "deletes precious.csv" in running.question()
+    page.until(lambda: page.state["wait"]["line"])
+    running.type("n")
+    page.until(lambda: not (page.state["wait"] or {}).get("line"))
+    assert page.state["wait"]["text"] == "(Delegate 1) Run this code?"
+    page.answer("yes")
+    assert running.finish().status == "ok" and (kernel.folder / "ran.txt").exists()
+    assert (kernel.folder / "precious.csv").exists()
+
+
 def test_endless_words_are_cut(kernel: LiveKernel) -> None:
     """10 MB of pasted words are cut, and the turn goes on."""
     running, page = start(
