@@ -119,6 +119,24 @@ class _Turn:
     tape: Tape
 
 
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A variable at one moment: its object, which is kept, and what it looked like."""
+
+    value: object
+    fingerprint: object
+
+    @classmethod
+    def of(cls, name: str, taken: Snapshot) -> _State:
+        """The state in a snapshot; that of None if there was no such variable."""
+        return cls(taken.values.get(name), taken.fingerprints.get(name))
+
+    def is_in(self, taken: Snapshot, name: str) -> bool:
+        """True if the variable is the same object in a snapshot, and looks the same."""
+        now = _State.of(name, taken)
+        return self.value is now.value and self.fingerprint == now.fingerprint
+
+
 class Delegates:
     """Runs the delegates of one conversation. Also a sink: it counts what a turn has used.
 
@@ -148,7 +166,7 @@ class Delegates:
         self._used_before = Usage()
         self._began = time.monotonic()
         self._claimed: dict[str, str] = {}
-        self._restored: dict[str, tuple[object, object]] = {}
+        self._restored: dict[str, tuple[_State, _State]] = {}
         self._handed_over: list[tuple[int, tuple[str, ...]]] = []
         self._running = 0
         self._names_before: frozenset[str] = frozenset()
@@ -176,16 +194,17 @@ class Delegates:
         self._handed_over, self._names_before = [], frozenset()
         self._used = self._used_before = Usage()
 
-    def put_back(self, after: Snapshot) -> frozenset[str]:
-        """The person's variables that delegates changed in place and that are as before the turn.
+    def restored(self, before: Snapshot, after: Snapshot) -> frozenset[str]:
+        """The person's variables that delegates changed in place, and that are as before the turn.
 
         Args:
-            after: The variables at the end of the turn.
+            before: The variables before the turn.
+            after: The variables at its end.
         """
         return frozenset(
             name
-            for name, (value, fingerprint) in self._restored.items()
-            if after.values.get(name) is value and after.fingerprints[name] == fingerprint
+            for name, (first, last) in self._restored.items()
+            if first.is_in(before, name) and last.is_in(after, name)
         )
 
     def __call__(self, event: Event) -> None:
@@ -430,8 +449,9 @@ class Delegates:
         kernel, executor = self._kernel, self._kernel.executor
         lines: list[str] = []
         async with self._in_kernel:
+            before = kernel.snapshot()
+            kernel.undo.begin_attempt(before)
             numbering, executor.numbering = executor.numbering, delegate.numbering
-            kernel.undo.begin_attempt(kernel.snapshot())
             try:
                 with executor.scratch.using(delegate.overlay):
                     yield lines
@@ -441,17 +461,27 @@ class Delegates:
                 for name, value in reached.objects.items():
                     if name in reached.restored and not delegate.overlay.owns(name):
                         delegate.overlay.take(name, value)
-                self._note_restored(reached.restored)
+                self._note_restored(before, reached.restored)
                 delegate.mutated |= dict.fromkeys(sorted(reached.restored))
                 delegate.lost |= dict.fromkeys(reached.lost)
                 delegate.unseen |= dict.fromkeys(reached.unseen)
                 lines += _told(reached.restored, reached.lost)
 
-    def _note_restored(self, names: frozenset[str]) -> None:
-        if names:
-            now = self._kernel.snapshot()
-            for name in names & now.values.keys():
-                self._restored[name] = now.values[name], now.fingerprints[name]
+    def _note_restored(self, before: Snapshot, names: frozenset[str]) -> None:
+        """Note variables that were put back.
+
+        Args:
+            before: The variables before the delegate's code.
+            names: Those that it changed.
+        """
+        if not names:
+            return
+        now = self._kernel.snapshot()
+        for name in names:
+            first, last = self._restored.get(name) or (_State.of(name, before),) * 2
+            if not last.is_in(before, name):  # the agent has changed it in between
+                first = _State.of(name, before)
+            self._restored[name] = first, _State.of(name, now)
 
     def _handed(self, delegate: _Delegate, end: DelegateEnd, number: int) -> ToolReturn:
         """The result for the caller: the report, and the objects that are the person's now."""

@@ -311,7 +311,7 @@ class Turn:
         self._mended = (*self._session.setup.inputs_mended(), *self._attempts.held_back)
         was_put_back = self._put_back() | self._attempts.restored
         after = self._kernel.snapshot()
-        was_put_back |= self._session.setup.delegates.put_back(after)
+        was_put_back |= self._session.setup.delegates.restored(self._before, after)
         if self._findings.has_reply:
             self._session.setup.saw(after)
             self._session.unanswered = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import tempfile
 import threading
 import time
@@ -116,6 +117,29 @@ def test_the_persons_objects_stay(kernel: LiveKernel) -> None:
     assert kernel.value("_agent.variables") == ("first",)
 
 
+def test_what_the_turn_changed_itself_is_told(kernel: LiveKernel) -> None:
+    """A delegate changes in place what its caller has made or changed before, twice: it is put back
+    to what the caller left, and the receipt has the caller's changes, and no others."""
+    script(
+        kernel,
+        "Change.",
+        [
+            execute_code("rows.append(9)\nmade = [2, 1]"),
+            assign({"task": "sort", "inputs": ["rows", "made", "table"]}),
+            {"text": "Done."},
+        ],
+        sort=[
+            execute_code("rows.sort()\nmade.sort()\ntable.clear()"),
+            execute_code("__import__('__main__').table.clear()"),
+            {"text": "Sorted."},
+        ],
+    )
+    cell = kernel.run("%%agent\nChange.")
+    assert cell.status == "ok", cell.error
+    assert kernel.value("rows, made, table") == ([3, 1, 2, 9], [2, 1], {"a": [1, 2]})
+    assert kernel.value("sorted(_agent.variables)") == ["made", "rows"]
+
+
 def test_the_persons_namespace_stays(kernel: LiveKernel) -> None:
     """Its code binds the person's names by no way around: not by exchanging the shell's namespace,
     by the module, or by a reset; what is not its own is put back."""
@@ -185,7 +209,7 @@ def test_what_it_has_and_has_not(kernel: LiveKernel) -> None:
     assert "agent code 1.1, line 1" in results[1] and "ZeroDivisionError" in results[1]
     assert turn.result.text.startswith("I could not.\n\nNot handed over: Kind (a class")
     assert "Not made: made." in turn.result.text and not turn.result.is_error
-    assert "agent code 1, line" in kernel.agent("1 / 0").result.text
+    assert re.match(r"agent code \d+, line 1\n", kernel.agent("1 / 0").result.text)
 
 
 def test_a_replay_is_the_same_bytes(kernel: LiveKernel) -> None:
