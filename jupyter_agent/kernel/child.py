@@ -50,6 +50,7 @@ _PREFIX = "jupyter_agent-child-"
 _LONGEST_SOCKET = 90
 """Bytes of the path of a Unix socket: some systems take a hundred."""
 _LAST_WORDS = 4_000
+"""Bytes at the end of what the process wrote, among which its last words are looked for."""
 _START = (
     "import json, sys; start = json.load(open(sys.argv[1], encoding='utf-8'));"
     " sys.path[:] = start['path'];"
@@ -665,7 +666,9 @@ def _how_it_ended(code: int) -> str:
 def _last_words(said: Path) -> str:
     """The last line that the process wrote where no output shows it."""
     try:
-        text = said.read_bytes()[-_LAST_WORDS:].decode("utf-8", "replace")
+        with said.open("rb") as file:  # it may be long
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_WORDS))
+            text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""
     last = next((one_line(line, 200) for line in reversed(text.split("\n")) if line.strip()), "")

@@ -24,7 +24,8 @@ OWN = "the person's own memory"
 ENTRY_KINDS: tuple[Kind, ...] = ("decision", "lesson")
 MOST_IDS = 20
 _ENTRY_LIMIT = 8_000
-"""Characters of one whole entry, and of all entries of an answer twice as many."""
+"""Characters of one whole entry. Several share twice as many, each `_SMALLEST_SHARE` at least."""
+_SMALLEST_SHARE = 2_000
 _LOOKED_AT = 60
 """Hits among which entries about the same thing are looked for."""
 
@@ -267,7 +268,7 @@ def findings_text(found: Findings) -> str:
 
 def entries_text(found: Sequence[FoundEntry]) -> str:
     """Whole entries for the model, within a budget: YAML between the delimiters of stored data."""
-    share = max(2_000, 2 * _ENTRY_LIMIT // max(1, len(found)))
+    share = max(_SMALLEST_SHARE, 2 * _ENTRY_LIMIT // max(1, len(found)))
     rows = []
     for each in found:
         entry = each.located.entry

@@ -126,8 +126,10 @@ class _Running:
                 write("waits", delegate=self.number, question=line(question, _TASK))
             case ApprovalAnswered() | QuestionAnswered():
                 write("answered", delegate=self.number)
-            case TurnFinished(stop_reason=stop, error=error):
+            case TurnFinished(stop_reason=stop, error=error, usage=usage):
                 self.stop, self.error = stop, line(error, _REPORT)
+                # With summaries of its conversation, which no message has.
+                self.tokens = max(self.tokens, usage.total_tokens)
 
 
 def called(call: ToolCall) -> dict[str, str]:

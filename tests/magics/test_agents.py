@@ -221,14 +221,16 @@ def turn(record: SessionRecord, task: str, *delegates: str) -> None:
 
 def test_what_was_not_handed_over_is_not_done(tmp_path: Path) -> None:
     """A delegate reports, and then the turn is stopped, or its call fails, before its objects are
-    handed over: it did not end by itself."""
+    handed over: it did not end by itself. Its tokens are those of its last event, which counts
+    summaries of its conversation, too."""
     record = SessionRecord(MemoryRoot(tmp_path))
     calls = tuple(ToolCall(f"c{n}", "delegate", "{}") for n in range(3))
     record(TurnStarted("Give away.", "p", "m"))
     record(MessageFinished(Message("assistant", calls), Usage(), "tool_use"))
     for call, details in zip(calls, ({"state": "interrupted"}, {}, None), strict=True):
         record(Delegated(call.id, TurnStarted("part", "p", "m")))
-        record(Delegated(call.id, TurnFinished("end", Usage())))
+        record(Delegated(call.id, MessageFinished(Message("assistant", ()), Usage(20, 5), "end")))
+        record(Delegated(call.id, TurnFinished("end", Usage(120, 15))))
         record(
             ToolFinished(
                 ToolResult(call.id, (Text("x"),), details is not None, details=details or {}), 0.1
@@ -239,6 +241,7 @@ def test_what_was_not_handed_over_is_not_done(tmp_path: Path) -> None:
     assert account is not None
     (work,) = account.turns
     assert [each.stop_reason for each in work.delegates] == ["interrupted", "error", "end"]
+    assert {each.tokens for each in work.delegates} == {135}
 
 
 def test_bounds_and_strangers(other: LiveKernel, folder: Path) -> None:
