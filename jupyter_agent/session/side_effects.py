@@ -173,7 +173,7 @@ class EffectGuard:
         if answered.answer != "no":
             return Refusal()
         self.refused.append(risk.what)
-        if answered.by in ("plan", "vote"):
+        if answered.by in ("plan", "vote", "verify"):
             words = NO_CHANGES[answered.by]
             return Refusal(f"{words[:1].upper()}{words[1:]}.")
         if answered.by == "nobody":

@@ -191,9 +191,11 @@ def test_what_was_not_verified_is_said(
 def test_a_check_changes_nothing(kernel: LiveKernel) -> None:
     """Calls of the delegate that would write are refused whatever the mode, and it has no tool that
     remembers, asks or delegates."""
+    (kernel.folder / "kept.txt").touch()
     tries = [
         act("open('made.txt', 'w').write('x')"),
         act("import os\nname = 'ma' + 'de.txt'\nopen(name, 'w').write('x')"),
+        act("import os\nvars(os)['re' + 'move']('kept.txt')"),  # seen only as it happens
         Reply(calls=(Call("write_file", json.dumps({"path": "made.txt", "content": "x"})),)),
         *RIGHT,
     ]
@@ -202,12 +204,15 @@ def test_a_check_changes_nothing(kernel: LiveKernel) -> None:
         cell = kernel.run(f"%%agent --verify\n{TASK}")
         last = server.requests[-1].body
     assert "4 of 4 agree" in cell.transcript and not (kernel.folder / "made.txt").exists()
+    assert (kernel.folder / "kept.txt").exists()
     names = {each["function"]["name"] for each in last["tools"]}
     assert names == {
         *("execute_code", "inspect_variable", "read_file"),
         *("describe_file", "list_files", "search_files"),
     }
-    assert "you check an answer and change nothing" in json.dumps(last["messages"])
+    results = [each["content"] for each in last["messages"] if each["role"] == "tool"]
+    refused = "ou check an answer and change nothing but your own variables"
+    assert [refused in str(each) for each in results] == [True, True, True, False, False]
 
 
 @pytest.mark.parametrize("is_computed", [True, False], ids=["computed", "failed"])
